@@ -18,12 +18,12 @@ RIVALS = {"horae": ("pgqueuer", "procrastinate", "bare"), "horae-sqlite": ("huey
 
 
 def table(rows: list[Row]) -> str:
-    """The rows of one case, and below them what Horae's rates are in terms of the others'."""
+    """Return the rows of one case, and below them Horae's rates in terms of the others'."""
     names = list(dict.fromkeys(name for row in rows for name in row.figures if not name.startswith("-")))
     lines = [f"\n{rows[0].case}", f"  {'':14}" + "".join(f"{name:>24}" for name in names)]
     for row in rows:
-        told = row.missing or "".join(_cell(row.figures.get(name)) for name in names)
-        lines.append(f"  {row.contender:14}" + (f"  {told}" if row.missing else told))
+        text = row.missing or "".join(_cell(row.figures.get(name)) for name in names)
+        lines.append(f"  {row.contender:14}" + (f"  {text}" if row.missing else text))
     lines += [f"  {text}" for text in ratios(rows)]
     return "\n".join(lines)
 

@@ -36,7 +36,7 @@ class Size:
 
 
 def _fewer(size: Size) -> Size:
-    """For cases whose rounds are long."""
+    """Return fewer rounds, for cases whose rounds are long."""
     return replace(size, rounds=max(1, size.rounds // 2))
 
 
@@ -77,12 +77,12 @@ def _rounds(ground: Ground, size: Size, case: str, contenders: Sequence[str], me
 
 
 def single(ground: Ground, size: Size) -> list[Row]:
-    """One job after the other, each durable before the next."""
+    """Enqueue one job after the other, each durable before the next."""
 
     def measure(ground: Ground, name: str, size: Size) -> dict[str, float]:
         count = 2_000
-        told = ground.do(name, ground.database(name), work="singles", count=count)
-        return {"jobs/s": count / told["seconds"], **_costs(told, count)}
+        report = ground.do(name, ground.database(name), work="singles", count=count)
+        return {"jobs/s": count / report["seconds"], **_costs(report, count)}
 
     return _rounds(ground, size, "single enqueue", (*QUEUES, *SLOW), measure, "jobs/s")
 
@@ -92,26 +92,26 @@ def bulk(ground: Ground, size: Size) -> list[Row]:
 
     def measure(ground: Ground, name: str, size: Size) -> dict[str, float]:
         count = 10_000
-        told = ground.do(name, ground.database(name), work="bulk", count=count)
-        return {"jobs/s": count / told["seconds"], **_costs(told, count)}
+        report = ground.do(name, ground.database(name), work="bulk", count=count)
+        return {"jobs/s": count / report["seconds"], **_costs(report, count)}
 
     return _rounds(ground, size, "bulk enqueue of 10,000", (*QUEUES, "procrastinate"), measure, "jobs/s")
 
 
-def _costs(told: dict[str, Any], count: int) -> dict[str, float]:
-    return {"worker µs/job": told["worker"] / count * 1e6, "server µs/job": told["server"] / count * 1e6}
+def _costs(report: dict[str, Any], count: int) -> dict[str, float]:
+    return {"worker µs/job": report["worker"] / count * 1e6, "server µs/job": report["server"] / count * 1e6}
 
 
 # -- drain -------------------------------------------------------------------------------------------------------
 
 
 def drain(ground: Ground, size: Size) -> list[Row]:
-    """One worker empties a queue of jobs that do nothing."""
+    """Empty a queue of jobs that do nothing with one worker."""
     return _rounds(ground, size, "drain, one worker", (*QUEUES, *SLOW), _drain, "jobs/s")
 
 
 def drain_two(ground: Ground, size: Size) -> list[Row]:
-    """The same with two workers, each a process."""
+    """Empty the same queue with two workers, each a process."""
 
     def measure(ground: Ground, name: str, size: Size) -> dict[str, float]:
         return _drain(ground, name, size, workers=2)
@@ -130,7 +130,7 @@ def drain_pinned(ground: Ground, size: Size) -> list[Row]:
 
 
 def _beside(ground: Ground, size: Size, case: str, *, count: int | None = None, **trouble: Any) -> list[Row]:
-    """The best round with the trouble, in terms of the best round without."""
+    """Return the best round with the trouble in terms of the best round without."""
 
     def measure(ground: Ground, name: str, size: Size) -> dict[str, float]:
         return _drain(ground, name, size, count=count)
@@ -168,13 +168,13 @@ def _drain(
         count = SLOW_COUNT if name in SLOW else count or size.drained
         ground.do(name, url, work="singles" if name in SLOW else "bulk", count=count)
         share: dict[str, Any] = {"count": count, "shared": workers > 1, "seconds": 300.0}
-        told = ground.together([ground.start(name, url, work="serve", **share) for _ in range(workers)])
-    seen = sum(each["seen"] for each in told)
-    seconds = max(each["ended"] for each in told) - min(each["began"] for each in told)
+        reports = ground.together([ground.start(name, url, work="serve", **share) for _ in range(workers)])
+    seen = sum(each["seen"] for each in reports)
+    seconds = max(each["ended"] for each in reports) - min(each["began"] for each in reports)
     return {
         "jobs/s": seen / seconds,
-        "worker µs/job": sum(each["worker"] for each in told) / seen * 1e6 if workers == 1 else 0.0,
-        "server µs/job": told[0]["server"] / seen * 1e6 if workers == 1 else 0.0,
+        "worker µs/job": sum(each["worker"] for each in reports) / seen * 1e6 if workers == 1 else 0.0,
+        "server µs/job": reports[0]["server"] / seen * 1e6 if workers == 1 else 0.0,
     }
 
 
@@ -221,8 +221,8 @@ def _lags(ground: Ground, name: str, count: int, *, lead: float, pause: float) -
     worker.go()
     time.sleep(1.5)  # until it has found out that there is nothing to do
     ground.do(name, url, work="sow", count=count, lead=lead, pause=pause)
-    told = worker.answer()
-    lags = [seconds * 1e3 for seconds in told["lags"][WARM_UP:]]
+    report = worker.answer()
+    lags = [seconds * 1e3 for seconds in report["lags"][WARM_UP:]]
     if not lags:
         raise Missing("nothing ran in time")
     p99 = percentile(lags, 0.99)
@@ -231,7 +231,7 @@ def _lags(ground: Ground, name: str, count: int, *, lead: float, pause: float) -
         "p50 ms": percentile(lags, 0.5),
         "p99 ms": p99,
         "early %": early * 100,
-        "ran %": told["seen"] / count * 100,
+        "ran %": report["seen"] / count * 100,
         "-p99": 1e6 - p99,
     }
 
@@ -240,7 +240,7 @@ def _lags(ground: Ground, name: str, count: int, *, lead: float, pause: float) -
 
 
 def idle(ground: Ground, size: Size) -> list[Row]:
-    """A worker with nothing to do: processor time, statements, memory."""
+    """Measure a worker with nothing to do: processor time, statements, memory."""
 
     def measure(ground: Ground, name: str, size: Size) -> dict[str, float]:
         url = ground.database(name)
@@ -257,8 +257,8 @@ def idle(ground: Ground, size: Size) -> list[Row]:
         cpu, lines = tree_seconds(pid) - cpu, (_statements(ground) if on_postgres else 0) - lines
         memory = resident_megabytes(pid)
         worker.answer()
-        told = {"cpu %": cpu / size.idle * 100, "memory MB": memory, "-cpu": 100.0 - cpu}
-        return told | ({"statements/min": lines / size.idle * 60} if on_postgres else {})
+        figures = {"cpu %": cpu / size.idle * 100, "memory MB": memory, "-cpu": 100.0 - cpu}
+        return figures | ({"statements/min": lines / size.idle * 60} if on_postgres else {})
 
     return _rounds(
         ground,
@@ -281,7 +281,7 @@ def _statements(ground: Ground) -> int:
 
 
 def recovery(ground: Ground, size: Size) -> list[Row]:
-    """A worker dies by kill -9 with a job in hand: when does another one start that job again?"""
+    """Measure when a second worker starts the job of one that died by kill -9."""
     rows = []
     for name in ("horae", "horae-sqlite"):
         try:
@@ -307,10 +307,10 @@ def _recovery(ground: Ground, name: str) -> dict[str, float]:
         raise Missing("the first worker did not die as planned") from None
     died = time.time()
     heir.go()
-    told = heir.answer()
-    if not told["seen"]:
+    report = heir.answer()
+    if not report["seen"]:
         raise Missing("the job was not started again")
-    return {"lease s": lease, "started again after s": told["began"] - died}
+    return {"lease s": lease, "started again after s": report["began"] - died}
 
 
 CASES: dict[str, Callable[[Ground, Size], list[Row]]] = {

@@ -56,7 +56,7 @@ def sow(contender: Contender, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def serve(contender: Contender, asked: dict[str, Any]) -> dict[str, Any]:
-    """A worker: until it has seen ``count`` jobs, nothing has come for a while, or ``seconds`` have passed.
+    """Run a worker until it has seen ``count`` jobs, nothing has come for a while, or ``seconds`` have passed.
 
     The clocks start with the first job, so that starting up is not measured.
     """

@@ -81,8 +81,8 @@ def main() -> None:
     names = [*results[0]["microseconds"], *results[0]["ratios"]]
     print(f"{'':36}" + "".join(f"{name:>17}" for name in names))
     for result in results:
-        told = "".join(f"{value:17.2f}" for value in (result["microseconds"] | result["ratios"]).values())
-        print(f"{result['expression']:16}{result['zone']:20}" + told)
+        figures = "".join(f"{value:17.2f}" for value in (result["microseconds"] | result["ratios"]).values())
+        print(f"{result['expression']:16}{result['zone']:20}" + figures)
 
 
 if __name__ == "__main__":

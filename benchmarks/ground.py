@@ -40,10 +40,10 @@ class Child:
         lines = out.strip().splitlines()
         if self.process.returncode or not lines:
             raise Missing("it failed; see above")
-        told: dict[str, Any] = json.loads(lines[-1])
-        if "missing" in told:
-            raise Missing(told["missing"])
-        return told
+        report: dict[str, Any] = json.loads(lines[-1])
+        if "missing" in report:
+            raise Missing(report["missing"])
+        return report
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Ground:
         return self._postgres
 
     def database(self, contender: str) -> str:
-        """A fresh database of the kind this contender uses, with its tables."""
+        """Return a fresh database of the kind this contender uses, with its tables."""
         if CONTENDERS[contender][2] == "postgres":
             url = self.postgres.create_database()
         else:

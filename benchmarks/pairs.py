@@ -32,13 +32,13 @@ class Cost:
 
 def measure(ground: Ground, contender: str, url: str, source: Path, count: int) -> Cost:
     env = {"PYTHONPATH": os.pathsep.join([str(source), str(Path.cwd())])}
-    told = []
+    reports = []
     for work in ("singles", "serve"):
         child = ground.start(contender, url, env=env, work=work, count=count, seconds=120.0)
-        told += ground.together([child])
-    if told[1]["seen"] < count:
-        raise SystemExit(f"only {told[1]['seen']} of {count} jobs ran")
-    return Cost(*(sum(each[side] for each in told) / count * 1e6 for side in ("worker", "server")))
+        reports += ground.together([child])
+    if reports[1]["seen"] < count:
+        raise SystemExit(f"only {reports[1]['seen']} of {count} jobs ran")
+    return Cost(*(sum(each[side] for each in reports) / count * 1e6 for side in ("worker", "server")))
 
 
 def compare(name: str, old: Sequence[float], new: Sequence[float]) -> float:

@@ -146,8 +146,8 @@ def figures(app: Horae, database: str, name: str, kills: int) -> Figures:
     found = [each for each in read_fires(app.world) if each.schedule.key.startswith(name)]
     ends_at = found[0].schedule.ends_at
     assert ends_at is not None
-    told = [line for each in found for line in complaints(each, ends_at)]
-    for line in told[:10]:
+    problems = [line for each in found for line in complaints(each, ends_at)]
+    for line in problems[:10]:
         print(f"  {line}", file=sys.stderr)
     counts: Counter[str] = Counter()
     for each in found:
@@ -161,7 +161,7 @@ def figures(app: Horae, database: str, name: str, kills: int) -> Figures:
         ran=counts["ran"],
         skipped=counts["skipped"],
         merged=counts["merged"],
-        complaints=len(told),
+        complaints=len(problems),
         claimed_p50=_percentile(claims, 0.5),
         claimed_p99=_percentile(claims, 0.99),
         started_p50=_percentile(starts, 0.5),
@@ -200,12 +200,12 @@ def run(url: str, database: str, options: argparse.Namespace) -> list[Figures]:
             fleet.dismiss()
 
 
-def show(told: Figures) -> str:
-    verdict = "exactly once" if not told.complaints and told.due == told.ran + told.skipped + told.merged else "WRONG"
+def show(row: Figures) -> str:
+    verdict = "exactly once" if not row.complaints and row.due == row.ran + row.skipped + row.merged else "WRONG"
     return (
-        f"{told.database:<9} {told.round:<7} due {told.due:>6}  ran {told.ran:>6}  merged {told.merged:>4}  "
-        f"kills {told.kills:>3}  {verdict:<12}  claimed p50 {told.claimed_p50:>6} p99 {told.claimed_p99:>7} ms  "
-        f"started p50 {told.started_p50:>6} p99 {told.started_p99:>7} max {told.started_max:>8} ms"
+        f"{row.database:<9} {row.round:<7} due {row.due:>6}  ran {row.ran:>6}  merged {row.merged:>4}  "
+        f"kills {row.kills:>3}  {verdict:<12}  claimed p50 {row.claimed_p50:>6} p99 {row.claimed_p99:>7} ms  "
+        f"started p50 {row.started_p50:>6} p99 {row.started_p99:>7} max {row.started_max:>8} ms"
     )
 
 
@@ -229,9 +229,9 @@ def main() -> int:
             if database != "sqlite":
                 kind: type[PostgresServer | MariaDBServer] = PostgresServer if database == "postgres" else MariaDBServer
                 url = servers.own(kind, durable=True).create_database()
-            for told in run(url, database, options):
-                print(json.dumps(asdict(told)) if options.json else show(told), flush=True)
-                wrong += told.complaints
+            for row in run(url, database, options):
+                print(json.dumps(asdict(row)) if options.json else show(row), flush=True)
+                wrong += row.complaints
     return 1 if wrong else 0
 
 

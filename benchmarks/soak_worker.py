@@ -20,7 +20,7 @@ EFFECT = text("INSERT INTO soak_effects (job, early) VALUES (:job, :early)")
 
 
 def declare(app: Horae) -> dict[str, Any]:
-    """The jobs of the soak. Each leaves one effect behind, through the ledger: exactly one, however often it runs."""
+    """Declare the jobs of the soak. Each leaves exactly one effect in the ledger, however often it runs."""
     patient = Retry.fixed(0.5, attempts=50)
 
     def leave(ctx: Context) -> None:

@@ -39,7 +39,7 @@ def _parts(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _written(part: Any) -> bytes:
-    """A part as bytes, without what is only said to people."""
+    """Return a part as bytes, without descriptions for people."""
     return json.dumps(_without_words(part), sort_keys=True).encode()
 
 

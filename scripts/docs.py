@@ -59,7 +59,7 @@ REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 
 
 def machines() -> Iterator[Machine[Any]]:
-    """Every state machine of the core, in the order of its modules."""
+    """Return every state machine of the core, in the order of its modules."""
     for module in pkgutil.walk_packages(horae.core.__path__, "horae.core."):
         for value in vars(importlib.import_module(module.name)).values():
             if isinstance(value, Machine):
@@ -125,7 +125,7 @@ def first_sentence(thing: Any) -> str:
 
 
 def commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Every command with its full name, in the order of the tree."""
+    """Return every command with its full name, in the order of the tree."""
     for name, command in group.commands.items():
         if getattr(command, "commands", None):
             yield from commands(command, f"{path} {name}")
@@ -159,7 +159,7 @@ def command_line_page() -> str:
 
 
 def served(tree: list[tuple[str, Any]]) -> str:
-    """The commands that take ``--url``."""
+    """Return the commands that take ``--url``."""
     names = [name for name, command in tree if any(each.name == "url" and not each.hidden for each in command.params)]
     return ", ".join(f"`{name.removeprefix('horae ')}`" for name in names)
 
@@ -167,8 +167,8 @@ def served(tree: list[tuple[str, Any]]) -> str:
 def command_section(name: str, command: Any, shared: set[str]) -> str:
     own = [parameter for parameter in command.params if parameter.name not in shared and parameter.name != "help"]
     words = [argument(parameter) for parameter in own if parameter.param_type_name == "argument"]
-    told = [f"## `{' '.join([name, *words])}`", inspect.cleandoc(command.help or "")]
-    return "\n\n".join([*told, option_table(own)] if own else told)
+    parts = [f"## `{' '.join([name, *words])}`", inspect.cleandoc(command.help or "")]
+    return "\n\n".join([*parts, option_table(own)] if own else parts)
 
 
 def argument(parameter: Any) -> str:
@@ -206,6 +206,7 @@ def json_section() -> str:
         ("`job enqueue`", '`{"id", "state", "run_at", "deduplicated": bool, "late": bool}`'),
         ("`job list`", '`{"items": [JOB], "next_cursor": for --cursor, or null}`'),
         ("`job show`", '`{"job": JOB, "why": [{"code", "text"}], "runs": [RUN]}`'),
+        ("`job wait`", "`JOB`"),
         (
             "`job cancel`, `retry`, `revive`",
             '`{"verb", "results": [{"id", "ok": true, "job": JOB} or {"id", "ok": false, "error": ERROR}]}`; '
@@ -385,18 +386,18 @@ def python_page() -> str:
 def thing_section(name: str, thing: Any) -> str:
     if not inspect.isclass(thing):
         return f"### `{name}{signature(thing)}`\n\n{doc(thing)}"
-    told = [f"### `{name}`", doc(thing)]
+    parts = [f"### `{name}`", doc(thing)]
     if issubclass(thing, BaseException):
-        return "\n\n".join(told)
+        return "\n\n".join(parts)
     rows = [
         f"| `{escaped(text)}` | {escaped(first_sentence(member) if member is not None else '')} |"
         for text, member in members(thing)
     ]
-    return "\n\n".join([*told, "\n".join(["| | |", "|---|---|", *rows])] if rows else told)
+    return "\n\n".join([*parts, "\n".join(["| | |", "|---|---|", *rows])] if rows else parts)
 
 
 def members(thing: type) -> Iterator[tuple[str, Any]]:
-    """The constructor, fields, properties and methods of a class that are meant for others."""
+    """Return the constructor, fields, properties and methods of a class that are public."""
     if is_dataclass(thing):
         for each in fields(thing):
             yield f"{each.name}: {each.type}", None
@@ -417,7 +418,7 @@ def member_line(thing: type, name: str, member: Any) -> Iterator[tuple[str, Any]
         yield name, member.fget if isinstance(member, property) else member.func
 
 
-class Told(str):
+class Annotation(str):
     """An annotation that is text already, and is shown without quotes."""
 
     __slots__ = ()
@@ -425,12 +426,12 @@ class Told(str):
 
 
 def signature(thing: Any, *, is_method: bool = False) -> str:
-    told = inspect.signature(thing)
+    original = inspect.signature(thing)
     parameters = [
-        each.replace(annotation=Told(each.annotation)) if isinstance(each.annotation, str) else each
-        for each in list(told.parameters.values())[1 if is_method else 0 :]
+        each.replace(annotation=Annotation(each.annotation)) if isinstance(each.annotation, str) else each
+        for each in list(original.parameters.values())[1 if is_method else 0 :]
     ]
-    text = str(told.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
+    text = str(original.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
     text = re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", text)  # an address is another one each time
     return re.sub(r"\b(?:horae|datetime|typing|collections\.abc)\.(?:\w+\.)*(?=[A-Z]|timedelta)", "", text)
 

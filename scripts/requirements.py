@@ -37,7 +37,7 @@ def citations() -> Iterator[tuple[Path, set[str]]]:
 
 
 def is_test(file: Path) -> bool:
-    """Tell whether a file tests something: our tests, and the suite that a store of somebody else passes."""
+    """Tell whether a file tests something: our tests, and the suite that a user's own store passes."""
     return file.parts[0] == "tests" or file.parts[:3] == ("src", "horae", "testing")
 
 

@@ -34,8 +34,8 @@ class Postgres:
     def prepare(self) -> None:
         with self._connect() as connection:
             for sql in TABLES:
-                told = sql.format(serial="bigserial PRIMARY KEY", options=" WITH (fillfactor = 70)")
-                connection.execute(told.encode())
+                ddl = sql.format(serial="bigserial PRIMARY KEY", options=" WITH (fillfactor = 70)")
+                connection.execute(ddl.encode())
 
     def bulk(self, count: int, at: float) -> None:
         rows = "{" + ",".join(['"{\\"at\\": 0}"'] * count) + "}"

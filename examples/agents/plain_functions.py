@@ -48,7 +48,7 @@ def ops(store: str = "sqlite://") -> Attention:
 
 
 def tell(agent: Attention, since: int = 0) -> int:
-    """What the journal says of the tasks, line by line."""
+    """Print the journal of the tasks, line by line."""
     lines = agent.journal(since=since)
     for line in lines:
         if line.after is not None:

@@ -46,7 +46,7 @@ def support(model: Model) -> Thinker:
 
 
 async def think(thinker: Thinker, turn: Turn) -> Directive:
-    """One turn. Kept between turns: the messages, the calls that are not done yet, the results of those that are."""
+    """Take one turn. Kept between turns: messages, calls that are not done yet, results of those that are."""
     kept = turn.context or {"messages": None, "open": [], "results": {}}
     if approved := turn.facts.last("confirmed"):
         return Proceed(approved.grant, context=kept)
@@ -56,19 +56,19 @@ async def think(thinker: Thinker, turn: Turn) -> Directive:
     if kept["open"]:
         return next_call(kept)
     if kept["messages"] is None:
-        told = await thinker.run(turn.payload["text"])
+        result = await thinker.run(turn.payload["text"])
     else:
-        told = await thinker.run(
+        result = await thinker.run(
             message_history=ModelMessagesTypeAdapter.validate_python(kept["messages"]),
             deferred_tool_results=DeferredToolResults(calls=kept["results"]),
         )
-    if isinstance(told.output, str):
-        return Done({"answer": told.output})
+    if isinstance(result.output, str):
+        return Done({"answer": result.output})
     calls = [
         {"id": call.tool_call_id, "name": call.tool_name, "arguments": call.args_as_dict()}
-        for call in told.output.calls
+        for call in result.output.calls
     ]
-    messages = ModelMessagesTypeAdapter.dump_python(told.all_messages(), mode="json")
+    messages = ModelMessagesTypeAdapter.dump_python(result.all_messages(), mode="json")
     return next_call({"messages": messages, "open": calls, "results": {}})
 
 
@@ -78,7 +78,7 @@ def next_call(kept: dict[str, Any]) -> Act:
 
 
 def outcome(facts: FactList) -> Any:
-    """What became of the call that was acted upon, as the model shall read it; None: nothing yet."""
+    """Return what became of the call that was acted upon, for the model; None: nothing yet."""
     if done := facts.last("action_ok"):
         return {key: value for key, value in done.data.items() if key not in ("action", "step")}
     if failed := facts.last("action_failed"):

@@ -30,7 +30,7 @@ log = logging.getLogger("orchestrator")
 
 
 def execute(question: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """What a real orchestrator would decide: who answers, and what."""
+    """Decide as a real orchestrator would: who answers, and what."""
     text = question.get("text")
     if not isinstance(text, str) or not text:
         return 422, {"error": "text is missing"}
@@ -92,7 +92,7 @@ class Orchestrator(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """Listens on this machine only, unless told otherwise; port 0 takes a free one."""
+    """Listen on this machine only, unless another host is given; port 0 takes a free one."""
 
     daemon_threads = True
 

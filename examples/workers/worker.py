@@ -35,7 +35,7 @@ def greet(job: dict[str, Any]) -> Any:
 
 
 def govern(job: dict[str, Any]) -> Any:
-    """A governed object: look at it, act, and say what was done."""
+    """Govern an object: look at it, act, and return what was done."""
     return {"object": f"{job['object_type']}/{job['object_id']}", "did": job["action"]}
 
 
@@ -57,7 +57,7 @@ class Worker:
         self.stopping = threading.Event()
 
     def stop(self, *_: object) -> None:
-        """A signal: end after the pull or the job at hand. A pull is not broken off: its answer may bring a job."""
+        """End after the pull or the job at hand, on a signal. A pull is not broken off: its answer may bring a job."""
         self.stopping.set()
 
     def serve(self) -> None:
@@ -90,13 +90,13 @@ class Worker:
             handler = HANDLERS.get(job["handler"])
             if handler is None:
                 raise LookupError(f"this worker has no handler {job['handler']!r}")
-            verb, told = "ack", {"result": handler(job)}
+            verb, fields = "ack", {"result": handler(job)}
         except Exception as problem:
             log.exception("%s failed", job["job_id"])
-            verb, told = "fail", {"error": f"{type(problem).__name__}: {problem}"}
+            verb, fields = "fail", {"error": f"{type(problem).__name__}: {problem}"}
         finally:
             ended.set()
-        self.tell(job, verb, told)
+        self.report(job, verb, fields)
 
     def renew(self, job: dict[str, Any], ended: threading.Event) -> None:
         """Keep the job while it runs; a handler that can stop early would look at ``cancel_requested`` here."""
@@ -112,11 +112,12 @@ class Worker:
                 log.warning("%s has been handed on; its result will not count", job["job_id"])
                 return
 
-    def tell(self, job: dict[str, Any], verb: str, told: dict[str, Any]) -> None:
-        """Say how it ended, again and again until somebody listens: the token makes a repetition harmless."""
+    def report(self, job: dict[str, Any], verb: str, fields: dict[str, Any]) -> None:
+        """Report how it ended, again until the service answers: the token makes a repetition harmless."""
         for _ in range(TRIES):
             try:
-                answer = self.http.post(f"/scheduler/jobs/{job['job_id']}/{verb}", json={**told, "token": job["token"]})
+                body = {**fields, "token": job["token"]}
+                answer = self.http.post(f"/scheduler/jobs/{job['job_id']}/{verb}", json=body)
             except httpx.HTTPError as problem:
                 log.warning("%s: %s did not arrive: %s", job["job_id"], verb, problem)
             else:
@@ -131,13 +132,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A worker over HTTP.")
     parser.add_argument("--queues", default="scheduler", help="names, with commas in between")
     parser.add_argument("--worker-id", default=f"{socket.gethostname()}:{os.getpid()}")
-    told = parser.parse_args()
+    options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    worker = Worker(os.environ["HORAE_URL"], os.environ["HORAE_TOKEN"], told.queues.split(","), told.worker_id)
+    worker = Worker(os.environ["HORAE_URL"], os.environ["HORAE_TOKEN"], options.queues.split(","), options.worker_id)
     signal.signal(signal.SIGTERM, worker.stop)
     signal.signal(signal.SIGINT, worker.stop)
-    log.info("serving %s as %s", told.queues, told.worker_id)
+    log.info("serving %s as %s", options.queues, options.worker_id)
     worker.serve()
     log.info("ended")
 

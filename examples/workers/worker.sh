@@ -6,7 +6,7 @@
 #
 # For each job it runs the command that it is given, with the job as JSON on standard input. What the command prints is
 # the result (as JSON if it is JSON, else as text); if it ends with an error, the last lines of its standard error are
-# told, and the job is tried again. SIGTERM lets the job at hand end first.
+# the error, and the job is tried again. SIGTERM lets the job at hand end first.
 set -u
 
 : "${HORAE_URL:?the address of the service}" "${HORAE_TOKEN:?a token with the scope worker}"
@@ -27,9 +27,9 @@ ask=(curl --config "$folder/curl" --silent --show-error --fail-with-body --max-t
     --header 'Content-Type: application/json')
 
 tell() { # path, body on standard input; again until somebody listens: the token makes a repetition harmless
-    cat > "$folder/told"
+    cat > "$folder/body"
     for _ in 1 2 3 4 5 6 7 8 9 10; do
-        "${ask[@]}" --data-binary @"$folder/told" "$HORAE_URL$1" > "$folder/answer" && return
+        "${ask[@]}" --data-binary @"$folder/body" "$HORAE_URL$1" > "$folder/answer" && return
         case $(jq -r '.status // 0' < "$folder/answer" 2> /dev/null) in 4??) break ;; esac
         sleep 2
     done

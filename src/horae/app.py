@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from sqlalchemy import Engine
 
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Enqueued, Request
+from horae.actions.jobs.requests import Enqueued, Request
 from horae.actions.retention import Retention
 from horae.actions.schedules import declared as declaring
 from horae.actions.schedules.declared import Plan
@@ -73,7 +73,7 @@ class Horae(Blueprint, Acting):
     """One application's jobs, and the store that keeps them.
 
     Nothing is opened until it is needed, so that an application can be declared at import time. *name* tells
-    applications on one store apart; it is the module that made this one unless told otherwise. *config* names the
+    applications on one store apart; the default is the module that made this one. *config* names the
     file that overrides declared jobs; else it is ``jobs.conf`` beside that module or in the current folder. With
     *enabled* False nothing is scheduled, unless that file says ``enabled = true``; triggers and enqueues still run.
     *timeouts* bound every wait for a database server; else the environment does.
@@ -150,7 +150,7 @@ class Horae(Blueprint, Acting):
     def use_service(self, url: str, token: str | None = None) -> None:
         """Act on a service instead of a database: enqueue there, and execute its jobs.
 
-        What needs a database is listed by :meth:`needs_database`; whoever uses it gets ``NeedsDatabase``.
+        What needs a database is listed by :meth:`needs_database`; using it raises ``NeedsDatabase``.
         """
         from horae.client.service import InThreads, Service
 
@@ -159,7 +159,7 @@ class Horae(Blueprint, Acting):
         self.aio = Rooms(InThreads(self._service.sender))
 
     def needs_database(self) -> list[Problem]:
-        """Everything declared here that cannot run where only a service is reached."""
+        """Return everything declared here that cannot run where only a service is reached."""
         return needs_database(self, self.jobs_file(), has_own_locks=self._locks != "database", rates=self.rates)
 
     def _open(self) -> World:
@@ -185,7 +185,7 @@ class Horae(Blueprint, Acting):
         self._opener.change(lambda world: replace(world, tracing=tracing))
 
     def wait_for_store(self) -> None:
-        """Open the store, however long it takes to answer; only for those who have nothing better to do."""
+        """Open the store, however long it takes to answer; blocks the thread."""
         self._opener.wait(pause)
 
     @contextmanager
@@ -226,7 +226,7 @@ class Horae(Blueprint, Acting):
         return listener
 
     def limit_rate(self, queue: str, limiter: Limiter) -> None:
-        """How often jobs of a queue may start here; a limiter on a shared log counts for all workers together."""
+        """Limit how often jobs of a queue start here; a limiter on a shared log counts for all workers together."""
         self.rates[queue_name(queue)] = limiter
 
     @property
@@ -246,19 +246,19 @@ class Horae(Blueprint, Acting):
     # -- declared schedules --------------------------------------------------------------------------------------
 
     def jobs_file(self) -> JobsFile:
-        """What ``jobs.conf`` says now."""
+        """Read ``jobs.conf``."""
         settings = Settings.read(os.environ)
         folders = [folder for folder in (self._folder, Path.cwd()) if folder is not None]
         path = find_file(str(self.config) if self.config else settings.jobs_conf, folders)
         return read_files(path, self.environment or settings.environment)
 
     def problems(self) -> list[Problem]:
-        """Everything that is wrong or doubtful about what is declared, over all modules and the file."""
+        """Return every error and warning about the declarations, over all modules and the file."""
         has_locks, seeds = self._locks is not None, self._seeds
         return problems_of(self, self.jobs_file(), has_locks=has_locks, services=self.services, seeds=seeds)
 
     def plan(self) -> Plan:
-        """The schedules as code and file say; whatever cannot work is refused."""
+        """Return the schedules that code and file declare; refuse declarations that cannot work."""
         raise_for(self.problems())
         return plan_of(self, self.jobs_file(), self.name, self._seeds, self._loads_persisted, enabled=self.enabled)
 
@@ -267,7 +267,7 @@ class Horae(Blueprint, Acting):
         return declaring.bring_in_line(self.world, self.plan())
 
     def seed_schedules(self, seeds: Sequence[Seed]) -> None:
-        """Defaults that are inserted when the application starts, unless they are there; later changes stay.
+        """Insert these defaults when the application starts, unless they are there; later changes stay.
 
         ``{"id": "nightly", "handler": "sync", "cron": "0 3 * * *", "zone": "Asia/Shanghai"}``: the id names the
         schedule, the handler is the same unless given, and every timing option of ``@app.job`` may follow. Handlers
@@ -314,7 +314,7 @@ class Horae(Blueprint, Acting):
         return self.jobs.get(job_id)
 
     def trigger(self, name: str, /, **arguments: Any) -> str | None:
-        """Run a declared job now, enabled or not; its rhythm stays. The job's id, or None when it already runs."""
+        """Run a declared job now, enabled or not, beside its schedule; return its id, or None when it already runs."""
         handle = JobHandle[Any, Any](self, self.definitions.get(name), None)
         planned = next((schedule for schedule in self.plan().schedules if schedule.key == name), None)
         if planned is None:
@@ -327,39 +327,38 @@ class Horae(Blueprint, Acting):
             return self.schedules.trigger(name, arguments).job_id
 
     def snapshot(self) -> list[JobStatus]:
-        """How each job of this application is doing, over the whole cluster; counts outlive the log."""
+        """Return the status of each job of this application, over the whole cluster; counts outlive the log."""
         return declaring.snapshot(self.world, self.plan())
 
     def asgi(self, settings: Settings | None = None, **options: Any) -> FastAPI:
-        """The HTTP service over this application's store, to be served or mounted: ``app.mount("/horae", h.asgi())``.
+        """Return the HTTP service over this application's store, to be served or mounted:
+        ``app.mount("/horae", h.asgi())``.
 
         Settings come from the environment; *options* (``horae.service.options.Options``) win over them.
         """
         try:
             from horae.server.process import application
         except ModuleNotFoundError as problem:
-            raise MissingExtra(
-                f"The service needs {problem.name!r}, which is not installed. Run: pip install 'horae[server]'"
-            ) from problem
-        told = {
+            raise MissingExtra("service_extra_missing", module=problem.name) from problem
+        given = {
             "handlers": lambda: {each.name: each for each in self.definitions},
             "figures": self.figures,
             "died": self.listeners.tell_dead,
             **options,
         }
-        opens = told.pop("opens", lambda: self.world)
-        return application(settings or Settings.read(os.environ), opens, **told)
+        opens = given.pop("opens", lambda: self.world)
+        return application(settings or Settings.read(os.environ), opens, **given)
 
     # -- running -------------------------------------------------------------------------------------------------
 
     def worker(self, settings: WorkerSettings | None = None) -> Worker:
-        """A worker for this application's jobs; ``await worker.run()`` serves until ``worker.stop()``."""
+        """Return a worker for this application's jobs; ``await worker.run()`` serves until ``worker.stop()``."""
         settings = settings or WorkerSettings()
         plan: Callable[[], Plan] | None = self.plan
         source: JobSource = StoreSource(self.world)
         if self._service is not None:
             if needs := self.needs_database():
-                raise NeedsDatabase("\n".join(str(each) for each in needs))
+                raise NeedsDatabase("worker_needs_database", problems=[str(each) for each in needs])
             jobs, plan = self._service.worker_client(settings.lease).jobs, None
             source = HttpSource(jobs, self.jobs, self.world.clock, self.max_payload_bytes)
             settings = replace(settings, fires=False, cleans=False)
@@ -394,11 +393,11 @@ class Horae(Blueprint, Acting):
 
     @property
     def retention(self) -> Retention:
-        """How long its workers keep what has ended, as the environment says (``HORAE_KEEP_RUNS`` and the like)."""
+        """Return how long its workers keep what has ended, from the environment (``HORAE_KEEP_RUNS`` and the like)."""
         return Retention.read(lambda name: one_setting(os.environ, name))
 
     def figures(self) -> list[Family]:
-        """What worker and rate limiters of this process have counted, for ``/metrics``."""
+        """Return what worker and rate limiters of this process have counted, for ``/metrics``."""
         return [*([] if self._measures is None else self._measures.families()), *rate_limit_families()]
 
     async def start(
@@ -410,10 +409,10 @@ class Horae(Blueprint, Acting):
     ) -> Hosted:
         """Serve jobs inside this process until :meth:`shutdown`.
 
-        Bad declarations are refused; a store that does not answer yet is waited for beside whatever else goes on.
+        Bad declarations are refused; a store that does not answer yet is waited for beside other work of the loop.
         """
         if self._hosted is not None:
-            raise ConfigurationError("This application is already running here; shut it down first.")
+            raise ConfigurationError("application_already_running")
         raise_for(self.problems())
         named = queues or dict.fromkeys(sorted({"default", *(each.queue for each in self.definitions)}), SLOTS)
         settings = WorkerSettings(queues=dict(named), lease=lease, grace=grace)

@@ -1,7 +1,7 @@
 """Attention: one agent, one focus, interruptible and resumable.
 
-An agent decides in *cognitions* and acts through *actions*; what deserves its focus now, what is interrupted, resumed,
-waited for and timed out is decided here, by rules that never read what a task is about.
+An agent decides in *cognitions* and acts through *actions*. Which task has the focus, and which is interrupted,
+resumed or timed out, is decided here, by rules that never read the payload of a task.
 
 .. code-block:: python
 
@@ -55,7 +55,7 @@ from horae.core.attention.lanes import Line, Task, TaskWait, lane_name
 from horae.core.attention.task import NORMAL, Control, Policy, Rule
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.payloads import label
-from horae.core.jobs.payloads import name as checked_name
+from horae.core.jobs.payloads import name as check_name
 from horae.errors import ConfigurationError, DefinitionError
 from horae.ports import World
 from horae.runtime.lanes.driver import ActionDef, AgentSpec, LaneDriver, Step, Turn
@@ -70,7 +70,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Attention:
-    """One agent's attention. Many share a store; any process may drive one, one at a time."""
+    """One agent's attention. Many agents share a store; any process may drive an agent, one process at a time."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Attention:
         self.name = lane_name(name)
         self.owner = label(owner, "owner")
         if min(lease, turn_timeout) <= timedelta(0):
-            raise DefinitionError("A lane needs a lease above zero, and a turn a time limit above zero.")
+            raise DefinitionError("lane_spans_too_short")
         self.policy = policy or Policy()
         self.app = store if isinstance(store, Horae) else Horae(store, name=f"attention:{name}")
         self._owns_app = not isinstance(store, Horae)
@@ -114,12 +114,12 @@ class Attention:
     # -- what the agent brings -----------------------------------------------------------------------------------
 
     def cognition(self, kind: str) -> Callable[[F], F]:
-        """Declare who decides about tasks of a kind: ``(turn) -> directive``, plain or async."""
+        """Declare the function that decides about tasks of a kind: ``(turn) -> directive``, plain or async."""
 
         def declare(function: F) -> F:
-            if checked_name(kind, "kind of task") in self._cognitions:
-                raise DefinitionError(f"Tasks of kind {kind!r} have a cognition already; declare one for each kind.")
-            _refuse_generator(f"The cognition of {kind!r}", function)
+            if check_name(kind, "kind of task") in self._cognitions:
+                raise DefinitionError("cognition_declared_twice", kind=kind)
+            _refuse_generator(f"cognition {kind}", function)
             self._cognitions[kind] = function
             return function
 
@@ -135,30 +135,30 @@ class Attention:
         the transaction that records it, so it happens exactly once).
         """
         if effect not in EFFECTS:
-            raise DefinitionError(f"Unknown effect {effect!r}; choose one of {', '.join(EFFECTS)}.")
+            raise DefinitionError("effect_unknown", effect=str(effect), choices=list(EFFECTS))
         if effect != "transactional" and not timedelta(0) < timeout:
-            raise DefinitionError("An action needs a time limit above zero.")
+            raise DefinitionError("action_timeout_too_short")
 
         def declare(function: F) -> F:
-            known_as = checked_name(name or function.__name__, "action")
+            known_as = check_name(name or function.__name__, "action")
             if known_as in self._actions:
-                raise DefinitionError(f"There is already an action {known_as!r}; choose another name.")
-            _refuse_generator(f"The action {known_as!r}", function)
+                raise DefinitionError("action_declared_twice", name=known_as)
+            _refuse_generator(f"action {known_as}", function)
             self._actions[known_as] = ActionDef(known_as, function, effect, timeout)
             return function
 
         return declare
 
     def control(self, function: F) -> F:
-        """Declare who says what is allowed: ``() -> Control``, asked at every dispatch and safe point."""
-        _refuse_generator("The control function", function)
+        """Declare the function that says what is allowed: ``() -> Control``, asked at every dispatch and safe point."""
+        _refuse_generator("control", function)
         self._control = function
         return function
 
     def rule(self, rule: Rule) -> Rule:
-        """Declare what becomes of an event; without a rule it wakes whoever waits for it, or is kept."""
+        """Declare what becomes of an event; without a rule it wakes the task that waits for it, or is kept."""
         if rule.event in self._rules:
-            raise DefinitionError(f"There is already a rule for {rule.event!r}.")
+            raise DefinitionError("rule_declared_twice", event=rule.event)
         self._rules[rule.event] = rule
         return rule
 
@@ -177,7 +177,7 @@ class Attention:
         expires_at: datetime | None = None,
         actor: str = SYSTEM,
     ) -> Added:
-        """Give the agent something to attend to; the same key twice is the same task."""
+        """Add a task; the same key twice is the same task."""
         return inbox.add(
             self.world, self.name, kind, payload, priority=priority, key=key, start_at=start_at, delay=delay,
             due_by=due_by, expires_at=expires_at, owner=self.owner, actor=actor,
@@ -186,7 +186,7 @@ class Attention:
     def post(
         self, event: str, data: Mapping[str, Any] | None = None, *, event_id: str | None = None, actor: str = SYSTEM
     ) -> Posted:
-        """Tell the agent that something happened; the same *event_id* twice is the same event.
+        """Post an event to the agent; the same *event_id* twice is the same event.
 
         Where no rule is declared, as in a process that only posts, those of the agent's last driver decide.
         """
@@ -203,13 +203,13 @@ class Attention:
         )  # fmt: skip
 
     def confirm(self, wait: int, approve: bool, *, actor: str, reason: str = "") -> TaskWait:
-        """A person's answer to a confirmation. Never call it with the agent's own word."""
+        """Answer a confirmation for a person. Never call it with the agent's own decision."""
         return waits.confirm(self.world, self.name, wait, approve, actor=actor, reason=reason, owner=self.owner)
 
     # -- driving -------------------------------------------------------------------------------------------------
 
     def driver(self, name: str | None = None) -> LaneDriver:
-        """One that drives this lane in the running loop."""
+        """Return a driver of this lane for the running loop."""
         who = name or f"{socket.gethostname()}:{os.getpid()}:{self.world.dice.name(6)}"
         spec = AgentSpec(
             self.name, self.owner, dict(self._cognitions), dict(self._actions), self._control, self.policy,
@@ -220,7 +220,7 @@ class Attention:
     def run(self, until: Literal["idle"] = "idle") -> Snapshot:
         """Do all that can be done now, in this thread; what waits stays waiting."""
         if until != "idle":
-            raise ConfigurationError(f"run(until={until!r}) is not known; use until='idle', or await serve().")
+            raise ConfigurationError("run_until_unknown", until=repr(until))
         asyncio.run(self._until_idle())
         return self.snapshot()
 
@@ -228,7 +228,7 @@ class Attention:
         await self.driver().until_idle()
 
     async def serve(self) -> None:
-        """Drive the lane whenever nobody else does, until :meth:`stop`."""
+        """Drive the lane whenever no other process does, until :meth:`stop`."""
         self._driver = self.driver()
         await self._driver.serve()
 
@@ -237,27 +237,25 @@ class Attention:
         if self._driver is not None:
             self._driver.stop()
 
-    # -- look ----------------------------------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """Focus, stack, backlog and waits."""
+        """Return focus, stack, backlog and waits."""
         return lanes.snapshot(self.world, self.name, owner=self.owner, policy=self.policy)
 
     def journal(self, since: int = 0, limit: int = 1000) -> list[Line]:
-        """What happened, line by line."""
+        """Return lines of the journal, the oldest first."""
         return journal.read_journal(self.world, self.name, owner=self.owner, since=since, limit=limit)
 
     def at(self, seq: int) -> dict[str, dict[int, dict[str, Any]]]:
-        """The lane as it was after a line of its journal."""
+        """Return the lane as it was after a line of its journal."""
         return journal.at(self.world, self.name, seq, owner=self.owner)
 
     def verify(self) -> Verified:
-        """Whether the journal is whole and folds back to the tables."""
+        """Check that the journal is whole and folds back to the tables."""
         return journal.verify(self.world, self.name, owner=self.owner)
 
 
 def _refuse_generator(what: str, function: Callable[..., Any]) -> None:
     if is_generator_function(function):
-        raise DefinitionError(
-            f"{what} is a generator function: calling it would run none of its code. Remove the yield."
-        )
+        raise DefinitionError("agent_function_is_generator", function=what)

@@ -127,7 +127,7 @@ class StoreClock:
             return self._anchor or self._measure()
 
     def _measure(self) -> tuple[datetime, float]:
-        """Anchored when the answer came: the reading is a little old then, and the clock never ahead of the database.
+        """Read the database's clock and anchor it when the answer came, so that ours is never ahead of it.
 
         Half-way between question and answer would be ahead by half of whatever came before the reading, and the first
         question opens a connection.
@@ -167,12 +167,12 @@ class StoryClock:
         return self._now
 
     def jump_to(self, instant: datetime) -> None:
-        """Forward only: to go back is to stay."""
+        """Jump forward to an instant; an earlier one changes nothing."""
         self._now = max(self._now, instant)
 
 
 def zone_database_version() -> str:
-    """Which edition of the zone database ``zoneinfo`` reads here; empty when it does not say."""
+    """Return which edition of the zone database ``zoneinfo`` reads here; empty when it does not say."""
     for folder in zoneinfo.TZPATH:
         for name in ("tzdata.zi", "+VERSION"):
             path = Path(folder) / name
@@ -201,5 +201,5 @@ def pause(seconds: float) -> None:
 
 
 async def pause_async(seconds: float) -> None:
-    """The same without blocking the event loop."""
+    """Sleep without blocking the event loop."""
     await asyncio.sleep(max(0.0, seconds))

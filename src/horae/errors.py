@@ -29,6 +29,7 @@
     │   ├── TokenNeeded         only the token of the pull can tell whose word this is
     │   ├── LockNotAcquired     somebody else holds the lock
     │   └── SecretsLocked       secrets cannot be sealed or opened with the keys at hand
+    ├── WaitTimeout             what was waited for has not come in time   (also a TimeoutError)
     ├── LeaseLost               the job has been handed on; this result no longer counts
     ├── LaneLost                somebody else drives the lane now; this step no longer counts
     ├── DefinitionError         a declaration that cannot work              (also a ValueError)
@@ -43,7 +44,7 @@
     │   ├── SchemaMissing       has no Horae tables yet, or old ones
     │   └── SchemaTooNew        was migrated by a newer Horae
     ├── SignatureRefused        a message that nobody known signed, or not lately
-    └── HandlerFailed           how a failed attempt is told to the outside
+    └── HandlerFailed           how a failed attempt is reported
         ├── CallFailed          an outgoing call that brought no answer
         ├── DeliveryFailed      a webhook that its target could not take now
         ├── DeliveryRefused     a webhook that cannot be delivered, now or later
@@ -78,7 +79,7 @@ class HoraeError(Exception):
 
     code = "horae_error"
     facts: Mapping[str, Fact] = MappingProxyType({})  # of one error: what its sentence is about, for programs
-    _sentence: str | None = None  # as the service told it
+    _sentence: str | None = None  # as the service sent it
 
     def __init__(self, *args: object, **facts: Fact) -> None:
         super().__init__(*args)
@@ -118,7 +119,7 @@ class HoraeError(Exception):
 
     @classmethod
     def received(cls, sentence: str, reason: str = "", facts: Mapping[str, Fact] | None = None) -> Self:
-        """Make an error as another process told it, around the constructor, which may want what was not told."""
+        """Make an error as another process sent it, without the constructor, whose arguments may be missing."""
         error = cls.__new__(cls)
         Exception.__init__(error, reason or sentence)
         error.reason, error.facts, error._sentence = reason, facts or {}, sentence
@@ -283,6 +284,12 @@ class AlreadyRunning(Conflict):
         super().__init__("already_running", key=key, job_id=job_id)
         self.key = key
         self.job_id = job_id
+
+
+class WaitTimeout(HoraeError, TimeoutError):
+    """The caller's time was over before that came for which it waited; nothing was changed."""
+
+    code = "wait_timeout"
 
 
 class LeaseLost(HoraeError):

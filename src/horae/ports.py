@@ -35,13 +35,13 @@ class Clock(Protocol):
     """The one place that knows what time it is."""
 
     def now(self) -> datetime:
-        """The present instant, aware, in UTC, as all hosts on one store agree on it."""
+        """Return the present instant, aware, in UTC, as all hosts on one store agree on it."""
 
     def monotonic(self) -> float:
-        """Seconds that never jump, for durations."""
+        """Return seconds that never jump, for durations."""
 
     def steady(self) -> datetime:
-        """The present instant on the lease line, which no step of the host's clock moves.
+        """Return the present instant on the lease line, which no step of the host's clock moves.
 
         All processes on one store agree on it. Where the database's clock is used it is the same as ``now``.
         """
@@ -51,10 +51,10 @@ class Dice(Protocol):
     """The one source of chance."""
 
     def roll(self) -> float:
-        """A number in [0, 1)."""
+        """Return a number in [0, 1)."""
 
     def name(self, length: int = 12) -> str:
-        """Fresh random hexadecimal characters, for ids that must not collide."""
+        """Return fresh random hexadecimal characters, for ids that must not collide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Claim:
     steady: datetime | None = None  # now on the lease line; None: the same as now
 
     def until(self, now: datetime) -> datetime:
-        """The end of the lease, on the lease line."""
+        """Return the end of the lease, on the lease line."""
         return (self.steady or now) + self.lease
 
 
@@ -225,7 +225,7 @@ class JobRows(Protocol):
 
     def get(self, number: int) -> Job | None: ...
     def some(self, numbers: Iterable[int]) -> list[Job]:
-        """Those of these jobs that have not ended."""
+        """Return those of these jobs that have not ended."""
 
     def lock(self, number: int) -> Job | None: ...
     def find(self, wanted: Filter, *, limit: int, before: int | None) -> list[Job]: ...
@@ -242,13 +242,13 @@ class JobRows(Protocol):
     def unfinished(self, owner: str, at_most: int) -> int: ...
     def died(self, since: datetime, *, limit: int) -> list[Job]: ...
     def parents(self, number: int) -> list[Parent]:
-        """The jobs that one waits for, in order."""
+        """Return the jobs that one waits for, in order."""
 
     def waits_for_ever(self, queues: Iterable[str] | None, *, limit: int) -> list[tuple[int, int]]:
-        """Jobs that wait for one that will never succeed, through others or not, each with that one."""
+        """Return jobs that wait for one that will never succeed, through others or not, each with that one."""
 
     def may_move(self, queues: Iterable[str]) -> bool:
-        """Whether any of these queues holds a job that runs, or may run one day without anybody's help."""
+        """Return whether any of these queues holds a job that runs, or may run one day without anybody's help."""
 
     def waiting(self, due_before: datetime, *, not_in: Iterable[str]) -> list[DueBacklog]: ...
 
@@ -265,8 +265,8 @@ class LimitRows(Protocol):
 
     def lock(self, name: str) -> None: ...
     def sources(self, name: str | None = None, *, app: str | None = None) -> list[LimitSource]: ...
-    def say(self, said: LimitSource) -> None: ...
-    def unsay(self, name: str, app: str) -> None: ...
+    def put_source(self, source: LimitSource) -> None: ...
+    def remove_source(self, name: str, app: str) -> None: ...
     def apply(self, name: str, max_running: int | None) -> None: ...
     def running(self) -> dict[str, int]: ...
 
@@ -304,10 +304,10 @@ class ScheduleRows(Protocol):
     def followers(self, number: int) -> list[str]: ...
     def unfinished(self, number: int) -> Unfinished: ...
     def without_fire(self, now: datetime, *, limit: int) -> list[Schedule]:
-        """Schedules that are on, have no next fire, and no unfinished job whose end would give them one."""
+        """Return schedules that are on, have no next fire, and no unfinished job whose end would give them one."""
 
     def awaited(self, number: int) -> bool:
-        """Whether a job of it is unfinished whose end will be told to the schedule."""
+        """Return whether a job of it is unfinished whose end the schedule will learn of."""
 
     def record(self, number: int, fire: Fire, job_id: int | None, now: datetime) -> None: ...
     def recorded(self, number: int, start: datetime, end: datetime) -> set[datetime]: ...
@@ -364,9 +364,9 @@ class TokenRows(Protocol):
     def find(self, owner: str | None, *, limit: int, after: tuple[datetime, str] | None = None) -> list[Token]: ...
     def add(self, token: Token) -> None: ...
     def revoke(self, token_id: str, *, actor: str, now: datetime) -> bool: ...
-    def used(self, token_id: str, *, address: str | None, now: datetime) -> None: ...
+    def mark_used(self, token_id: str, *, address: str | None, now: datetime) -> None: ...
     def valid(self, token_ids: Collection[str], now: datetime) -> set[str]:
-        """Which of these are neither revoked nor expired."""
+        """Return which of these are neither revoked nor expired."""
 
 
 class OwnerRows(Protocol):
@@ -406,10 +406,10 @@ class Sealer(Protocol):
 
     def seal(self, owner: str, name: str, text: str) -> str: ...
     def open(self, owner: str, name: str, sealed: str) -> str:
-        """The text; ``SecretsLocked`` when its key is not at hand, or the row was changed or belongs elsewhere."""
+        """Return the text; ``SecretsLocked`` when its key is missing, or the row was changed or belongs elsewhere."""
 
     def is_current(self, sealed: str) -> bool:
-        """Whether it is sealed with the key that seals now."""
+        """Return whether it is sealed with the key that seals now."""
 
 
 class AttentionRows(Protocol):
@@ -435,7 +435,7 @@ class AttentionRows(Protocol):
         """Open waits whose job is not there, is dead, or waits in somebody else's queue."""
 
     def tasks_without_job(self, lane: int | None, *, limit: int) -> list[Task]:
-        """The same for tasks whose start or deadline is still to come."""
+        """Return tasks with a start or deadline ahead whose job is not there, as with waits."""
 
     def event(self, number: int) -> Event | None: ...
     def event_by_id(self, lane: int, event_id: str) -> Event | None: ...
@@ -480,12 +480,31 @@ class MetricRows(Protocol):
     def last_number(self) -> int: ...
 
 
+class HealthRows(Protocol):
+    """What may be wrong with an installation, for checks that change nothing."""
+
+    def due(self, now: datetime) -> list[DueBacklog]: ...
+    def expired_leases(self, before: datetime, *, limit: int) -> list[int]: ...
+    def count_dead(self) -> int: ...
+    def count_unsettled_needs(self) -> int: ...
+    def closed_handlers(self, *, limit: int) -> list[tuple[str, str, int]]: ...
+    def overdue_schedules(self, before: datetime, *, limit: int) -> list[str]: ...
+    def inactive_schedules(self, *, limit: int) -> list[tuple[str, str]]: ...
+    def count_enabled_schedules(self, handler: str) -> int: ...
+    def expiring_tokens(self, now: datetime, before: datetime, *, limit: int) -> list[tuple[str, str, datetime]]: ...
+    def count_valid_tokens(self, now: datetime) -> int: ...
+    def sealed_secrets(self, *, limit: int) -> list[tuple[str, str, str]]: ...
+    def table_sizes(self) -> dict[str, int]: ...
+    def jobs_by_handler(self) -> list[tuple[str, str, str, int]]: ...
+    def runs_by_handler(self) -> list[tuple[str, str, int]]: ...
+
+
 class Tx(Protocol):
     """One open transaction, room by room."""
 
     @property
     def connection(self) -> Any: ...
-    def lent(self, limit: timedelta | None = None) -> AbstractContextManager[Any]:
+    def lend_connection(self, limit: timedelta | None = None) -> AbstractContextManager[Any]:
         """Lend the connection to a handler. *limit* bounds each of its statements; it cannot commit."""
 
     @property
@@ -517,7 +536,14 @@ class Tx(Protocol):
     @property
     def metrics(self) -> MetricRows: ...
     @property
+    def health(self) -> HealthRows: ...
+    @property
     def attention(self) -> AttentionRows: ...
+
+
+Occurrence = tuple[int, datetime]  # the number of a schedule, and an instant
+FindRecorded = Callable[[Sequence[Occurrence]], set[Occurrence]]  # those of the occurrences that have a record
+Decide = Callable[[list[Schedule], dict[int, Unfinished], FindRecorded], list[tuple[Firing, list[NewJob]]]]
 
 
 class Store(Protocol):
@@ -530,21 +556,15 @@ class Store(Protocol):
         """Write endings; answers with the numbers of the jobs whose token was no longer current."""
 
     def renew(self, leases: Iterable[Lease], *, until: datetime) -> Renewed: ...
-    def expired(self, *, now: datetime, limit: int) -> list[Job]: ...
-    def fire(
-        self,
-        decide: Callable[[list[Schedule], dict[int, Unfinished]], list[tuple[Firing, list[NewJob]]]],
-        *,
-        now: datetime,
-        limit: int,
-    ) -> list[tuple[Firing, list[int]]]:
+    def find_expired(self, *, now: datetime, limit: int) -> list[Job]: ...
+    def fire(self, decide: Decide, *, now: datetime, limit: int) -> list[tuple[Firing, list[int]]]:
         """Turn due schedules into jobs: *decide* says what follows; all of it commits together."""
 
     def note(
         self, lease: Lease, *, progress: str | None = None, checkpoint: str | None = None, now: datetime | None = None
     ) -> bool: ...
     def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
-        """One look: what is due next; with *node* also its heartbeat, with *worker_id* whom it should stop."""
+        """Return what is due next; with *node* write its heartbeat, with *worker_id* name jobs to stop."""
 
     def forget(self, table: str, before: datetime, limit: int) -> int:
         """Delete up to *limit* rows of a table that ended before an instant; how many there were."""
@@ -559,7 +579,7 @@ class Store(Protocol):
         """Mark jobs that wait for a dead or missing one although nobody said so: the net under every ending."""
 
     def hears(self) -> bool:
-        """Whether hints from other processes arrive; if not, sleepers look often."""
+        """Return whether hints from other processes arrive; if not, sleepers look often."""
 
     def transact(self, work: Callable[[Tx], T], *, hot: bool = False) -> T:
         """Run *work* in one write transaction; *hot* uses the shorter timeout of the hot verbs."""
@@ -571,7 +591,7 @@ class Store(Protocol):
         """Run all reads of this thread inside the block in one transaction, so that they see one moment."""
 
     def read_time(self) -> datetime | None:
-        """The database's own clock, where several hosts share it; None where the system's clock rules."""
+        """Return the database's own clock, where several hosts share it; None where the system's clock rules."""
 
     def lease_line(self, boot: Boot, *, now: datetime, fix: bool = True) -> LeaseLine | None:
         """Return the instant from which all processes count this boot's uptime; None where the database keeps time.
@@ -633,7 +653,7 @@ class JobSource(Protocol):
         """Take a worker that ends off the list of nodes."""
 
     def hears(self) -> bool:
-        """Whether hints about new work arrive; if not, the worker looks often."""
+        """Return whether hints about new work arrive; if not, the worker looks often."""
 
     def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
         """Call *listener* with a queue's name ("*" for any) from any thread; the answer ends the subscription."""
@@ -649,10 +669,10 @@ class Tracing(Protocol):
     """Joins what happens here with what happened elsewhere. Its own trouble stays its own."""
 
     def current(self) -> str | None:
-        """The ``traceparent`` of what is under way here; None where nothing is."""
+        """Return the ``traceparent`` of what is under way here; None where nothing is."""
 
     def running(self, job: Job) -> AbstractContextManager[TracedRun]:
-        """Around one attempt, in whose task or thread it is then what is under way."""
+        """Trace one attempt, as what is under way in its task or thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -714,7 +734,7 @@ class LockManager(Protocol):
     def with_lock(
         self, key: str, ttl: timedelta | float, wait: timedelta | float = 0, retry_interval: timedelta | float = 0.05
     ) -> Lock:
-        """The same for a ``with`` block, raising ``LockNotAcquired`` instead of answering None."""
+        """Acquire for a ``with`` block; raise ``LockNotAcquired`` instead of returning None."""
 
 
 @runtime_checkable
@@ -734,7 +754,7 @@ class Limiter(Protocol):
     """Something that counts calls and says how long the next one has to wait."""
 
     def try_acquire(self) -> float | None:
-        """None: the call is yours. A number: ask again in so many seconds."""
+        """Return None when the call is permitted, or the seconds to wait before asking again."""
 
 
 class CallLog(Protocol):

@@ -1,4 +1,4 @@
-"""What the outside may set: one frozen value, read once when a command starts.
+"""Settings from the environment: one frozen value, read once when a command starts.
 
 A plain dataclass and not pydantic-settings: reading a handful of words from the environment is a page of code, and
 importing pydantic alone takes longer than ``horae --help`` may. Flags win over the environment, the environment over
@@ -36,7 +36,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def span_from(text: str, what: str = "duration") -> timedelta:
-    """``90``, ``90s``, ``1.5m``, ``2h``, ``1d`` or ``250ms`` as a span; a bare number is seconds."""
+    """Read a span such as ``90``, ``90s``, ``1.5m``, ``2h``, ``1d`` or ``250ms``; a bare number is seconds."""
     unit = next((unit for unit in _UNITS if text.endswith(unit) and text[: -len(unit)][-1:].isdigit()), "")
     digits = text.removesuffix(unit)
     try:
@@ -49,25 +49,25 @@ def span_from(text: str, what: str = "duration") -> timedelta:
 
 
 def stale_timeout(environment: Mapping[str, str]) -> timedelta:
-    """How long an exclusive job may show no progress before the next one may start (S4-23)."""
-    told: timedelta = one_setting(environment, "stale_timeout")
-    return told
+    """Return how long an exclusive job may show no progress before the next one may start (S4-23)."""
+    timeout: timedelta = one_setting(environment, "stale_timeout")
+    return timeout
 
 
 def queues_from(text: str) -> dict[str, int]:
-    """``mail=10,reports`` as the queues to serve and the slots of each; the default where none are given."""
+    """Read the queues to serve and the slots of each from ``mail=10,reports``; default slots where none are given."""
     from horae.core.jobs.job import SLOTS  # when asked for: --help must not wait for it
     from horae.core.jobs.machinery import MACHINERY
 
-    told: dict[str, int] = {}
+    queues: dict[str, int] = {}
     for part in (part.strip() for part in text.split(",")):
         name, equals, slots = part.partition("=")
         if not name or (equals and not (slots.isascii() and slots.isdigit() and 1 <= int(slots) <= 10_000)):
             raise InvalidInput("queue_slots_unreadable", text=part)
         if name == MACHINERY:
             raise InvalidInput("queue_served_anyway", queue=MACHINERY)
-        told[name] = int(slots) if equals else SLOTS
-    return told
+        queues[name] = int(slots) if equals else SLOTS
+    return queues
 
 
 def _one_of(*words: str) -> Any:
@@ -129,7 +129,7 @@ def _switch(text: str) -> bool:
 
 
 def is_on(environment: Mapping[str, str], name: str) -> bool:
-    """Whether a switch of the environment is on; off unless it is set."""
+    """Return whether a switch of the environment is on; off unless it is set."""
     return bool(environment.get(name)) and bool(_read(name, _switch, environment[name]))
 
 
@@ -148,7 +148,7 @@ def _from(
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line needs to know. Every field has an environment variable."""
+    """The settings of a process. Every field has an environment variable."""
 
     database_url: str = field(
         default=DEFAULT_URL,
@@ -320,7 +320,7 @@ class Settings:
         metadata=_from(
             "HORAE_METRICS_OPEN",
             "`1` opens `/metrics` to callers without a token",
-            "whoever reaches the port then reads queue and handler names",
+            "anyone who reaches the port then reads queue and handler names",
             _switch,
         ),
     )
@@ -337,7 +337,7 @@ class Settings:
         default=None,
         metadata=_from(
             "HORAE_ALERT_WEBHOOK_URL",
-            "where to post when a job dies or nobody serves a queue",
+            "where to post when a job dies or no worker serves a queue",
             "without it nothing is posted; the log still says so",
             unset="none",
         ),
@@ -397,7 +397,7 @@ class Settings:
         metadata=_from(
             "HORAE_TRUSTED_PROXIES",
             "addresses and networks of proxies",
-            "their `X-Forwarded-For` and `-Proto` are believed, nobody else's",
+            "only their `X-Forwarded-For` and `-Proto` are believed",
             _words,
             unset="none",
         ),
@@ -573,12 +573,12 @@ class Settings:
 
     @property
     def timeouts(self) -> Timeouts:
-        """The timeouts of database connections."""
+        """Return the timeouts of database connections."""
         return Timeouts(*(getattr(self, name) for name in TIMEOUTS))
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Settings:
-        """The settings that this environment gives."""
+        """Read the settings from the environment."""
         return cls(**{each.name: _from_environment(environment, each) for each in fields(cls)})
 
 
@@ -594,9 +594,9 @@ def timeouts(environment: Mapping[str, str]) -> Timeouts:
 
 def read_setting(name: str, text: str, where: str) -> Any:
     """Read a field of the settings from *text* by the rules of the environment; *where* names it in an error."""
-    found = next(each for each in fields(Settings) if each.name == name)
+    setting = next(each for each in fields(Settings) if each.name == name)
     try:
-        return found.metadata["read"](text)
+        return setting.metadata["read"](text)
     except InvalidInput as problem:
         raise InvalidInput("value_invalid", where=where, problem=str(problem)) from None
 
@@ -610,24 +610,24 @@ def _from_environment(environment: Mapping[str, str], setting: Field[Any]) -> An
 
 
 def database_url(environment: Mapping[str, str]) -> str:
-    """Where the jobs are kept when nobody says otherwise."""
+    """Return the database URL from the environment, or the default."""
     return _value(environment, "HORAE_DATABASE_URL", True) or DEFAULT_URL
 
 
 def unknown_names(environment: Mapping[str, str]) -> dict[str, str | None]:
-    """Names that look like ours and are not, each with the one probably meant."""
+    """Return the unknown names that begin like a setting, each with the nearest known one."""
     known = [each.metadata["env"] for each in fields(Settings)]
     known += [f"{each.metadata['env']}_FILE" for each in fields(Settings) if each.metadata["file"]]
-    strange = [
+    unknown = [
         name
         for name in environment
         if name.startswith(PREFIX) and name not in known and not name.startswith(ALSO_KNOWN)
     ]
-    return {name: next(iter(difflib.get_close_matches(name, known, n=1)), None) for name in sorted(strange)}
+    return {name: next(iter(difflib.get_close_matches(name, known, n=1)), None) for name in sorted(unknown)}
 
 
 def _value(environment: Mapping[str, str], name: str, file: bool) -> str | None:
-    """A variable, or, for what should stay secret, the contents of the file that ``…_FILE`` names."""
+    """Return a variable, or, for a secret, the contents of the file that ``…_FILE`` names."""
     path = environment.get(f"{name}_FILE") if file else None
     if environment.get(name) or not path:
         return environment.get(name)

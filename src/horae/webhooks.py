@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MemoryKeyring", "Outgoing", "Rules", "SigningSecret", "allow_list", "new_secret", "register", "verify"]
 
-_PLACES = {
+_MODULES = {
     "MemoryKeyring": "horae.outgoing",
     "Outgoing": "horae.outgoing",
     "Rules": "horae.core.outgoing.targets",
@@ -28,9 +28,9 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'horae.webhooks' has no attribute {name!r}")
-    return getattr(_import_module(_PLACES[name]), name)
+    return getattr(_import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from horae.actions.jobs import claims, endings, jobs
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.core.jobs.retry import Retry
 from horae.errors import HoraeError, InvalidInput, InvalidName, InvalidPayload, KeyConflict, PastDue
 from horae.ports import World

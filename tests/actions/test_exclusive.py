@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from horae.actions.jobs import claims, endings, jobs
-from horae.actions.jobs.jobs import Enqueued
+from horae.actions.jobs.requests import Enqueued
 from horae.actions.schedules.exclusive import start_exclusively
 from horae.core.jobs.job import Job, Lease
 from horae.errors import AlreadyRunning, InvalidInput, LeaseLost
@@ -13,6 +13,7 @@ from horae.ports import World
 from horae.testing.builders import a_request
 from horae.testing.clock import VirtualClock
 from horae.testing.conformance.support import at_once
+from tests.support.refusals import refused
 
 TEN_MINUTES = timedelta(minutes=10)
 LONG = timedelta(hours=9)
@@ -112,5 +113,5 @@ def test_another_key_is_another_matter(world: World) -> None:
 
 
 def test_without_a_key_there_is_nothing_to_exclude(world: World) -> None:
-    with pytest.raises(InvalidInput, match="concurrency key"):
+    with refused(InvalidInput, "concurrency_key_missing"):
         start_exclusively(world, a_request(), stale_timeout=TEN_MINUTES)

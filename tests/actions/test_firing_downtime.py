@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from horae.actions.schedules import fires as firing
-from horae.actions.schedules.schedules import timed
+from horae.actions.schedules.schedules import with_next_fire
 from horae.core.schedules.schedule import Schedule
 from horae.core.time.instants import micros
 from horae.ports import Tx, World
@@ -33,7 +33,7 @@ def made(world: World, count: int) -> list[Schedule]:
 
     def write(tx: Tx) -> list[Schedule]:
         wanted = [
-            timed(world, replace(each, created_at=NOON, updated_at=NOON), NOON)
+            with_next_fire(world, replace(each, created_at=NOON, updated_at=NOON), NOON)
             for place in range(count)
             for each in [a_schedule(f"s{place:05}", **POLICIES[place % len(POLICIES)])]
         ]

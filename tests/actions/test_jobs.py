@@ -14,6 +14,7 @@ from horae.errors import Conflict, InvalidInput, InvalidPayload, LeaseLost, NotA
 from horae.ports import World
 from horae.testing.builders import a_request
 from horae.testing.clock import NOON, VirtualClock
+from tests.support.refusals import refused
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
@@ -36,7 +37,7 @@ def entries(world: World, job_id: str) -> list[Entry]:
 
 
 def woken(world: World, act: Callable[[], object]) -> set[str]:
-    """The queues whose sleepers are told while *act* runs."""
+    """Return the queues that are woken while *act* runs."""
     response: set[str] = set()
     unsubscribe = world.store.subscribe(response.add)
     act()
@@ -387,7 +388,7 @@ def test_revive_is_refused_while_another_has_the_unique_name(world: World) -> No
     job = a_dead_job(world, unique="u")
     jobs.enqueue(world, a_request(unique="u"))
 
-    with pytest.raises(Conflict, match="unique name 'u'"):
+    with refused(Conflict, "unique_name_taken", unique="u"):
         jobs.revive(world, job.id)
     assert [e.verb for e in entries(world, job.id)] == ["dead"]
 
@@ -491,7 +492,7 @@ def test_a_page_has_a_sensible_size(world: World, limit: int) -> None:
 
 
 def test_an_unknown_state_is_refused(world: World) -> None:
-    with pytest.raises(InvalidInput, match="queued"):
+    with refused(InvalidInput, "choice_unknown", name="state"):
         jobs.find(world, Filter(states=("waiting",)))
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from horae import Horae
 from horae.actions.jobs import claims, endings, jobs
-from horae.actions.jobs.jobs import Enqueued, Request
 from horae.actions.jobs.quotas import enqueue_within
+from horae.actions.jobs.requests import Enqueued, Request
 from horae.actions.retention import Retention, clean
 from horae.errors import NotFound, PastDue, QuotaExceeded
 from horae.stores.schema import migrate

@@ -11,6 +11,7 @@ from horae import Horae
 from horae.actions import logs
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.outside_runs import begin, end
+from horae.actions.jobs.requests import Request
 from horae.actions.retention import Retention, clean
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
@@ -26,6 +27,7 @@ from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.testing.clock import VirtualClock
 from horae.testing.conformance.support import at_once
+from tests.support.refusals import refused
 
 MONTHS = timedelta(days=60)
 
@@ -45,7 +47,7 @@ def advance(world: World, span: timedelta) -> None:
 
 
 def finished(world: World, **options: str) -> str:
-    jobs.enqueue(world, jobs.Request("h", **options))  # type: ignore[arg-type]
+    jobs.enqueue(world, Request("h", **options))  # type: ignore[arg-type]
     [job] = claims.pull(world, worker_id="w")
     endings.ack(world, job.id, job.token)
     return job.id
@@ -69,7 +71,7 @@ def test_a_recent_one_stays(world: World) -> None:
 
 
 def test_a_key_stays_as_long_as_its_job_waits(world: World) -> None:
-    jobs.enqueue(world, jobs.Request("h", key="slow", delay=MONTHS * 2))
+    jobs.enqueue(world, Request("h", key="slow", delay=MONTHS * 2))
     advance(world, MONTHS)
 
     assert clean(world, Retention())["horae_keys"] == 0
@@ -109,7 +111,7 @@ def test_every_field_of_retention_is_a_setting(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("text", ["59m", "0", "-1d", "for ever", "40000d"])
 def test_what_would_be_forgotten_too_soon_is_refused(text: str) -> None:
     """A key that is gone after a minute lets a repeated call through."""
-    with pytest.raises(ConfigurationError, match="HORAE_KEEP_KEYS"):
+    with refused(ConfigurationError, "setting_invalid", name="HORAE_KEEP_KEYS"):
         Settings.read({"HORAE_KEEP_KEYS": text})
 
 

@@ -66,7 +66,7 @@ def test_what_was_given_names_its_source(world: World) -> None:
 def test_a_key_is_taken_once_for_each_owner(world: World) -> None:
     created(world)
 
-    with pytest.raises(Conflict, match="already"):
+    with refused(Conflict, "schedule_exists"):
         created(world)
     assert created(world, owner="ann").owner == "ann"
 
@@ -170,7 +170,7 @@ def test_a_change_to_an_older_version_is_refused(world: World) -> None:
     created(world)
     schedules.change(world, "minutely", {"max_fires": 9}, version=1)
 
-    with pytest.raises(Conflict, match="version 2, not 1"):
+    with refused(Conflict, "schedule_version_old", version=2, expected=1):
         schedules.change(world, "minutely", {"max_fires": 8}, version=1)
 
     assert schedules.get(world, "minutely").max_fires == 9
@@ -180,7 +180,7 @@ def test_a_change_to_an_older_version_is_refused(world: World) -> None:
 def test_only_what_belongs_to_people_can_be_changed(world: World, field: str) -> None:
     created(world)
 
-    with pytest.raises(InvalidInput, match=field):
+    with refused(InvalidInput, "field_not_changeable", field=field):
         schedules.change(world, "minutely", {field: 1})
 
 
@@ -335,7 +335,7 @@ def test_an_unknown_schedule_is_not_found(world: World, verb: str) -> None:
     created(world, owner="ann")
     more: tuple[Any, ...] = ({},) if verb == "change" else ()
 
-    with pytest.raises(NotFound, match="minutely"):
+    with refused(NotFound, "schedule_unknown", key="minutely"):
         getattr(schedules, verb)(world, "minutely", *more)
 
 

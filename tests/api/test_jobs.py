@@ -10,10 +10,11 @@ import pytest
 
 from horae import Retry
 from horae.actions.jobs.held_jobs import ASK_AGAIN, Ending, Hold
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.api.jobs import room
 from horae.api.jobs.local import Heartbeat, Upcoming
 from horae.api.jobs.room import Enqueued, Job, Run
+from horae.core.cursors import MAX_PAGE
 from horae.core.jobs import job as core
 from horae.errors import (
     Forbidden,
@@ -24,6 +25,7 @@ from horae.errors import (
     NotFound,
 )
 from tests.api.conftest import Sent
+from tests.support.refusals import refused
 
 LATER = datetime(2040, 1, 7, 6, tzinfo=UTC)
 queues = (f"q{number}" for number in count())
@@ -83,6 +85,22 @@ def test_pages_go_on_where_the_one_before_ended(rooms: Sent, queue: str) -> None
     assert [each.id for each in rooms.house.jobs.list(queue=queue, limit=3)] == made[:1:-1]
     with pytest.raises(InvalidInput):
         rooms.house.jobs.list(queue=queue).page("nonsense")
+
+
+@pytest.mark.parametrize("size", [0, -1, MAX_PAGE + 1])
+def test_a_page_of_a_size_out_of_range_is_refused(rooms: Sent, queue: str, size: int) -> None:
+    with refused(InvalidInput, "out_of_range", name="limit", value=size, least=1, most=MAX_PAGE):
+        rooms.house.jobs.list(queue=queue).page(limit=size)
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_list_of_no_rows_is_refused_as_one_page_and_as_all(rooms: Sent, queue: str, limit: int) -> None:
+    rooms.house.jobs.enqueue("a", queue=queue)
+
+    with refused(InvalidInput, "out_of_range", name="limit", value=limit):
+        rooms.house.jobs.list(queue=queue, limit=limit).page()
+    with refused(InvalidInput, "out_of_range", name="limit", value=limit):
+        list(rooms.house.jobs.list(queue=queue, limit=limit))
 
 
 def test_a_job_goes_from_its_claim_to_its_result(rooms: Sent, queue: str) -> None:

@@ -17,17 +17,7 @@ from tests.architecture.reading import Module, modules
 
 # Errors that are still raised with a sentence, by folder. The numbers may only become smaller.
 SENTENCES: dict[str, int] = {
-    "api": 33,
-    "app.py": 3,
-    "attention.py": 8,
-    "cli": 55,
-    "client": 7,
-    "declare": 13,
-    "mcp": 22,
-    "outgoing": 1,
-    "runtime": 21,
-    "server": 3,
-    "service": 43,
+    "runtime": 1,  # what a handler said, as it said it
 }
 
 FAMILY = {

@@ -11,15 +11,6 @@ MOST_ASSERTS = 12
 
 # Sleeps that are left, by file. The numbers may only become smaller: wait for a signal, or poll with `tests.support`.
 SLEEPS = {
-    "attention/test_machinery.py": 2,
-    "attention/test_poison.py": 2,
-    "cli/test_demo.py": 1,
-    "cli/test_server.py": 2,
-    "cli/test_worker.py": 1,
-    "declared/conftest.py": 1,
-    "declared/test_limits_and_needs.py": 1,
-    "declared/test_running.py": 6,
-    "examples/test_workers.py": 3,
     "journeys/conftest.py": 3,
     "journeys/embedded.py": 9,
     "journeys/locked.py": 1,
@@ -37,8 +28,6 @@ SLEEPS = {
     "runtime/test_scheduler.py": 1,
     "runtime/test_unawaited.py": 3,
     "runtime/test_worker.py": 14,
-    "service/test_waiting.py": 1,
-    "testing/test_lab.py": 2,
 }
 
 # Why a test asserts more than twelve times.

@@ -7,6 +7,7 @@ import ast
 import re
 from pathlib import Path
 
+from horae.ports import Store
 from tests.architecture.reading import Module, modules
 
 # Who may import whom, by floor. FOUNDATION is open to all. A module that is not listed has no place in the house yet.
@@ -65,6 +66,19 @@ SLEEP = {"time.sleep", "asyncio.sleep", "anyio.sleep", "anyio.sleep_until", "tri
 UNSAFE_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle"}
 UNSAFE_NAMES = {"eval", "exec", "compile", "yaml.load", "yaml.unsafe_load", "yaml.full_load", "os.system", "os.popen"}
 
+# Functions of the core that stores may call: they turn one form of a value into another.
+CODECS = {
+    "jobs.job.band_of", "jobs.job.make_job", "jobs.payloads.name", "jobs.retry.span", "time.instants", "time.instants.instant",
+    "time.instants.micros", "timeouts.client_limit", "timeouts.milliseconds",
+}  # fmt: skip
+# Stores that still decide, in the middle of a transaction or of a lock of the process. May only become fewer.
+DECIDING_STORES = {
+    "stores/databases/hot.py": {"jobs.job.settlement"},  # a silent job's end, when its schedule fires
+    "stores/jobs/links.py": {"schedules.schedule.after_leaders", "schedules.schedule.next_fire"},  # after a job's end
+    "stores/limits/database.py": {"limits.next_turn"},  # whose turn it is, counted while the limit's row is held
+    "stores/limits/memory.py": {"limits.made_since", "limits.turn_at"},
+}
+
 # Where a vendor may be named: the facts, and migrations, which are frozen and must not follow facts that change later.
 VENDOR_PLACES = ("stores/databases/dialects.py", "stores/migrations/")
 LONGEST = 400  # lines
@@ -93,6 +107,28 @@ def arrows_that_point_up(source: Path) -> list[str]:
 def is_floor(rest: str, source: Path) -> bool:
     floor = rest.split(".")[0]
     return floor in ALLOWED or (source / floor).is_dir() or (source / f"{floor}.py").is_file()
+
+
+# Where the MCP server goes past the rooms, and why. Everything else in it stands on them.
+PAST_THE_ROOMS = {
+    "mcp/confirmations.py": "finds the lane of a confirmation by its number; the room wants the lane",
+    "mcp/http.py": "authenticates, which comes before a caller is known",
+    "mcp/lane_sessions.py": "drives a lane",
+    "mcp/tasks.py": "counts a lane's tasks before one is added; no operation of the room finds a task by its key",
+    "mcp/turns.py": "drives a lane",
+}
+VERBS_BEHIND_ROOMS = ("horae.actions", "horae.runtime", "horae.stores")
+
+
+def tools_beside_the_rooms(source: Path) -> list[str]:
+    """A tool of the MCP server that calls verbs by itself, where an operation of a room would do."""
+    return [
+        f"{module.place}:{imported.line}: use an operation of a room instead of {imported.name}"
+        for module in modules(source)
+        if module.floor == "mcp" and module.place not in PAST_THE_ROOMS
+        for imported in module.imports
+        if imported.name.startswith(VERBS_BEHIND_ROOMS)
+    ]
 
 
 def impurities_of_the_core(source: Path) -> list[str]:
@@ -188,9 +224,83 @@ def stores_reached_without_a_route(source: Path) -> list[str]:
     ]
 
 
+def decisions_imported_by_stores(source: Path) -> list[str]:
+    """A store decides nothing: it takes values, constants and codecs from the core, and is handed the decisions."""
+    complaints = []
+    for module in modules(source):
+        if module.floor != "stores":
+            continue
+        known = DECIDING_STORES.get(module.place, set())
+        functions = {each.name: each.line for each in module.imports if is_core_function(each.name)}
+        complaints += [
+            f"{module.place}:{line}: {name} is no value and no codec; let the verb decide and hand it to the store"
+            for name, line in functions.items()
+            if name.removeprefix("horae.core.") not in CODECS | known
+        ]
+        unused = known - {name.removeprefix("horae.core.") for name in functions}
+        complaints += [f"{module.place}: no longer imports {name}; take it off the list" for name in sorted(unused)]
+    return complaints
+
+
+def is_core_function(name: str) -> bool:
+    """Classes and constants begin with a capital letter; functions, and whole modules, do not."""
+    return name.startswith("horae.core.") and not name.rpartition(".")[2].lstrip("_")[:1].isupper()
+
+
 def is_routed(node: ast.expr) -> bool:
     match node:
         case ast.Call(func=ast.Attribute(attr="route")):
+            return True
+    return False
+
+
+# Who may read tables: the stores, and tests of a user's database, which prove what the stores write.
+TABLE_READERS = {"stores", "testing"}
+TABLES = "horae.stores.tables"
+STATEMENTS = {f"sqlalchemy.{name}" for name in ("select", "insert", "update", "delete", "func", "text")}
+
+
+def tables_read_outside_the_stores(source: Path) -> list[str]:
+    """A check or a command that reads tables by itself: a query of the store, behind `tx`, is what it should ask."""
+    complaints = []
+    for module in modules(source):
+        if module.floor in TABLE_READERS:
+            continue
+        complaints += [
+            f"{module.place}:{imported.line}: only the stores read tables ({imported.name}); add a query to a store"
+            for imported in module.imports
+            if imported.name in STATEMENTS or f"{imported.name}.".startswith(f"{TABLES}.")
+        ]
+        complaints += [
+            f"{module.place}:{node.lineno}: only stores speak SQL ({ast.unparse(node.func)}); add a query to a store"
+            for node in ast.walk(module.tree)
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith((".connection.execute", "driver.rows"))
+        ]
+    return complaints
+
+
+# Who may call a store: verbs, stores, tests' tools, and the roof, where stores are opened, examined and copied.
+STORE_CALLERS = (
+    "actions/", "stores/", "testing/", "doctor/", "server/", "cli/installation/", "app.py", "clock.py",
+    "declare/opening.py",
+)  # fmt: skip
+STORE_METHODS = {name for name in vars(Store) if not name.startswith("_")} - {"close"}  # who opens one may close it
+
+
+def stores_called_outside_the_verbs(source: Path) -> list[str]:
+    """`world.store.read(…)` above the verbs: a second way in, which no route, audit or shard would see."""
+    return [
+        f"{module.place}:{node.lineno}: calls the store ({node.attr}); write a verb in actions/ and call that"
+        for module in modules(source)
+        if not module.place.startswith(STORE_CALLERS)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and node.attr in STORE_METHODS and is_store(node.value)
+    ]
+
+
+def is_store(node: ast.expr) -> bool:
+    match node:
+        case ast.Name(id="store" | "_store") | ast.Attribute(attr="store" | "_store"):
             return True
     return False
 

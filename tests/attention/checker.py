@@ -58,7 +58,8 @@ def look(world: World, lane: str, *, policy: Policy | None = None, controls: Ite
         own_jobs = [job for job in jobs if job.payload["lane"] == number]
         known = {each.digest: each for each in controls}
         return Scene(
-            found, list(journal._all(tx, number)), rows["task"], rows["wait"], rows["event"], rows["fact"], own_jobs,
+            found, list(journal._all_lines(tx, number)),
+            rows["task"], rows["wait"], rows["event"], rows["fact"], own_jobs,
             policy or Policy(), known,
         )  # fmt: skip
 
@@ -131,7 +132,7 @@ class Replay:
         self.inside: set[int] = set()  # between an intent and its facts
         self.held: set[int] = set()
         self.open: dict[int, int] = {}  # task -> how many waits are open
-        self.resolutions: list[int] = []  # facts that told of a resolution
+        self.resolutions: list[int] = []  # facts that report a resolution
         self.running: int | None = None
         self.found: list[str] = []
 
@@ -199,7 +200,7 @@ class Replay:
             if table == "wait" and "state" in new:
                 self._wait(line, row, new)
             if table == "fact" and row.get("turn") is not None:
-                self._wrong(7, line, f"fact {number} is told twice")
+                self._wrong(7, line, f"fact {number} is given twice")
             if table == "event" and (row.get("state", "pending"), new.get("state")) not in ENDS and "state" in new:
                 self._wrong(8, line, f"event {number} ends twice")
             if table == "task" and "turn" in new:

@@ -11,7 +11,7 @@ from horae import Horae
 from horae.actions.attention import inbox
 from horae.actions.attention.journal import read_journal
 from horae.actions.jobs import jobs
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.actions.schedules import fires, schedules
 from horae.attention import Attention, Done, Rule, Turn, Wait
 from horae.core.jobs.job import Filter

@@ -185,7 +185,7 @@ def test_a_deadline_that_is_handled_twice_is_told_once(agent: Attention, ground:
 
 
 def test_the_time_of_all_keys_of_a_wait_is_up_together(agent: Attention, ground: Ground) -> None:
-    """An event for any of them is late then, and told so (3.7)."""
+    """An event for any of them is late then, and reported as late (3.7)."""
     heard: list[tuple[str, Any]] = []
 
     @agent.cognition("k")

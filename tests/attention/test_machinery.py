@@ -15,8 +15,8 @@ from horae import Horae
 from horae.actions.access.tokens import create_token
 from horae.actions.attention import inbox
 from horae.actions.jobs import claims, endings, jobs, machinery, queues
-from horae.actions.jobs.jobs import Request
 from horae.actions.jobs.reasons import why
+from horae.actions.jobs.requests import Request
 from horae.actions.jobs.running_limits import set_limit
 from horae.actions.metrics import survey
 from horae.actions.schedules import fires, schedules
@@ -36,6 +36,7 @@ from horae.testing.clock import VirtualClock
 from horae.testing.conformance.support import take
 from tests.support.migrations import go_back
 from tests.support.refusals import refused
+from tests.support.waiting import eventually
 
 HOUR = timedelta(hours=1)
 OWN = Filter(queue=MACHINERY)
@@ -231,7 +232,7 @@ def test_any_worker_counts_as_one_that_serves_them(small: Horae, clock: VirtualC
 
 
 async def test_a_worker_of_other_queues_keeps_the_timeouts(database_url: str) -> None:
-    """Whatever it was told to serve, and without declaring anything."""
+    """Whichever queue it serves, and without declaring anything."""
     engine = create_store_engine(database_url)
     migrate(engine)
     engine.dispose()
@@ -243,8 +244,7 @@ async def test_a_worker_of_other_queues_keeps_the_timeouts(database_url: str) ->
         assert len(agent.snapshot().waiting) == 1
 
         async with asyncio.timeout(60), app.running({"mail": 1}) as hosted:
-            while not agent.snapshot().backlog:
-                await asyncio.sleep(0.02)
+            await eventually(lambda: agent.snapshot().backlog)
 
         assert [task.state for task in agent.snapshot().backlog] == ["ready"]
         assert hosted.counts == {}
@@ -268,8 +268,7 @@ async def test_a_worker_whose_slots_are_all_taken_keeps_the_timeouts() -> None:
             await begun.wait()
             agent.add("nap")
             await agent.driver().until_idle()
-            while not agent.snapshot().backlog:
-                await asyncio.sleep(0.02)
+            await eventually(lambda: agent.snapshot().backlog)
             ends.set()
 
         assert [task.state for task in agent.snapshot().backlog] == ["ready"]

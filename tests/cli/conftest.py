@@ -5,7 +5,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,13 @@ class Ended:
     @property
     def json(self) -> Any:
         return json.loads(self.out)
+
+    def assert_refused(self, code: int, reason: str, facts: Mapping[str, Any] | None = None) -> None:
+        """Assert that a command with ``--json`` was refused with this exit code, reason and at least these facts."""
+        error, expected = self.json["error"], dict(facts or {})
+        assert (self.code, error.get("reason")) == (code, reason), error
+        assert {name: error["facts"].get(name) for name in expected} == expected
+        assert "Traceback" not in self.err
 
 
 Command = Callable[..., Ended]
@@ -100,7 +107,7 @@ def project(environment: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
 
 
 class Process:
-    """A real ``horae`` that goes on until it is told to end."""
+    """A real ``horae`` that goes on until a signal ends it."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.started = subprocess.Popen(

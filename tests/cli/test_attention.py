@@ -160,7 +160,7 @@ def test_an_event_wakes_makes_or_is_kept(near: Command) -> None:
     assert near("post", "bell", "--id", "b-1").out == "event 1: used by t1\n"
     assert near("post", "bell", "--id", "b-1").out == "event 1 is known by this id already: used\n"
     assert near("post", "db.down", "--arg", "id=db-1").out == "event 2: used by t3\n"
-    assert near("post", "later").out == "event 3: kept for whoever will wait for it\n"
+    assert near("post", "later").out == "event 3: kept for a task that will wait for it\n"
     assert near("post", "noise").out == "event 4: dropped (its rule only logs it)\n"
 
 

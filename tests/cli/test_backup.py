@@ -17,7 +17,7 @@ from alembic.script import ScriptDirectory
 
 from horae import Horae
 from horae.actions.jobs import endings, jobs
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.core.jobs.job import Lease
 from horae.errors import InvalidInput, LeaseLost, StoreFull
 from horae.ports import Claim

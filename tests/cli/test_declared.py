@@ -76,10 +76,7 @@ def test_a_warning_is_a_finding_only_where_that_is_wanted(horae: Command, shop: 
 
 
 def test_a_check_needs_to_know_the_application(horae: Command) -> None:
-    ended = horae("check")
-
-    assert ended.code == 2
-    assert "HORAE_APP" in ended.err
+    horae("check", "--json").assert_refused(2, "application_unnamed", {"command": "check"})
 
 
 def test_config_show_tells_where_each_value_comes_from(

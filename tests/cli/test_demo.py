@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import time
+import threading
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from horae.cli.demo.journal import Narrator, Row
+from horae.runtime.lanes.driver import LaneDriver
 from tests.cli.conftest import Command
+from tests.support.waiting import LIMIT
 
 OPENING = "t1 writes a report (priority 40), t2 is an alert (priority 90). Simulated time.\n\n"
 UNTIL_THE_PAGE = """\
@@ -124,19 +126,24 @@ def test_on_the_wall_clock_the_same_way_is_gone(horae: Command, monkeypatch: pyt
 
 
 def test_on_the_wall_clock_nothing_that_happened_is_left_out(horae: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the end comes while somebody is about to tell what came before it."""
+    """Also where the end comes while what came before it is about to be printed."""
     from horae.cli.demo import run as demo_running
     from horae.cli.demo.story import Spans
 
-    at_once = Narrator.rows
+    read_rows, close, is_over = Narrator.rows, LaneDriver.close, threading.Event()
 
-    def slowly(self: Narrator, **answer: bool) -> list[Row]:
-        found = list(at_once(self, **answer))
-        time.sleep(0.5)
-        return found
+    def read_and_wait_for_the_end(self: Narrator, **options: bool) -> list[Row]:
+        rows = list(read_rows(self, **options))
+        assert is_over.wait(LIMIT)
+        return rows
+
+    async def close_and_tell(self: LaneDriver) -> None:
+        await close(self)
+        is_over.set()
 
     monkeypatch.setattr(demo_running, "SHORT", Spans(timedelta(seconds=0.05)))
-    monkeypatch.setattr(Narrator, "rows", slowly)
+    monkeypatch.setattr(Narrator, "rows", read_and_wait_for_the_end)
+    monkeypatch.setattr(LaneDriver, "close", close_and_tell)
     events = [json.loads(line) for line in horae("demo", "attention", "--real", "--json").out.splitlines()]
 
     ends = {each["task"]: each["path"][-1] for each in events if each["event"] == "moved"}
@@ -167,21 +174,21 @@ def test_a_view_of_four_lines_counts_down(environment: Path) -> None:
     """What a terminal shows below the rows."""
     from horae.api.attention.values import past_lane
     from horae.cli.attention.screen import four_lines, view_after
-    from horae.cli.demo.run import Switches, Telling
+    from horae.cli.demo.run import Performance, Switches
     from horae.cli.terminal import Terminal
     from horae.settings import Settings
 
-    telling = Telling(Terminal(Settings(), is_json=True), environment / "demo.db", Switches())
+    performance = Performance(Terminal(Settings(), is_json=True), environment / "demo.db", Switches())
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(telling.agent.app, "close", lambda: None)
-        asyncio.run(telling.run())
-    parked = next(line for line in telling.agent.journal() if line.after == "waiting")
-    resumed = next(line for line in telling.agent.journal() if line.cause == "step_facts" and line.seq > parked.seq)
+        patched.setattr(performance.agent.app, "close", lambda: None)
+        asyncio.run(performance.run())
+    parked = next(line for line in performance.agent.journal() if line.after == "waiting")
+    resumed = next(line for line in performance.agent.journal() if line.cause == "step_facts" and line.seq > parked.seq)
     views = [
-        four_lines(view_after(past_lane(line.seq, telling.agent.at(line.seq)), line.at), line.at)
+        four_lines(view_after(past_lane(line.seq, performance.agent.at(line.seq)), line.at), line.at)
         for line in (parked, resumed)
     ]
-    telling.agent.app.world.store.close()
+    performance.agent.app.world.store.close()
 
     assert views == [
         ["FOCUS    -", "STACK    t1 report (40)", "BACKLOG  -", "WAITING  t2 alert (90), ack:db-1, 10:00 left"],

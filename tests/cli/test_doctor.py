@@ -21,7 +21,7 @@ from horae import Horae
 from horae.actions.access.tokens import create_token
 from horae.actions.attention import inbox
 from horae.actions.jobs import claims, endings, jobs, queues
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.actions.schedules import schedules
 from horae.core.jobs.job import Lease
 from horae.core.jobs.retry import Retry
@@ -441,7 +441,9 @@ def test_a_server_is_asked_for_its_clock_its_promise_and_its_hints(
 
 def test_every_command_of_ours_that_mends_exists(world: World, horae: Command, environment: Path) -> None:
     source = Path(machine.__file__).parent
-    answer = "\n".join(file.read_text() for file in [*source.glob("*.py"), source.parent / "cli" / "doctor.py"])
+    answer = "\n".join(
+        file.read_text() for file in [*source.glob("*.py"), source.parent / "cli" / "installation" / "doctor.py"]
+    )
 
     assert commands_in(answer)
     for words in commands_in(answer):
@@ -524,7 +526,8 @@ FULL_DISK = """
 import json, subprocess, sys
 from pathlib import Path
 from horae import Horae
-from horae.actions.jobs.jobs import Request, enqueue
+from horae.actions.jobs.jobs import enqueue
+from horae.actions.jobs.requests import Request
 
 folder, closed = Path(sys.argv[1]), sys.argv[2] == "closed"
 app = Horae(f"sqlite:///{folder}/horae.db")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from horae.actions.jobs import claims, endings, jobs, queues
+from horae.actions.jobs.requests import Request
 from horae.app import Horae
 from tests.cli.conftest import Command
 
@@ -204,13 +205,36 @@ def test_show_says_every_reason_why_a_job_waits(app: Horae, horae: Command) -> N
 
 
 def test_show_names_the_holder_of_a_concurrency_key(app: Horae, horae: Command) -> None:
-    first, second = (jobs.enqueue(app.world, jobs.Request("send", concurrency_key="customer:7")).id for _ in range(2))
+    first, second = (jobs.enqueue(app.world, Request("send", concurrency_key="customer:7")).id for _ in range(2))
     claims.pull(app.world, worker_id="w")
 
     reason = horae("job", "show", second, "--json").json["why"][0]
 
     assert reason["code"] == "concurrency"
     assert first in reason["text"]
+
+
+def test_wait_exits_by_how_the_job_ended(app: Horae, horae: Command) -> None:
+    succeeds, dies, cancelled = (enqueued(horae, "--max-attempts", "1") for _ in range(3))
+    horae("job", "cancel", cancelled, "--reason", "not needed")
+    kill(app, dies)
+    (job,) = app.jobs.list(state="running")
+    app.jobs.ack(job.id, job.token, result=7)
+
+    ended = {job_id: horae("job", "wait", job_id) for job_id in (succeeds, dies, cancelled)}
+
+    assert {job_id: answer.code for job_id, answer in ended.items()} == {succeeds: 0, dies: 1, cancelled: 1}
+    assert "broken" in ended[dies].out
+    assert "not needed" in ended[cancelled].out
+    assert horae("job", "wait", succeeds, "--json").json["result"] == 7
+
+
+def test_a_wait_that_times_out_asks_to_be_repeated(app: Horae, horae: Command) -> None:
+    answer = horae("job", "wait", enqueued(horae), "--timeout", "50ms", "--json")
+
+    assert (answer.code, answer.json["error"]["reason"]) == (75, "job_not_ended_in_time")
+    assert horae("job", "wait", "job_999", "--timeout", "0s").code == 3
+    assert horae("job", "wait", "job_1", "--timeout", "soon").code == 2
 
 
 def test_a_job_that_is_not_there_is_not_found(app: Horae, horae: Command) -> None:

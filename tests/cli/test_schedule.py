@@ -74,29 +74,31 @@ def test_every_option_arrives_in_the_store(horae: Command, options: list[str], f
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "reason", "facts"),
     [
-        ([], "exactly one of --cron, --every, --once and --after"),
-        (["--every", "15m", "--cron", "* * * * *"], "exactly one of"),
-        (["--every", "soon"], "is not a span"),
-        (["--every", "0"], "cannot be kept"),
-        (["--once", "2030-01-07T06:00:00"], "has no time zone"),
-        (["--once", "2027-03-28T02:30", "--tz", "Europe/Berlin"], "does not exist in Europe/Berlin"),
-        (["--every", "1h", "--ends-at", "2030-01-01T00:00:00"], "--ends-at"),
-        (["--every", "1h", "--max-fires", "many"], "--max-fires 'many' is not a number"),
-        (["--every", "1h", "--misfire", "hope"], "misfire='hope' is not known"),
-        (["--every", "1h", "--priority", "urgent"], "Unknown priority 'urgent'"),
-        (["--every", "1h", "--payload", "[1]"], "one JSON object"),
-        (["--cron", "0 9 * * 1", "--tz", "Mars/Base"], "no time zone 'Mars/Base'"),
-        (["--cron", "0 0 30 2 *"], "never fires"),
+        ([], "timing_ambiguous", {}),
+        (["--every", "15m", "--cron", "* * * * *"], "timing_ambiguous", {}),
+        (["--every", "soon"], "duration_unreadable", {"text": "soon", "what": "span"}),
+        (["--every", "0"], "interval_too_short", {"name": "period"}),
+        (["--once", "2030-01-07T06:00:00"], "reading_zone_missing", {"name": "--once"}),
+        (["--once", "2027-03-28T02:30", "--tz", "Europe/Berlin"], "reading_skipped", {"zone": "Europe/Berlin"}),
+        (["--every", "1h", "--ends-at", "2030-01-01T00:00:00"], "reading_zone_missing", {"name": "--ends-at"}),
+        (["--every", "1h", "--max-fires", "many"], "max_fires_unreadable", {"text": "many"}),
+        (["--every", "1h", "--misfire", "hope"], "choice_unknown", {"name": "misfire", "value": "hope"}),
+        (["--every", "1h", "--priority", "urgent"], "choice_unknown", {"name": "priority", "value": "urgent"}),
+        (["--every", "1h", "--payload", "[1]"], "arguments_no_object", {}),
+        (["--every", "1h", "--payload", "{"], "arguments_unreadable", {}),
+        (["--cron", "0 9 * * 1", "--tz", "Mars/Base"], "zone_unknown", {"name": "Mars/Base"}),
+        (["--cron", "0 0 30 2 *"], "cron_unreadable", {"field": "day", "position": 5}),
     ],
 )
-def test_what_cannot_work_is_refused_and_nothing_is_stored(horae: Command, options: list[str], said: str) -> None:
+def test_what_cannot_work_is_refused_and_nothing_is_stored(
+    horae: Command, options: list[str], reason: str, facts: dict[str, Any]
+) -> None:
     horae("db", "migrate")
-    ended = horae("schedule", "add", "key", "--handler", "h", *options)
+    ended = horae("schedule", "add", "key", "--handler", "h", *options, "--json")
 
-    assert ended.code == 2
-    assert said in ended.err
+    ended.assert_refused(2, reason, facts)
     assert horae("schedule", "list").out == "No schedules yet.\n"
 
 

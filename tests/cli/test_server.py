@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,6 +19,7 @@ from horae import Horae
 from horae.actions.access.owners import set_owner
 from horae.core.access.owners import OwnerSettings
 from tests.cli.conftest import Command, Process
+from tests.support.waiting import wait_until
 
 Start = Callable[..., Process]
 
@@ -49,6 +49,14 @@ def test_a_server_says_its_url_answers_and_ends_with_sigterm(horae: Command, sta
     assert token not in ended.err
 
 
+def accepts_connections(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=60).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
 def test_sigterm_lets_a_request_finish_that_is_being_sent(horae: Command, start: Start) -> None:
     """Draining: nothing new is accepted, what was begun is answered."""
     server = start("server", "--port", "0", "--json", "--no-auth")
@@ -61,7 +69,7 @@ def test_sigterm_lets_a_request_finish_that_is_being_sent(horae: Command, start:
         assert half.recv(65536).startswith(b"HTTP/1.1 100")  # it has begun to read the body
         server.started.send_signal(signal.SIGTERM)
         server.until("stopping")
-        time.sleep(0.3)
+        wait_until(lambda: not accepts_connections(begun["port"]))
         half.sendall(body[5:])
         answer = half.recv(65536)
     assert answer.startswith(b"HTTP/1.1 201")
@@ -176,9 +184,7 @@ def test_a_store_that_does_not_answer_yet_is_waited_for(environment: Path, start
         assert (away.status_code, away.headers["content-type"]) == (503, "application/problem+json")
         folder.unlink()
         folder.mkdir()
-        ends = time.monotonic() + 30
-        while client.get("/readyz").status_code != 200 and time.monotonic() < ends:
-            time.sleep(0.1)
+        wait_until(lambda: client.get("/readyz").status_code == 200)
         assert client.get("/scheduler/jobs").status_code == 200
     server.started.send_signal(signal.SIGINT)
     assert server.ended().code == 0

@@ -11,7 +11,7 @@ import pytest
 
 import horae
 from horae import errors
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.outgoing.encryption import KeySealer
 from horae.service.options import Options
 from tests.support.serving import Served, serving

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from horae.core.jobs.payloads import encode
-from horae.core.outgoing.dispatch import KEPT_BYTES, ROUTING, Routing, answer_of, kept, question, without_routing
+from horae.core.outgoing.dispatch import (
+    KEPT_BYTES,
+    ROUTING,
+    Routing,
+    answer_of,
+    drop_routing,
+    question,
+    truncate_answer,
+)
 from horae.errors import DispatchFailed, InvalidPayload
 from tests.support.refusals import refused
 
@@ -52,7 +60,7 @@ def test_the_context_gets_what_is_known_and_cannot_claim_otherwise_s1_24() -> No
 def test_routing_keys_are_dropped_and_each_is_named_c_38() -> None:
     payload = {"text": "a", **dict.fromkeys(ROUTING, "mine")}
 
-    left, warnings = without_routing(payload)
+    left, warnings = drop_routing(payload)
 
     assert left == {"text": "a"}
     assert [warning.split()[0] for warning in warnings] == list(ROUTING)
@@ -60,7 +68,7 @@ def test_routing_keys_are_dropped_and_each_is_named_c_38() -> None:
 
 @given(st.dictionaries(st.sampled_from([*ROUTING, "text", "context", "other"]), plain))
 def test_whatever_a_payload_holds_it_cannot_bypass_the_orchestrator_s1_27(payload: dict[str, Any]) -> None:
-    left, _ = without_routing(payload | {"text": "a", "context": {}})
+    left, _ = drop_routing(payload | {"text": "a", "context": {}})
     asked = question(left, Routing("chosen", "keywords"), {})
 
     assert (asked["default_agent"], asked["mode"]) == ("chosen", "keywords")
@@ -80,7 +88,7 @@ def test_whatever_a_payload_holds_it_cannot_bypass_the_orchestrator_s1_27(payloa
 def test_the_payloads_own_agent_and_mode_win_and_settings_fill_what_is_left_out_s1_25_s1_26_c_38(
     payload: dict[str, Any], agent: str, mode: str
 ) -> None:
-    left, warnings = without_routing({"text": "a", **payload})
+    left, warnings = drop_routing({"text": "a", **payload})
     asked = question(left, Routing("usual", "hybrid"), {})
 
     assert (asked["default_agent"], asked["mode"]) == (agent, mode)
@@ -116,14 +124,14 @@ def test_any_bytes_are_an_answer_or_a_failure(body: bytes) -> None:
 
 @given(st.dictionaries(st.text("abc", max_size=3), plain, max_size=4))
 def test_a_small_answer_is_kept_whole(answer: dict[str, Any]) -> None:
-    assert kept(answer) == answer
+    assert truncate_answer(answer) == answer
 
 
 @pytest.mark.parametrize(
     "answer", [{"output": "好" * 500_000}, {"items": ["x" * 40_000] * 10}, {"output": "\x01" * 90_000}]
 )
 def test_of_a_large_answer_a_bounded_part_is_kept_with_a_mark(answer: dict[str, Any]) -> None:
-    part = kept(answer)
+    part = truncate_answer(answer)
 
     assert part["truncated"] is True
     assert part["output"].endswith("(cut)")

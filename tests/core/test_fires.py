@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from horae.core.schedules.decisions import admits, decide, left_behind
+from horae.core.schedules.decisions import admits, decide, record_undecided
 from horae.core.schedules.schedule import (
     Fire,
     Firing,
@@ -33,7 +33,7 @@ ALL_MINUTES = ",".join(map(str, range(60)))
 
 
 def a_schedule(expression: str = "* * * * *", **fields: Any) -> Schedule:
-    """Every minute, next at noon, unless told otherwise."""
+    """Every minute, next at noon, unless changed."""
     usual: dict[str, Any] = {"kind": "cron", "created_at": NOON - timedelta(days=9), "next_fire_at": NOON}
     return Schedule(key="s", handler="h", expression=expression, number=1, **(usual | fields))
 
@@ -388,20 +388,20 @@ def test_a_changed_fixed_delay_does_not_come_back_to_an_instant_it_has_fired() -
 
 
 def test_fires_that_nobody_decided_on_before_a_change_are_told_in_one_record() -> None:
-    assert left_behind(a_schedule(), NOON + 5 * MINUTE, "changed") == Fire(
+    assert record_undecided(a_schedule(), NOON + 5 * MINUTE, "changed") == Fire(
         NOON, "skipped", reason="changed", last_at=NOON + 5 * MINUTE, count=6
     )
 
 
 @pytest.mark.parametrize("next_fire_at", [None, NOON + MINUTE])
 def test_a_change_leaves_nothing_behind_when_nothing_was_due(next_fire_at: datetime | None) -> None:
-    assert left_behind(a_schedule(next_fire_at=next_fire_at), NOON, "changed") is None
+    assert record_undecided(a_schedule(next_fire_at=next_fire_at), NOON, "changed") is None
 
 
 def test_a_rule_that_can_no_longer_be_read_leaves_what_was_told_last() -> None:
     broken = replace(a_schedule(), zone="Mars/Olympus")
 
-    assert left_behind(broken, NOON + 5 * MINUTE, "changed") == Fire(NOON, "skipped", reason="changed")
+    assert record_undecided(broken, NOON + 5 * MINUTE, "changed") == Fire(NOON, "skipped", reason="changed")
 
 
 # -- following ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Whatever the rule, the downtime and the policy: every due fire is told once, nothing is early, nothing twice."""
+"""Whatever the rule, the downtime and the policy: every due fire is recorded once, nothing is early, nothing twice."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

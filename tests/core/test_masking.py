@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.access.masking import MASK, hidden
+from horae.core.access.masking import MASK, hide_secrets
 
 SECRET = 'k3Y-+/=?~ü"\\5f3a9c1e-Zz'
 PLAIN = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -43,7 +43,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_way_to_write_a_secret_down_is_hidden(form: str) -> None:
-    result = hidden(f"you sent {FORMS[form]}!", [SECRET])
+    result = hide_secrets(f"you sent {FORMS[form]}!", [SECRET])
 
     assert result.startswith("you sent ")
     assert MASK in result
@@ -59,7 +59,7 @@ def test_base64_is_hidden_wherever_the_secret_begins_in_it(url_safe: bool, befor
     encoded = b64(PLAIN, before, after, url_safe=url_safe)
     lines = "\n".join(encoded[at : at + 20] for at in range(0, len(encoded), 20))
     for text in (encoded, encoded.rstrip("="), json.dumps({"a": encoded}), quote(encoded, safe=""), lines):
-        result = hidden(f"<{text}>", [PLAIN])
+        result = hide_secrets(f"<{text}>", [PLAIN])
         assert MASK in result
         assert leaks(result, encoded[8:-8], 8) == []
 
@@ -71,7 +71,7 @@ def test_base64_is_hidden_wherever_the_secret_begins_in_it(url_safe: bool, befor
     ids=["fields", "lines", "turned round", "gap", "list"],
 )
 def test_a_secret_that_was_cut_in_two_is_hidden(at: int, written: str) -> None:
-    result = hidden(written.format(PLAIN[:at], PLAIN[at:]), [PLAIN])
+    result = hide_secrets(written.format(PLAIN[:at], PLAIN[at:]), [PLAIN])
 
     assert leaks(result, PLAIN, 5) == []
 
@@ -83,17 +83,17 @@ def test_what_a_cut_leaves_of_a_secret_is_hidden(left: int, encode: object) -> N
     assert callable(encode)
     for secret in (PLAIN, "ü" * 20 + "%end%"):
         text = f"told: {encode(secret)[: len(encode(secret[:left]))]}"
-        assert leaks(hidden(text, [secret]), encode(secret), 5) == []
-    assert leaks(hidden("x" * 20 + quote("ü" * 20, safe="")[:-1], ["ü" * 20]), "%C3%BC%C3%BC", 8) == []
+        assert leaks(hide_secrets(text, [secret]), encode(secret), 5) == []
+    assert leaks(hide_secrets("x" * 20 + quote("ü" * 20, safe="")[:-1], ["ü" * 20]), "%C3%BC%C3%BC", 8) == []
 
 
 def test_the_rest_of_a_secret_at_the_beginning_is_hidden() -> None:
-    assert hidden(f"{PLAIN[-9:]} and more", [PLAIN]) == f"{MASK} and more"
+    assert hide_secrets(f"{PLAIN[-9:]} and more", [PLAIN]) == f"{MASK} and more"
 
 
 def test_short_secrets_are_hidden_whole_and_in_halves() -> None:
-    assert hidden("pin 8d7f2a9c.", ["8d7f2a9c"]) == f"pin {MASK}."
-    assert hidden("8d7f and 2a9c", ["8d7f2a9c"]) == f"{MASK} and {MASK}"
+    assert hide_secrets("pin 8d7f2a9c.", ["8d7f2a9c"]) == f"pin {MASK}."
+    assert hide_secrets("8d7f and 2a9c", ["8d7f2a9c"]) == f"{MASK} and {MASK}"
 
 
 @pytest.mark.parametrize(
@@ -107,17 +107,17 @@ def test_short_secrets_are_hidden_whole_and_in_halves() -> None:
     ],
 )
 def test_what_holds_no_secret_stays_as_it_is(text: str) -> None:
-    assert hidden(text, [PLAIN, "Bearer abcdefgh", "https://hooks.example/T0123/B4567"]) == text
-    assert hidden(text, []) == text
+    assert hide_secrets(text, [PLAIN, "Bearer abcdefgh", "https://hooks.example/T0123/B4567"]) == text
+    assert hide_secrets(text, []) == text
 
 
 @given(st.text(max_size=200), st.text(alphabet="abcXYZ019-_", min_size=8, max_size=40), st.text(max_size=200))
 def test_whatever_stands_around_it_a_secret_does_not_show(before: str, secret: str, after: str) -> None:
-    result = hidden(before + secret + after, [secret])
+    result = hide_secrets(before + secret + after, [secret])
 
     assert secret not in result
     for encoded in (json.dumps(before + secret + after), quote(before + secret + after, safe="")):
-        assert secret not in hidden(encoded, [secret])
+        assert secret not in hide_secrets(encoded, [secret])
 
 
 def test_a_text_made_to_keep_us_busy_is_hidden_whole() -> None:
@@ -126,9 +126,9 @@ def test_a_text_made_to_keep_us_busy_is_hidden_whole() -> None:
     parts = [PLAIN[:20], PLAIN[5:30], PLAIN[-20:]]
     tangled = "".join(dice.choice(parts) + dice.choice(" %\\") for _ in range(3000))
 
-    assert hidden(tangled, [PLAIN]) == MASK
+    assert hide_secrets(tangled, [PLAIN]) == MASK
 
 
 def test_a_text_that_repeats_one_letter_ends_soon() -> None:
     """It would be looked through again from every letter, if nobody counted."""
-    assert set(hidden("a" * 65536, ["a" * 4000])) == {MASK}
+    assert set(hide_secrets("a" * 65536, ["a" * 4000])) == {MASK}

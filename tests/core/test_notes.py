@@ -1,4 +1,4 @@
-"""What changes of clocks do to a schedule, and what is easily misread: found by the engine, told in two languages."""
+"""What changes of clocks do to a schedule, and what is easily misread: found by the engine, given in two languages."""
 
 import string
 from datetime import UTC, datetime, timedelta

@@ -9,7 +9,7 @@ import pytest
 from horae.core.jobs.job import Run
 from horae.core.jobs.retry import Retry
 from horae.core.outgoing.targets import Rules
-from horae.core.scheduled_tasks.rules import EVERY_MINUTE, raised
+from horae.core.scheduled_tasks.rules import EVERY_MINUTE, apply_shortest_interval
 from horae.core.scheduled_tasks.task import (
     RETRY,
     Facts,
@@ -151,8 +151,8 @@ def test_only_users_intervals_are_raised_to_the_minimum(key: str, kind: Any, exp
     """S1-29, C-28: declared jobs and operators' schedules keep what they say."""
     schedule = Schedule(key, "dispatch", kind, expression)
 
-    assert raised(schedule, timedelta(seconds=300)).expression == runs_at
-    assert raised(schedule, timedelta(0)) is schedule
+    assert apply_shortest_interval(schedule, timedelta(seconds=300)).expression == runs_at
+    assert apply_shortest_interval(schedule, timedelta(0)) is schedule
 
 
 # -- cron dialects -----------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.access.secrets import MASK, hidden, references, resolved, secret_text
+from horae.core.access.secrets import MASK, hide_secrets, references, resolve_references, secret_text
 from horae.errors import InvalidInput
 
 CANARY = "CANARY-5f3a-secret"
@@ -18,7 +18,7 @@ def test_references_are_found_wherever_they_are_and_replaced() -> None:
     message = {"x": [{"$secret": "a"}, 1, {"y": {"$secret": "b"}}], "z": {"$secret": "a"}, "$other": None}
 
     assert references(message) == ["a", "b"]
-    assert resolved(message, TEXTS) == {
+    assert resolve_references(message, TEXTS) == {
         "x": ["secret-one", 1, {"y": "secret-two"}],
         "z": "secret-one",
         "$other": None,
@@ -27,7 +27,7 @@ def test_references_are_found_wherever_they_are_and_replaced() -> None:
 
 
 def test_a_secret_that_looks_like_a_reference_stays_text() -> None:
-    assert resolved({"$secret": "a"}, {"a": '{"$secret": "b"}'}) == '{"$secret": "b"}'
+    assert resolve_references({"$secret": "a"}, {"a": '{"$secret": "b"}'}) == '{"$secret": "b"}'
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ JSON = st.recursive(
 @given(JSON)
 def test_a_value_without_references_stays_as_it_is(value: Any) -> None:
     assert references(value) == []
-    assert resolved(value, {}) == value
+    assert resolve_references(value, {}) == value
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,12 @@ def test_a_value_without_references_stays_as_it_is(value: Any) -> None:
     ],
 )
 def test_an_answer_that_repeats_a_secret_is_cleaned(secret: str, answer: str) -> None:
-    cleaned = hidden(answer, [secret_text(secret)])
+    cleaned = hide_secrets(answer, [secret_text(secret)])
 
     assert CANARY not in cleaned
     assert MASK in cleaned
 
 
 def test_an_answer_without_secrets_stays_as_it_is() -> None:
-    assert hidden("Bearer of good news", ["Bearer abcdefgh"]) == "Bearer of good news"
-    assert hidden("plain", []) == "plain"
+    assert hide_secrets("Bearer of good news", ["Bearer abcdefgh"]) == "Bearer of good news"
+    assert hide_secrets("plain", []) == "plain"

@@ -76,7 +76,7 @@ def test_a_target_is_shown_without_its_path_and_query() -> None:
 
 
 def test_a_path_is_appended_to_the_one_of_the_base() -> None:
-    assert target_of("http://10.0.0.5:9000/base/").below("/dispatch/execute").path == "/base/dispatch/execute"
+    assert target_of("http://10.0.0.5:9000/base/").with_path("/dispatch/execute").path == "/base/dispatch/execute"
 
 
 @given(st.text(max_size=60).map(lambda tail: "https://" + tail) | st.text(max_size=40))

@@ -9,6 +9,7 @@ from horae import Blueprint, Context, Horae, JobStatus
 from horae.actions.jobs.running_limits import list_limits, set_limit
 from horae.core.schedules.schedule import Schedule
 from horae.errors import ConfigurationError, DefinitionError, InvalidInput
+from tests.support.refusals import refused
 
 
 def work(ctx: Context) -> None:
@@ -195,7 +196,7 @@ def test_the_file_is_looked_for_in_the_current_folder(tmp_path: Path, monkeypatc
 def test_a_file_that_was_named_must_exist(app: Horae) -> None:
     app.config = "/nowhere/jobs.conf"
 
-    with pytest.raises(ConfigurationError, match="no file"):
+    with refused(ConfigurationError, "jobs_file_missing"):
         app.plan()
 
 
@@ -385,13 +386,13 @@ def test_a_limit_is_declared_once_over_all_modules(app: Horae) -> None:
     app.include(others)
     assert limits(app) == {"global": (5, "code"), "group:night": (3, "code")}
 
-    with pytest.raises(DefinitionError, match="group:night is declared twice"):
+    with refused(DefinitionError, "limit_declared_twice", name="group:night"):
         app.limit(4, group="night")
     again = Blueprint()
     again.limit(9)
-    with pytest.raises(DefinitionError, match="global is declared twice"):
+    with refused(DefinitionError, "limit_declared_twice", name="global"):
         app.include(again)
-    with pytest.raises(InvalidInput, match="not for both"):
+    with refused(InvalidInput, "limit_for_two_things"):
         app.limit(1, group="a", queue="b")
-    with pytest.raises(InvalidInput, match="cannot be kept"):
+    with refused(InvalidInput, "limit_outside"):
         app.limit(0, group="a")

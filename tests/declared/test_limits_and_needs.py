@@ -1,4 +1,4 @@
-"""What a declaration says about rates, silence and order: kept by the worker, told by refusals."""
+"""Declared rates, stale timeouts and order: kept by the worker, named by refusals."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from horae.errors import AlreadyRunning, ConfigurationError, DefinitionError
 from horae.runtime.worker.worker import WorkerSettings
 from horae.settings import stale_timeout
 from horae.testing import Lab
+from tests.support.refusals import refused
+from tests.support.waiting import eventually
 
 
 async def served(app: Horae, runs: int) -> dict[str, int]:
@@ -20,8 +22,7 @@ async def served(app: Horae, runs: int) -> dict[str, int]:
     worker = app.worker(WorkerSettings(queues={"default": 5}))
 
     async def stop_when_done() -> None:
-        while sum(worker.counts.values()) < runs:
-            await asyncio.sleep(0.01)
+        await eventually(lambda: sum(worker.counts.values()) >= runs)
         worker.stop()
 
     async with asyncio.timeout(30):
@@ -205,12 +206,12 @@ def test_an_exclusive_job_keeps_what_it_says_itself_and_its_schedule_obeys_it_to
     assert timed.schedule.stale_timeout == timedelta(minutes=3)
     assert (plain.stale_timeout, plain.concurrency_key) == (None, None)
     assert app.problems() == []
-    with pytest.raises(DefinitionError, match="concurrency_limit is 1"):
+    with refused(DefinitionError, "exclusive_with_limit"):
         app.job("many", exclusive=True, concurrency_limit=2)(lambda: None)
 
 
 def test_a_preset_that_is_no_number_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="SYNC_TASK_STALE_TIMEOUT_MINUTES"):
+    with refused(ConfigurationError, "setting_invalid", name="SYNC_TASK_STALE_TIMEOUT_MINUTES"):
         stale_timeout({"SYNC_TASK_STALE_TIMEOUT_MINUTES": "soon"})
 
 

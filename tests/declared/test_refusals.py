@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from horae import Horae, Retry
-from horae.actions.jobs.jobs import Request, enqueue
+from horae.actions.jobs.jobs import enqueue
+from horae.actions.jobs.requests import Request
 from horae.actions.schedules import fires, schedules
 from horae.errors import DefinitionError, InvalidInput
 from horae.runtime.worker.worker import WorkerSettings

@@ -5,7 +5,7 @@ from pathlib import Path
 from horae import Horae
 from horae.actions.schedules import schedules
 from horae.actions.schedules.toggles import switch
-from tests.declared.conftest import eventually
+from tests.support.waiting import eventually
 
 
 def make(tmp_path: Path) -> Horae:

@@ -35,7 +35,7 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Every page with something to run or to print."""
+    """Return every page with something to run or to print."""
     found = [
         ROOT / "README.md",
         ROOT / "README.zh-CN.md",
@@ -98,6 +98,6 @@ class Teller:
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Whether the page tells the truth; … stands for anything, spaces at the ends of lines for nothing."""
+    """Return whether the output is as the page says; … stands for anything, spaces at the ends of lines for nothing."""
     pattern = re.escape("\n".join(line.rstrip() for line in shown.strip().splitlines())).replace("…", r"[\s\S]*?")
     return re.fullmatch(pattern, "\n".join(line.rstrip() for line in printed.strip().splitlines())) is not None

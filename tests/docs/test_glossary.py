@@ -66,7 +66,7 @@ def public_classes() -> Iterator[str]:
 
 
 def public_values() -> Iterator[str]:
-    """The values that rooms take and answer."""
+    """Return the values that rooms take and answer."""
     for found in pkgutil.iter_modules(horae.api.__path__, "horae.api."):
         module = importlib.import_module(found.name)
         for name, value in vars(module).items():

@@ -17,7 +17,7 @@ def name(page: Path) -> str:
 
 
 def servers_of(page: Path) -> list[str]:
-    """Which servers a page talks to: those whose placeholder URL it shows."""
+    """Return the servers that a page talks to: those whose placeholder URL it shows."""
     text = page.read_text(encoding="utf-8")
     return [kind for kind, shown in PLACEHOLDERS.items() if shown in text]
 

@@ -28,7 +28,7 @@ def imported(text: str) -> set[str]:
 
 
 def sources() -> Iterator[tuple[str, str]]:
-    """Every Python text that users read: blocks of pages, inline programs in their shells, and the examples."""
+    """Return every Python text that users read: blocks of pages, inline programs in their shells, and the examples."""
     for page in pages():
         for block in blocks(page):
             if block.language == "python":

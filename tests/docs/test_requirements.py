@@ -75,7 +75,7 @@ def texts(module: Module) -> Iterator[tuple[int, str]]:
 
 
 def described(value: Any) -> Iterator[str]:
-    """Every text of a JSON document, names included."""
+    """Return every text of a JSON document, names included."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield str(name)
@@ -88,7 +88,7 @@ def described(value: Any) -> Iterator[str]:
 
 
 def documented(module: str) -> Iterator[tuple[str, str]]:
-    """The docstrings of a public module, of its names and of their members."""
+    """Return the docstrings of a public module, of its names and of their members."""
     found = importlib.import_module(module)
     yield module, found.__doc__ or ""
     for name in public_names(found):

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,19 +11,20 @@ from typing import Any
 import pytest
 
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.core.jobs.job import Job
 from horae.core.jobs.retry import Retry
 from horae.service.dialects.job_shapes import SCHEDULER
 from tests.conftest import needs
 from tests.support import programs
 from tests.support.serving import Served, serving
+from tests.support.waiting import wait_until
 
 WORKERS = Path(__file__).parents[2] / "examples" / "workers"
 PATIENCE = 60.0
 Start = Callable[..., subprocess.Popen[str]]
 
-# What the shell worker is told to run: it does what worker.py's handlers do, by the job's handler.
+# What the shell worker runs: it does what worker.py's handlers do, by the job's handler.
 HANDLE = """
 job=$(cat)
 case $(jq -r .handler <<< "$job") in
@@ -79,12 +79,9 @@ def put(served: Served, handler: str, **more: Any) -> str:
 
 
 def ended(served: Served, job_id: str) -> Job:
-    """The job, once it has ended."""
-    ends = time.monotonic() + PATIENCE
-    while (job := verbs.get(served.world, job_id)).state in ("queued", "running"):
-        assert time.monotonic() < ends, f"{job_id} did not end"
-        time.sleep(0.02)
-    return job
+    """Return the job, once it has ended."""
+    wait_until(lambda: verbs.get(served.world, job_id).state not in ("queued", "running"))
+    return verbs.get(served.world, job_id)
 
 
 def test_a_worker_runs_what_it_pulls_and_ends_when_asked(served: Served, worker: subprocess.Popen[str]) -> None:
@@ -116,10 +113,7 @@ def test_a_worker_that_is_asked_to_end_finishes_the_job_at_hand(served: Served, 
 
 
 def until_running(served: Served, job_id: str) -> None:
-    ends = time.monotonic() + PATIENCE
-    while verbs.get(served.world, job_id).state != "running":
-        assert time.monotonic() < ends, f"{job_id} did not start"
-        time.sleep(0.02)
+    wait_until(lambda: verbs.get(served.world, job_id).state == "running")
 
 
 @pytest.mark.parametrize("kind", ["python", "shell"])
@@ -138,10 +132,7 @@ def test_a_worker_renews_a_job_that_takes_long(kind: str, served: Served, start:
     job = put(served, "slow")
     until_running(served, job)
     first = verbs.get(served.world, job).leased_until
-    ends = time.monotonic() + PATIENCE
-    while verbs.get(served.world, job).leased_until == first:
-        assert time.monotonic() < ends, "it was not renewed"
-        time.sleep(0.02)
+    wait_until(lambda: verbs.get(served.world, job).leased_until != first)
     flag.touch()
     assert (ended(served, job).state, ended(served, job).attempt) == ("succeeded", 0)
 

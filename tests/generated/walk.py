@@ -29,7 +29,7 @@ def our_doors() -> None:
     call("workers.settle", "Settle", {"endings": [ending]})
     assert call("jobs.get", job_id=made["id"])["state"] == "succeeded"
     assert [each["id"] for each in call("jobs.list_jobs", queue="walk")["items"]] == [made["id"]]
-    assert call("queues.pause_queue", "Because", {"reason": "walk"}, name="walk")["pause_reason"] == "walk"
+    assert call("queues.pause_queue", "ReasonBody", {"reason": "walk"}, name="walk")["pause_reason"] == "walk"
     token = call("tokens.create_token", "NewToken", {"owner": "alice", "scopes": ["read"]}, 201)
     assert call("tokens.revoke_token", token_id=token["id"])["state"] == "revoked"
     assert call("audit.verify_audit")["sound"] is True

@@ -19,7 +19,7 @@ from sqlalchemy import text
 
 from horae import Horae
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Enqueued, Request
+from horae.actions.jobs.requests import Enqueued, Request
 from horae.core.jobs.job import Run
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate

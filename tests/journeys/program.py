@@ -24,6 +24,7 @@ from sqlalchemy import Connection, text
 import horae.clock
 from horae import Context, Horae, Retry
 from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.requests import Request
 from horae.errors import LeaseLost
 from horae.runtime.worker.worker import WorkerSettings
 from tests.support.history import Effect
@@ -137,7 +138,7 @@ def call_all_at_once() -> None:
     answers: list[tuple[str, bool]] = []
 
     def call(_: int) -> None:
-        placed = verbs.enqueue(app.world, verbs.Request("brief", {"number": 7}, key="order:7"))
+        placed = verbs.enqueue(app.world, Request("brief", {"number": 7}, key="order:7"))
         answers.append((placed.id, placed.deduplicated))
 
     with app, ThreadPoolExecutor(CALLERS) as callers:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from horae.actions.jobs.jobs import Enqueued
+from horae.actions.jobs.requests import Enqueued
 from tests.journeys.conftest import LEASE, STEADY, Journey, eventually
 
 ONE_LEASE = timedelta(seconds=LEASE)

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Enqueued, Request
+from horae.actions.jobs.requests import Enqueued, Request
 from horae.core.jobs.retry import Retry
 from tests.journeys.conftest import Journey, Member, eventually
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Enqueued
+from horae.actions.jobs.requests import Enqueued
 from horae.errors import KeyConflict
 from tests.journeys.conftest import Journey
 from tests.journeys.program import CALLERS

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from horae.actions.jobs.jobs import Enqueued
+from horae.actions.jobs.requests import Enqueued
 from tests.journeys.conftest import STEADY, Journey, Member, eventually
 
 KEPT = 6.0  # seconds: a lease that runs out within the test unless it is renewed, and is renewed on a busy machine, too

@@ -16,6 +16,14 @@ from horae.mcp.server import agent_server, operator_server
 from horae.ports import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.testing.clock import LoadedDice, VirtualClock
+from horae.words.sentences import sentence
+
+
+def says(reason: str, **facts: Any) -> str:
+    """Return the sentence of a refusal: a tool hands over the sentence and the code, not reason and facts."""
+    text = sentence(reason, facts)
+    assert text is not None, f"{reason} has no sentence, or not with these facts"
+    return text
 
 
 @dataclass(frozen=True)

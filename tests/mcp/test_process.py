@@ -1,4 +1,4 @@
-"""``horae mcp`` as a real process: over stdio, over HTTP, told to end, and without its extra."""
+"""``horae mcp`` as a real process: over stdio, over HTTP, ended by a signal, and without its extra."""
 
 from __future__ import annotations
 

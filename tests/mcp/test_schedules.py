@@ -13,8 +13,9 @@ from horae.declare.attend import register
 from horae.mcp.schedules import MOST
 from horae.ports import World
 from horae.testing import Lab
-from tests.mcp.conftest import Host, agent
+from tests.mcp.conftest import Host, agent, says
 
+NOW = "2030-01-07T12:00:00Z"
 DAILY: dict[str, Any] = {
     "name": "Morning news", "kind": "cron", "expr": "0 9 * * *", "timezone": "Europe/Berlin", "goal": "read the news",
     "idempotency_key": "news",
@@ -51,24 +52,29 @@ async def test_the_same_key_gives_the_same_schedule_and_another_wish_is_refused(
         assert (first["created"], again["created"], again["schedule_id"]) == (True, False, first["schedule_id"])
         assert "(key_conflict)" in await host.refused("schedule_create", **{**DAILY, "goal": "sleep"})
         await host.call("schedule_delete", schedule_id=first["schedule_id"])
-        assert "deleted since" in await host.refused("schedule_create", **DAILY)
+        refusal = await host.refused("schedule_create", **DAILY)
+        assert says("schedule_key_used", key=first["schedule_id"]) in refusal
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"timezone": None}, "needs a timezone"),
-        ({"timezone": "Mars/Olympus"}, "Mars/Olympus"),
-        ({"expr": "* * * * *"}, "too often"),
-        ({"expr": "0,2 9 * * *"}, "too often"),
+        ({"timezone": None}, says("cron_zone_missing")),
+        ({"timezone": "Mars/Olympus"}, says("zone_unknown", name="Mars/Olympus")),
+        ({"expr": "* * * * *"}, says("agent_schedule_too_often", least=300)),
+        ({"expr": "0,2 9 * * *"}, says("agent_schedule_too_often", least=300)),
         ({"expr": "61 * * * *"}, "invalid_cron"),
-        ({"kind": "interval", "expr": "299"}, "too often"),
-        ({"kind": "interval", "expr": "soon"}, "number of seconds"),
-        ({"kind": "interval", "expr": "1e400"}, "number of seconds"),
-        ({"kind": "once", "expr": "2029-01-01T00:00:00Z"}, "has passed"),
-        ({"kind": "once", "expr": "tomorrow"}, "ISO time"),
-        ({"ends_at": "2040-01-01T00:00:00Z"}, "outside the next 366 days"),
-        ({"ends_at": "2029-01-01T00:00:00Z"}, "outside the next 366 days"),
+        ({"kind": "interval", "expr": "-5"}, "invalid_interval"),
+        ({"kind": "interval", "expr": "299"}, says("agent_schedule_too_often", least=300)),
+        ({"kind": "interval", "expr": "soon"}, says("interval_expr_unreadable", expr="soon")),
+        ({"kind": "interval", "expr": "1e400"}, says("interval_expr_unreadable", expr="1e400")),
+        (
+            {"kind": "once", "expr": "2029-01-01T00:00:00Z"},
+            says("once_expr_passed", at="2029-01-01T00:00:00Z", now=NOW),
+        ),
+        ({"kind": "once", "expr": "tomorrow"}, says("once_expr_unreadable", expr="tomorrow")),
+        ({"ends_at": "2040-01-01T00:00:00Z"}, says("agent_schedule_end_outside", most_days=366)),
+        ({"ends_at": "2029-01-01T00:00:00Z"}, says("agent_schedule_end_outside", most_days=366)),
         ({"max_runs": 0}, "greater than or equal to 1"),
         ({"misfire": "catch_up"}, "fire_once"),
         ({"priority": -1}, "greater than or equal to 0"),

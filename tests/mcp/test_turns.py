@@ -16,14 +16,14 @@ from horae.mcp.server import agent_server
 from horae.ports import World
 from horae.testing import Lab
 from horae.testing.clock import VirtualClock
-from tests.mcp.conftest import Host, agent, at, operator
+from tests.mcp.conftest import Host, agent, at, operator, says
 
 
 async def test_the_first_safe_point_tells_what_to_work_on_and_commits_nothing(world: World) -> None:
     async with agent(world) as host:
         assert (await host.call("safe_point"))["answer"] == "idle"
         await host.call("task_add", goal="write", idempotency_key="k")
-        for _ in range(2):  # a reply that was lost is told again
+        for _ in range(2):  # a reply that was lost is given again
             response = await host.call("safe_point")
             assert (response["answer"], response["task"]["goal"], response["turn"]) == ("continue", "write", 1)
             assert [fact["kind"] for fact in response["facts"]] == ["started"]
@@ -46,7 +46,8 @@ async def test_a_safe_point_that_is_repeated_with_its_turn_does_no_harm(world: W
         again = await host.call("safe_point", task_id=task, context=1, turn=1)
         assert first == again
         assert again["turn"] == 2
-        assert "no turn 9 yet" in await host.refused("safe_point", task_id=task, turn=9)
+        refusal = await host.refused("safe_point", task_id=task, turn=9)
+        assert says("turn_not_reached", id=task, current=2, turn=9) in refusal
 
 
 async def test_a_stronger_task_takes_the_focus_at_a_safe_point_and_gives_it_back(world: World) -> None:
@@ -84,7 +85,8 @@ async def test_a_cancelled_focus_yields_at_its_next_safe_point(world: World) -> 
         response = await host.call("safe_point", task_id=task)
         assert (response["answer"], response["task"]) == ("yield", None)
         assert response["reason"] == "it was cancelled: no need"
-        assert "cancelled" in await host.refused("task_done", task_id=task)
+        refusal = await host.refused("task_done", task_id=task)
+        assert says("task_has_ended", id=task, state="cancelled", focus="nobody") in refusal
 
 
 async def test_control_holds_the_focus_until_it_lets_go(world: World) -> None:
@@ -113,7 +115,8 @@ async def test_a_wait_frees_the_focus_and_an_event_brings_the_task_back(world: W
         repeated = await host.call("wait_for", task_id=task, keys=["ack", "nack"], timeout_s=60, turn=1)
         assert repeated["waits"] == response["waits"]
         assert (await host.call("safe_point"))["answer"] == "idle"
-        assert "is waiting and not the focus" in await host.refused("task_done", task_id=task)
+        refusal = await host.refused("task_done", task_id=task)
+        assert says("task_not_focused", id=task, state="waiting", focus="nobody") in refusal
         assert (await host.call("event_post", key="nack", body={"by": "bob"}))["task"] == task
         response = await host.call("safe_point")
         assert (response["task"]["id"], response["task"]["context"]) == (task, "asked")
@@ -142,7 +145,7 @@ async def test_silence_ends_a_wait_though_no_worker_runs(world: World, clock: Vi
 
 
 async def test_facts_that_the_host_was_not_told_stay_for_its_next_turn(world: World) -> None:
-    """Invariant 7: told exactly once for each committed turn."""
+    """Invariant 7: handed over exactly once for each committed turn."""
     async with agent(world) as host:
         task = await host.focus("x")
         lanes.set_control(world, "main", {"allow_interrupt": False}, owner="alice", actor="user/olga")
@@ -164,7 +167,8 @@ async def test_done_and_failed_are_said_once_and_may_be_repeated(world: World) -
         for _ in range(2):
             response = await host.call("task_fail", task_id=second, reason="no source answers")
             assert (response["state"], response["reason"]) == ("failed", "no source answers")
-        assert "is completed" in await host.refused("task_fail", task_id=first, reason="too late")
+        refusal = await host.refused("task_fail", task_id=first, reason="too late")
+        assert says("task_has_ended", id=first, state="completed", focus="nobody") in refusal
 
 
 async def test_only_the_focus_can_be_decided_about(world: World) -> None:
@@ -172,9 +176,9 @@ async def test_only_the_focus_can_be_decided_about(world: World) -> None:
         focus = await host.focus("x")
         other = (await host.call("task_add", goal="y", idempotency_key="y"))["id"]
         response = await host.refused("task_done", task_id=other)
-        assert f"{other} is ready and not the focus; {focus} has it" in response
+        assert says("task_not_focused", id=other, state="ready", focus=focus) in response
         assert "(not_found)" in await host.refused("safe_point", task_id="t99")
-        assert "name the one you work on" in await host.refused("safe_point", context=1)
+        assert says("task_of_context_missing") in await host.refused("safe_point", context=1)
 
 
 # -- confirmation --------------------------------------------------------------------------------------------------
@@ -240,7 +244,7 @@ async def test_arguments_that_a_directive_takes_for_itself_are_refused(world: Wo
     async with agent(world) as host:
         task = await host.focus("x")
         response = await host.refused("confirm_request", task_id=task, action="send", args={"note": "hi"})
-        assert "cannot be called 'note'" in response
+        assert says("confirmed_argument_reserved", name="note") in response
 
 
 # -- driving -------------------------------------------------------------------------------------------------------
@@ -264,7 +268,7 @@ async def test_a_lane_has_one_driver_and_everybody_else_may_still_add(world: Wor
     async with agent(world) as host, agent(world) as other:
         await host.focus("x")
         response = await other.refused("safe_point")
-        assert "driven by another process" in response
+        assert says("lane_driven_elsewhere", lane="main") in response
         assert (await other.call("attention_view"))["driver"] == "somebody else"
         assert (await other.call("task_add", goal="y", idempotency_key="y"))["deduplicated"] is False
         assert (await other.call("event_post", key="k"))["state"] == "pending"
@@ -294,7 +298,7 @@ async def test_a_killed_task_is_gone_for_the_host(world: World) -> None:
 async def test_a_seat_whose_owner_is_silent_can_be_taken(world: World, clock: VirtualClock) -> None:
     sessions = LaneSessions(world, lets_go=True)
     session = sessions.at("main", "alice")
-    assert session.look() is None
+    assert session.next_turn() is None
     before = session.is_silent
     clock.advance(SILENCE + timedelta(seconds=1))
     assert (before, session.is_silent) == (False, True)

@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 
 def certificates(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """What a server for *name* shows, and what a client needs to believe it."""
+    """Return the certificate of a server for *name*, and the authority that a client trusts."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")])
     now = datetime.now(UTC)

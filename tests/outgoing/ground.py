@@ -1,4 +1,4 @@
-"""Servers on loopback that behave as badly as told, a resolver that answers as told, a line that is only watched."""
+"""Servers on loopback that misbehave on demand, a resolver with given answers, a connection that is only recorded."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def serving(respond: Respond, tls: SSLContext | None = None) -> AsyncItera
 
 
 def answering(status: int = 200, body: bytes = b"{}", **headers: str) -> Respond:
-    """A server that always says the same."""
+    """Serve the same answer to every request."""
 
     async def respond(request: Received, writer: asyncio.StreamWriter) -> None:
         lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
@@ -90,7 +90,7 @@ def answering(status: int = 200, body: bytes = b"{}", **headers: str) -> Respond
 
 
 async def endless(request: Received, writer: asyncio.StreamWriter) -> None:
-    """One GiB, as fast as it is taken."""
+    """Send one GiB, as fast as it is taken."""
     writer.write(f"HTTP/1.1 200 OK\r\ncontent-length: {2**30}\r\n\r\n".encode())
     block = b"x" * 65536
     for _ in range(2**30 // len(block)):
@@ -105,7 +105,7 @@ async def _pace() -> None:
 
 
 async def dripping(request: Received, writer: asyncio.StreamWriter) -> None:
-    """A byte at a time, each soon enough to keep any per-read limit from striking."""
+    """Send a byte at a time, each soon enough to keep any per-read limit from striking."""
     writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
     while not writer.transport.is_closing():
         writer.write(b"x")

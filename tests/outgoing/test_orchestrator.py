@@ -48,7 +48,7 @@ def start() -> Iterator[Start]:
 
 
 def stopped(process: subprocess.Popen[str]) -> str:
-    """End the example; what it told meanwhile."""
+    """End the example and return what it printed."""
     process.terminate()
     return process.communicate()[1]
 

@@ -37,7 +37,7 @@ def put(story: Story, name: str, text: str, owner: str = "alice") -> None:
 
 
 async def echoing(request: Received, writer: asyncio.StreamWriter) -> None:
-    """A server that tells everything it was told, as debugging servers do."""
+    """A server that repeats everything it received, as debugging servers do."""
     result = json.dumps({"line": request.line, "headers": request.headers, "body": request.body.decode()}).encode()
     await answering(200, result)(request, writer)
 

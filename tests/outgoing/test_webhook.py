@@ -13,7 +13,7 @@ import pytest
 
 from horae.actions import scheduled_tasks
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.actions.schedules import fires, schedules
 from horae.core.jobs.retry import Retry
 from horae.core.outgoing.signatures import SigningSecret, verify
@@ -270,14 +270,14 @@ async def test_credentials_in_plain_text_are_never_stored(payload: dict[str, Any
     asked = {"url": "https://shop.example/hook", **payload}
     async with telling() as story:
         world = story.lab.world
-        schedule = a_schedule("told", handler="webhook", payload={"url": "https://shop.example/hook"}, owner="alice")
+        schedule = a_schedule("notice", handler="webhook", payload={"url": "https://shop.example/hook"}, owner="alice")
         schedules.create(world, schedule)
         refused: list[Callable[[], object]] = [
             lambda: story.jobs.webhook.enqueue(**asked),
             lambda: verbs.enqueue(world, Request("webhook", asked, owner="alice")),
             lambda: schedules.create(world, replace(schedule, key="other", payload=asked)),
-            lambda: schedules.change(world, "told", {"payload": asked}, owner="alice"),
-            lambda: fires.trigger(world, "told", payload, owner="alice"),
+            lambda: schedules.change(world, "notice", {"payload": asked}, owner="alice"),
+            lambda: fires.trigger(world, "notice", payload, owner="alice"),
             lambda: scheduled_tasks.create(world, Wish(handler="webhook", payload=asked), owner="alice", terms=Terms()),
             lambda: scheduled_tasks.consider(
                 world, Wish(handler="webhook", payload=asked), owner="alice", terms=Terms()
@@ -303,10 +303,9 @@ async def test_credentials_that_were_stored_before_are_not_sent(telling: Telling
         [placed] = story.lab.world.store.insert([replace(new, run_at=story.lab.now)], now=story.lab.now)
         await story.lab.settle()
 
-        assert story.ended(f"job_{placed.number}")[:2] == (
-            "dead",
-            f"DeliveryRefused: {HoraeError('webhook_credentials_in_header')}",
-        )
+        problem = str(HoraeError("webhook_credentials_in_header"))
+        refusal = HoraeError("webhook_unsendable", problem=problem)
+        assert story.ended(f"job_{placed.number}")[:2] == ("dead", f"DeliveryRefused: {refusal}")
         assert server.received == []
 
 

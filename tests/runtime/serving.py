@@ -9,7 +9,7 @@ from typing import Any
 
 from horae import Horae, Job
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Enqueued
+from horae.actions.jobs.requests import Enqueued
 from horae.runtime.worker.worker import Worker, WorkerSettings
 
 LIMIT = 60.0  # seconds; how long anything may take on a slow machine before we call it never

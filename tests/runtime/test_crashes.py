@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from horae import Horae
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Enqueued, Request
+from horae.actions.jobs.requests import Enqueued, Request
 from horae.core.jobs.retry import Retry
 from tests.runtime.serving import LIMIT, LIVE
 

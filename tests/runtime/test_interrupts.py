@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from horae import Horae, Retry
-from horae.actions.jobs.jobs import Enqueued
+from horae.actions.jobs.requests import Enqueued
 from horae.errors import StoreUnavailable
 from horae.runtime.worker.faults import Faults
 from horae.runtime.worker.worker import Worker, WorkerSettings

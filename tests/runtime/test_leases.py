@@ -12,7 +12,7 @@ import pytest
 from horae import Context, Horae
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Enqueued
+from horae.actions.jobs.requests import Enqueued
 from horae.core.jobs.job import Job, Lease
 from horae.errors import StoreUnavailable
 from horae.ports import Renewed

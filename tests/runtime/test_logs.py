@@ -10,9 +10,9 @@ import pytest
 
 from horae import Context, Horae, HoraeError, JobLogFilter, Retry
 from horae.cli.logs import JsonLines, TextLines
-from tests.declared.conftest import eventually
 from tests.runtime import processes
 from tests.runtime.serving import ended, serving, until
+from tests.support.waiting import eventually
 
 NEVER = Retry.none()
 library = logging.getLogger("some.library")
@@ -129,7 +129,8 @@ async def test_a_stored_traceback_begins_in_the_handler(app: Horae) -> None:
 
 async def test_a_stored_traceback_is_whole_where_the_error_is_ours(app: Horae) -> None:
     app.job("fail", retry=NEVER)(unpack)  # enqueued without the argument that it needs
-    from horae.actions.jobs.jobs import Request, enqueue
+    from horae.actions.jobs.jobs import enqueue
+    from horae.actions.jobs.requests import Request
 
     async with serving(app):
         done = await ended(app, enqueue(app.world, Request("fail", {}, retry=NEVER)))

@@ -21,6 +21,7 @@ from horae.runtime.worker.executor import Executor
 from horae.runtime.worker.worker import Worker
 from tests.runtime import processes
 from tests.runtime.serving import ended, outcomes, running, serving, until
+from tests.support.refusals import refused
 
 
 def pids_of(worker: Worker) -> list[int]:
@@ -276,7 +277,7 @@ async def test_once_in_a_child_says_that_memory_cannot_be_shared(monkeypatch: py
 def test_a_module_that_starts_a_worker_when_imported_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "inside", True)
 
-    with pytest.raises(ConfigurationError, match="__main__"):
+    with refused(ConfigurationError, "worker_inside_child"):
         Children()
 
 

@@ -10,7 +10,7 @@ from horae import Horae, Retry
 from horae.actions.jobs import claims
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.definitions import find_definitions
-from horae.actions.jobs.jobs import Enqueued, Request
+from horae.actions.jobs.requests import Enqueued, Request
 from horae.core.jobs.job import OPEN_HANDLERS, Job
 from horae.core.jobs.machinery import DEADLINE, START, TIMEOUT
 from horae.declare.attend import register as register_attention

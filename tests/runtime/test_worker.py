@@ -12,11 +12,13 @@ import pytest
 from horae import Cancel, Context, Horae, Job, Retry
 from horae.actions.jobs import claims, queues
 from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.requests import Request
 from horae.errors import ConfigurationError, StoreBusy, StoreError, StoreUnavailable
 from horae.runtime.worker.attempts import FIRST_WAIT
 from horae.runtime.worker.faults import Faults
 from tests.runtime.fickle import fickle_world
 from tests.runtime.serving import LIMIT, ended, outcomes, running, serving, until
+from tests.support.refusals import refused
 
 NEVER = Retry.none()
 
@@ -164,7 +166,7 @@ async def test_an_idle_worker_asks_the_store_hardly_anything(app: Horae) -> None
 
 async def test_a_job_nobody_can_run_is_kept_with_the_reason_and_looked_at_seldom(app: Horae) -> None:
     world, store = fickle_world(app)
-    job = verbs.enqueue(app.world, verbs.Request(handler="unheard-of"))
+    job = verbs.enqueue(app.world, Request(handler="unheard-of"))
     with app.using_world(world):
         async with serving(app):
             await until(lambda: app.get(job.id).last_error, "the reason")
@@ -479,7 +481,7 @@ async def test_a_slow_listener_holds_nothing_up_but_the_news(app: Horae) -> None
 
 @pytest.mark.parametrize("text", ["nowhere:kill", "settle.before", "settle.before:explode", "settle.before:kill:often"])
 def test_a_fault_that_cannot_be_read_is_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="HORAE_FAULT"):
+    with refused(ConfigurationError, "fault_unreadable"):
         Faults(text)
 
 

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from horae.actions.access.tokens import create_token, find_tokens, recognise, revoke_token
-from horae.core.access.callers import masked, parse_token
+from horae.core.access.callers import mask_tokens, parse_token
 from horae.errors import InvalidInput, NotFound, Unauthorized
 from horae.ports import World
 from horae.service import problems
@@ -69,7 +69,7 @@ def test_the_secret_is_nowhere_in_the_database(world: World) -> None:
     assert parsed is not None
     (found,) = find_tokens(world)
     assert parsed[1] not in repr(found)
-    assert text not in masked(f"Authorization: Bearer {text}")
+    assert text not in mask_tokens(f"Authorization: Bearer {text}")
 
 
 @pytest.mark.parametrize("change", ["expired", "revoked", "tampered", "unknown", "empty"])

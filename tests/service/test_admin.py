@@ -208,8 +208,8 @@ class TestLog:
         done = operator.delete("/admin/job-log/clean?confirm=true").json()
 
         assert asked.status_code == 422
-        assert "14 days" in asked.json()["detail"]
-        assert ": 2 runs" in asked.json()["detail"]
+        assert asked.json()["reason"] == "cleaning_not_confirmed"
+        assert asked.json()["facts"] == {"days": 14, "count": 2}
         assert (counted["removed"], counted["dry_run"]) == (2, True)
         assert (done["removed"], done["dry_run"], done["more"]) == (2, False, False)
         assert operator.get("/admin/job-log/page").json()["total"] == 0

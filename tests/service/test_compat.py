@@ -106,7 +106,7 @@ def test_a_start_without_a_body_of_what_runs_changes_nothing(world: World, opera
 def test_a_start_without_a_body_of_what_was_never_started_says_what_is_missing(operator: TestClient) -> None:
     answer = operator.post("/scheduler/jobs/sync_history/start")
     assert answer.status_code == 422
-    assert "interval_minutes" in answer.json()["detail"]
+    assert (answer.json()["reason"], answer.json()["facts"]) == ("job_never_started", {"key": "sync_history"})
     assert operator.post("/scheduler/jobs/nobody/start").status_code == 404
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, text
 
 from horae import Horae
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.errors import SchemaMissing, SchemaTooNew, StoreUnavailable
 from horae.ports import Node, World
 from horae.service.asgi import build

@@ -530,7 +530,7 @@ def test_an_ack_that_says_failed_is_sent_to_fail(alice: TestClient) -> None:
     pull(alice)
     answer = tell(alice, job, "ack", result="failed")
     assert answer.status_code == 422
-    assert f"{JOBS}/{job['job_id']}/fail" in answer.json()["detail"]
+    assert (answer.json()["reason"], answer.json()["facts"]) == ("failure_acknowledged", {"id": job["job_id"]})
 
 
 @pytest.mark.parametrize("result", [None, 0, "done", [1], {"a": {"b": None}}])

@@ -7,7 +7,7 @@ from fastapi.testclient import TestClient
 
 from horae.core.access.callers import Caller
 from horae.errors import TooManyRequests
-from horae.service.guard.limits import Buckets, Limits, Rates, neighbourhood
+from horae.service.guard.limits import Buckets, Limits, Rates, address_group
 from horae.testing.clock import VirtualClock
 from tests.service.conftest import Connect
 
@@ -39,9 +39,9 @@ def test_buckets_are_bounded_in_number() -> None:
 def test_no_rate_means_no_limit() -> None:
     limits = Limits(Rates(), lambda: 0.0)
     for _ in range(1000):
-        limits.come_from("192.0.2.1")
-        limits.recognised(Caller("alice", frozenset(), "user/alice"))
-        limits.not_recognised("192.0.2.1")
+        limits.count_address("192.0.2.1")
+        limits.count_caller(Caller("alice", frozenset(), "user/alice"))
+        limits.count_wrong_token("192.0.2.1")
 
 
 @pytest.mark.parametrize(
@@ -56,16 +56,16 @@ def test_no_rate_means_no_limit() -> None:
     ],
 )
 def test_one_customer_of_ipv6_counts_as_one(address: str | None, counted: str) -> None:
-    assert neighbourhood(address) == counted
+    assert address_group(address) == counted
 
 
 def test_users_of_one_jwt_issuer_have_a_bucket_each() -> None:
     limits = Limits(Rates(per_token=1), lambda: 0.0)
     for owner in ("alice", "bob"):
         for _ in range(2):
-            limits.recognised(Caller(owner, frozenset(), f"user/{owner}"))
+            limits.count_caller(Caller(owner, frozenset(), f"user/{owner}"))
         with pytest.raises(TooManyRequests):
-            limits.recognised(Caller(owner, frozenset(), f"user/{owner}"))
+            limits.count_caller(Caller(owner, frozenset(), f"user/{owner}"))
 
 
 def limited(connect: Connect, clock: VirtualClock, owner: str = "", **rates: int) -> TestClient:

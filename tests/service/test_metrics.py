@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from horae import Horae
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.actions.metrics import families, survey
 from horae.core.jobs.retry import Retry
 from horae.core.metrics import MOST, Family

@@ -16,13 +16,14 @@ from horae import Horae
 from horae.actions.access.tokens import create_token, revoke_token
 from horae.actions.attention import inbox
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.core.access.callers import Caller, Token, digest_of, token_text
 from horae.ports import World
 from horae.service.dialects.job_shapes import SCHEDULER
 from horae.service.options import Options
-from tests.service.test_waiting import until, waits
+from tests.service.test_waiting import waits
 from tests.support.serving import Served, serving
+from tests.support.waiting import wait_until
 
 PULL = "/scheduler/jobs/pull"
 STREAM = "/attention/lanes/ops/stream"
@@ -78,7 +79,7 @@ def test_a_pull_that_waits_is_refused_when_its_token_is_revoked_elsewhere(
     with serving(database_url) as served, Horae(database_url) as elsewhere:
         token_id, text = made(served.world)
         pulled = pulling(served, callers, text)
-        until(lambda: waits(served) == 1)
+        wait_until(lambda: waits(served) == 1)
 
         revoke_token(elsewhere.world, token_id)
         job = put(elsewhere.world)  # at once: the wake-up must not come before the check
@@ -95,9 +96,9 @@ def test_another_token_of_the_same_tenant_goes_on_waiting(
     with serving(sqlite_database_url) as served:
         (first_id, first), (_, second) = made(served.world), made(served.world)
         refused = pulling(served, callers, first)
-        until(lambda: waits(served) == 1)
+        wait_until(lambda: waits(served) == 1)
         goes_on = pulling(served, callers, second)
-        until(lambda: waits(served) == 2)
+        wait_until(lambda: waits(served) == 2)
 
         revoke_token(served.world, first_id)
         assert refused.result(PATIENCE).status_code == 401
@@ -120,12 +121,12 @@ def test_a_stream_ends_when_its_token_is_revoked_elsewhere(database_url: str, ca
         inbox.add(served.world, "ops", "report", owner="alice")
         token_id, text = made(served.world)
         followed = following(served, callers, text)
-        until(lambda: waits(served) == 1)
+        wait_until(lambda: waits(served) == 1)
 
         revoke_token(elsewhere.world, token_id)
 
         followed.result(PATIENCE)
-        until(lambda: waits(served) == 0)
+        wait_until(lambda: waits(served) == 0)
 
 
 def test_a_stream_ends_when_a_jwt_expires(sqlite_database_url: str, callers: ThreadPoolExecutor) -> None:
@@ -150,8 +151,8 @@ def test_a_stream_that_nobody_reads_is_cut_off_when_its_token_is_revoked(sqlite_
             silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             asked = f"GET {STREAM}?since=0 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {text}\r\n\r\n"
             silent.sendall(asked.encode())
-            until(lambda: waits(served) == 1)
+            wait_until(lambda: waits(served) == 1)
 
             revoke_token(served.world, token_id)
 
-            until(lambda: waits(served) == 0)
+            wait_until(lambda: waits(served) == 0)

@@ -242,7 +242,8 @@ def test_a_group_and_a_schedule_of_the_same_path_are_not_confused(
     for verb in ("pause", "resume"):
         answer = operator.post(f"/schedules/groups/{group}/{verb}")
         assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
-        assert f"the group '{group}' or the schedule 'groups/{group}'" in answer.json()["detail"]
+        assert answer.json()["reason"] == "schedule_path_ambiguous"
+        assert answer.json()["facts"] == {"meaning": f"the group '{group}'", "key": f"groups/{group}"}
     assert not any(schedules.get(world, key).paused_at for key in ("member", f"groups/{group}"))
     assert operator.post(f"/schedules/groups/{group}/trigger").json()["key"] == f"groups/{group}"
 

@@ -223,7 +223,7 @@ def ideas(dice: random.Random, who: str, known: list[str]) -> Idea:
 
 
 class Mirror:
-    """One world, and what a tenant is told in it, with ids by the order in which that tenant met them."""
+    """One world, and what a tenant sees in it, with ids by the order in which that tenant met them."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -270,7 +270,7 @@ def test_what_a_tenant_sees_is_a_function_of_what_it_did(seed: int, tmp_path: Pa
 def test_why_tells_a_tenant_nothing_of_what_others_run(
     alice: TestClient, bob: TestClient, operator: TestClient, world: World
 ) -> None:
-    """Neither how many of a queue are running nor who holds a slot; the operator is told both."""
+    """Neither how many of a queue are running nor who holds a slot; the operator sees both."""
     for _ in range(3):
         bob.post("/scheduler/jobs", json={"handler": "w", "queue": "shared"})
     bob.post("/scheduler/jobs/pull", json={"worker_id": "w", "queues": ["shared"], "limit": 3})

@@ -92,7 +92,7 @@ def test_a_strangers_body_is_not_waited_for(served: Served, token: str) -> None:
 
 
 def test_a_strangers_body_is_not_looked_at(served: Served) -> None:
-    """What would be refused as hostile is refused as a stranger's, and neither size nor form is told."""
+    """What would be refused as hostile is refused as a stranger's, and the answer reveals neither size nor form."""
     hostile = b"[" * 100_000
     with connected(served) as line:
         line.sendall(f"{POST}Content-Length: {len(hostile)}\r\n\r\n".encode() + hostile[:60_000])
@@ -248,7 +248,7 @@ def test_five_hundred_strangers_cost_no_memory(sqlite_database_url: str) -> None
         before, lines, most = resident(server.pid), [], 0
         for number in range(MANY):
             line = ending.enter_context(socket.create_connection(("127.0.0.1", begun["port"]), timeout=PATIENCE))
-            with contextlib.suppress(ConnectionError):  # it may be told to go while it sends
+            with contextlib.suppress(ConnectionError):  # the server may close while it sends
                 if number % 2:
                     line.sendall(f"{POST}Content-Length: {2 * 1024 * 1024}\r\n\r\n".encode() + b"[" * 100_000)
                 else:

@@ -18,8 +18,9 @@ from horae.actions.attention.journal import read_journal
 from horae.attention import Attention, Done, Turn
 from horae.client import Client
 from horae.service import event_stream, long_poll
-from tests.service.test_waiting import until, waits
+from tests.service.test_waiting import waits
 from tests.support.serving import Served, serving
+from tests.support.waiting import wait_until
 
 STREAM = "/attention/lanes/ops/stream"
 PATIENCE = 30.0
@@ -71,7 +72,7 @@ def test_a_stream_tells_what_the_journal_says(served: Served) -> None:
     lines = httpx.get(f"{served.url}/attention/lanes/ops/journal", headers=token).json()["items"]
     assert [data for _, data in found] == lines
     assert [number for number, _ in found] == ["1", "2", "3", "4"]
-    until(lambda: waits(served) == 0)  # the reader has gone, and its place with it
+    wait_until(lambda: waits(served) == 0)  # the reader has gone, and its place with it
 
 
 def test_a_reader_that_comes_back_goes_on_where_it_was(served: Served) -> None:
@@ -86,7 +87,7 @@ def test_a_stream_hears_of_what_happens_elsewhere(database_url: str, callers: Th
     with serving(database_url) as served, Horae(database_url) as elsewhere:
         first = add(elsewhere)
         listening = callers.submit(heard, served, 2)
-        until(lambda: waits(served) == 1)
+        wait_until(lambda: waits(served) == 1)
         second = add(elsewhere)
         response = listening.result(PATIENCE)
         assert {data["task"] for _, data in response} == {second}
@@ -103,7 +104,7 @@ def test_a_stream_hears_of_what_a_driver_does(served: Served, callers: ThreadPoo
 
     add(served)
     listening = callers.submit(heard, served, 4, since=0)
-    until(lambda: waits(served) == 1)
+    wait_until(lambda: waits(served) == 1)
     agent.run()
     assert [data["after"] for _, data in listening.result(PATIENCE)][:3] == ["created", "ready", "running"]
 
@@ -112,7 +113,7 @@ def test_a_stream_hears_of_what_a_driver_does(served: Served, callers: ThreadPoo
 def test_many_readers_of_one_lane_all_hear_it(served: Served, callers: ThreadPoolExecutor) -> None:
     add(served)
     listening = [callers.submit(heard, served, 2) for _ in range(10)]
-    until(lambda: waits(served) == 10)
+    wait_until(lambda: waits(served) == 10)
     task = add(served)
     for each in listening:
         assert [data["task"] for _, data in each.result(PATIENCE)] == [task, task]
@@ -141,7 +142,7 @@ def test_a_stream_ends_with_its_time_and_with_the_service(
         assert read_to_the_end(served).result(PATIENCE) == 200
         monkeypatch.undo()
         lasting = read_to_the_end(served)
-        until(lambda: waits(served) == 1)
+        wait_until(lambda: waits(served) == 1)
         assert not lasting.done()
     assert lasting.result(PATIENCE) == 200  # the service ended in order, and so did the stream
 
@@ -194,4 +195,4 @@ def test_a_look_at_the_headers_does_not_stay(served: Served) -> None:
     add(served)
     answer = httpx.head(served.url + STREAM, headers=headers(served), timeout=PATIENCE)
     assert (answer.status_code, answer.content) == (200, b"")
-    until(lambda: waits(served) == 0)
+    wait_until(lambda: waits(served) == 0)

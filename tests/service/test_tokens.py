@@ -16,7 +16,7 @@ from horae.ports import World
 from horae.service.asgi import build
 from horae.service.documents import operations
 from horae.service.options import Options
-from horae.service.state import DEMANDS
+from horae.service.state import REQUIRED_SCOPES
 from horae.testing.clock import VirtualClock
 from tests.service.conftest import Connect
 
@@ -100,8 +100,8 @@ def test_neither_tenants_nor_readers_see_tokens(connect: Connect) -> None:
 
 def scopes_of(dependant: Dependant) -> Iterator[tuple[str, ...]]:
     """What the dependencies of a route demand, at any depth."""
-    if dependant.call in DEMANDS:
-        yield DEMANDS[dependant.call]
+    if dependant.call in REQUIRED_SCOPES:
+        yield REQUIRED_SCOPES[dependant.call]
     for each in dependant.dependencies:
         yield from scopes_of(each)
 

@@ -3,7 +3,6 @@
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -15,13 +14,14 @@ import pytest
 from horae import Horae
 from horae.actions.jobs import claims
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.core.jobs.job import Job
 from horae.ports import World
 from horae.service import long_poll
 from horae.service.dialects.job_shapes import SCHEDULER
 from horae.service.long_poll import Room, Want
 from tests.support.serving import Served, serving
+from tests.support.waiting import wait_until
 
 PULL = "/scheduler/jobs/pull"
 PATIENCE = 60.0
@@ -40,16 +40,8 @@ def callers() -> Iterator[ThreadPoolExecutor]:
         yield threads
 
 
-def until(holds: Callable[[], bool]) -> None:
-    """Wait for an event that must come."""
-    ends = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < ends, "it never came"
-        time.sleep(0.01)
-
-
 def waits(served: Served) -> int:
-    """How many callers stand in the room."""
+    """Return how many callers stand in the room."""
     room: Room | None = getattr(served.server.config.app.state, "waiting", None)  # type: ignore[union-attr]
     return 0 if room is None else room.waiting
 
@@ -74,11 +66,11 @@ def test_a_pull_that_waits_is_woken_by_another_process(database_url: str, caller
     """S0-11: the job was not there when the pull came. On every database, whatever its hints are."""
     with serving(database_url) as served, Horae(database_url) as elsewhere:
         pulled = pulling(served, callers)
-        until(lambda: waits(served) == 1)
+        wait_until(lambda: waits(served) == 1)
         assert not pulled.done()
         job = put(elsewhere.world)
         assert ids(pulled) == [job]
-        until(lambda: waits(served) == 0)
+        wait_until(lambda: waits(served) == 0)
 
 
 def test_a_pull_that_waits_rises_when_a_job_falls_due(served: Served, callers: ThreadPoolExecutor) -> None:
@@ -99,7 +91,7 @@ def test_a_wait_that_brings_nothing_ends_with_nothing(served: Served, callers: T
 
 def test_another_tenants_job_wakes_nobody_for_good(served: Served, callers: ThreadPoolExecutor) -> None:
     pulled = pulling(served, callers)
-    until(lambda: waits(served) == 1)
+    wait_until(lambda: waits(served) == 1)
     his = put(served.world, owner="bob")
     assert ids(pulling(served, callers, owner="bob")) == [his]
     assert not pulled.done()
@@ -113,7 +105,7 @@ def test_one_job_does_not_wake_a_crowd(
 ) -> None:
     """Thirty wait; one job costs a look by who gets it and one by the next in line."""
     pulls = [pulling(served, callers) for _ in range(30)]
-    until(lambda: waits(served) == 30)
+    wait_until(lambda: waits(served) == 30)
     looks: list[Want] = []
 
     def counted(world: World, want: Want) -> Any:
@@ -123,7 +115,7 @@ def test_one_job_does_not_wake_a_crowd(
     take = long_poll.take
     monkeypatch.setattr(long_poll, "take", counted)
     job = put(served.world)
-    until(lambda: waits(served) == 29)
+    wait_until(lambda: waits(served) == 29)
     assert [ids(pulled) for pulled in pulls if pulled.done()] in ([[job]], [])
     assert len(looks) < len(pulls) / 2  # a busy machine gives a routine look the time to come, too
     others = [put(served.world) for _ in range(29)]
@@ -140,12 +132,12 @@ def hang_up_after(served: Served, event: Callable[[], bool]) -> None:
     )
     with socket.create_connection((str(where.hostname), int(where.port or 0))) as line:
         line.sendall(head.encode() + body)
-        until(event)
+        wait_until(event)
 
 
 def test_nothing_is_claimed_for_a_caller_that_hung_up(served: Served, callers: ThreadPoolExecutor) -> None:
     hang_up_after(served, lambda: waits(served) == 1)
-    until(lambda: waits(served) == 0)  # at once, not when its thirty seconds are over
+    wait_until(lambda: waits(served) == 0)  # at once, not when its thirty seconds are over
     job = put(served.world)
     (pulled,) = pulling(served, callers).result(60).json()["jobs"]
     assert (pulled["job_id"], pulled["token"]) == (job, 1)
@@ -166,11 +158,11 @@ def test_what_was_claimed_while_the_caller_hung_up_is_given_back(
     hang_up_after(served, entered.is_set)
     room: Room = served.server.config.app.state.waiting  # type: ignore[union-attr]
     (line,) = room._lines.values()
-    until(line.waiters[0].has_gone)
+    wait_until(line.waiters[0].has_gone)
     job = put(served.world)
     may_claim.set()
-    until(lambda: waits(served) == 0)
-    until(lambda: [run.outcome for run in verbs.runs(served.world, job)] == ["released"])
+    wait_until(lambda: waits(served) == 0)
+    wait_until(lambda: [run.outcome for run in verbs.runs(served.world, job)] == ["released"])
     again = verbs.get(served.world, job)
     assert (again.state, again.attempt) == ("queued", 0)
 
@@ -178,12 +170,12 @@ def test_what_was_claimed_while_the_caller_hung_up_is_given_back(
 def test_only_so_many_may_wait(served: Served, callers: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_poll, "MOST_OF_ONE", 1)
     pulled = pulling(served, callers)
-    until(lambda: waits(served) == 1)
+    wait_until(lambda: waits(served) == 1)
     refused = pulling(served, callers).result(60)
     assert (refused.status_code, refused.json()["code"]) == (429, "too_many_requests")
     assert int(refused.headers["retry-after"]) > 0
     his = pulling(served, callers, owner="bob")
-    until(lambda: waits(served) == 2)
+    wait_until(lambda: waits(served) == 2)
     jobs = [put(served.world, owner="bob"), put(served.world)]
     assert [*ids(his), *ids(pulled)] == jobs
 
@@ -193,5 +185,5 @@ def test_a_server_that_ends_does_not_wait_for_those_who_wait(
 ) -> None:
     with serving(sqlite_database_url) as served:
         pulled = pulling(served, callers)
-        until(lambda: waits(served) == 1)
+        wait_until(lambda: waits(served) == 1)
     assert ids(pulled) == []

@@ -9,7 +9,7 @@ from horae.stores.jobs.definitions import Definitions
 from horae.stores.store import SqlStore
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON
-from horae.testing.conformance.support import declare, look, numbers, put, take
+from horae.testing.conformance.support import declare, numbers, put, read_job, take
 
 A_MOMENT = 0.3  # seconds that we look for what must not happen: shorter would only notice a mistake less surely
 SOON = 60.0
@@ -34,7 +34,7 @@ def test_opening_a_handler_waits_for_a_claim_that_is_holding_its_jobs(
     opening.join(SOON)
 
     assert is_open.is_set()
-    assert look(store, number).held == ""
+    assert read_job(store, number).held == ""
     assert numbers(take(store)) == [number]
 
 
@@ -72,7 +72,7 @@ def test_opening_a_handler_releases_a_held_job_that_somebody_looks_at_just_now(
         assert opening.is_alive()
     opening.join(SOON)
 
-    assert look(store, number).held == ""
+    assert read_job(store, number).held == ""
 
 
 def test_a_claim_of_system_jobs_asks_nothing_about_definitions(store: SqlStore) -> None:

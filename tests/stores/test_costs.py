@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from horae.actions.schedules import fires as firing
-from horae.actions.schedules.schedules import timed
+from horae.actions.schedules.schedules import with_next_fire
 from horae.core.jobs.job import Ending, Job, Outcome, settlement
 from horae.ports import Tx, World
 from horae.stores.opening import create_store_engine, open_store
@@ -150,7 +150,7 @@ def add_schedules(ground: Ground, tx: Tx, count: int) -> None:
     now: datetime = ground.clock.now()
     for place in range(count):
         rule = replace(a_schedule(f"s{place}"), created_at=now, updated_at=now)
-        tx.schedules.add(timed(ground.world, rule, now))
+        tx.schedules.add(with_next_fire(ground.world, rule, now))
 
 
 def remove_schedules(ground: Ground) -> None:

@@ -15,7 +15,7 @@ from horae.stores.store import SqlStore
 from horae.stores.tables import ATTEMPT, FINISHED_JOBS, INSERT_COLUMNS, JOBS, SCHEDULES, SNAPSHOT, jobs, runs
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON
-from horae.testing.conformance.support import end, look, put, take
+from horae.testing.conformance.support import end, put, read_job, take
 
 # What a new job says that has no column of the job's row: it goes into other tables, or nowhere.
 NOT_IN_THE_ROW = {"after", "on_parent_dead", "request_hash", "typed_key"}
@@ -163,7 +163,7 @@ def test_a_finished_job_is_what_it_was_but_for_what_only_a_live_one_has(store: S
     [job] = take(store)
     end(store, job, result='{"ok":true}')
 
-    ended = look(store, number)
+    ended = read_job(store, number)
 
     lived: dict[str, Any] = {"leased_until": None, "state": "succeeded", "finished_at": NOON, "result": {"ok": True}}
     assert ended == replace(job, **lived)

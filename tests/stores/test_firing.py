@@ -12,7 +12,7 @@ from horae.actions.jobs import jobs
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
 from horae.actions.schedules.declared import declare
-from horae.actions.schedules.schedules import timed
+from horae.actions.schedules.schedules import with_next_fire
 from horae.core.jobs.retry import Retry
 from horae.ports import Tx, World
 from horae.stores.store import SqlStore
@@ -37,7 +37,7 @@ def test_four_processes_fire_a_thousand_schedules_once_each(
     def make(tx: Tx) -> None:
         for place in range(COUNT):
             rule = replace(a_schedule(f"s{place:04}"), created_at=NOON, updated_at=NOON)
-            tx.schedules.add(timed(world, rule, NOON))
+            tx.schedules.add(with_next_fire(world, rule, NOON))
 
     store.transact(make)
     clock.advance(MINUTE)

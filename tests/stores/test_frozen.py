@@ -19,7 +19,7 @@ from horae.stores.opening import create_store_engine, open_store
 from horae.stores.store import SqlStore
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON, LoadedDice, VirtualClock
-from horae.testing.conformance.support import look, put, take
+from horae.testing.conformance.support import put, read_job, take
 from tests.stores.conftest import url_of
 from tests.support.proxy import Proxy
 
@@ -80,7 +80,7 @@ def test_lost_leases_are_handed_on_although_the_row_of_one_is_locked(store: SqlS
 
 def test_a_lease_that_is_found_lost_and_locked_a_moment_later_stops_nobody(store: SqlStore, held: list[Job]) -> None:
     world = World(store, VirtualClock(LATER), LoadedDice())
-    found = store.expired(now=LATER, limit=10)
+    found = store.find_expired(now=LATER, limit=10)
     with locked(store, held[1]):
         lost = endings.lose(world, found)
 
@@ -93,7 +93,7 @@ def test_renewing_passes_a_locked_row_over_and_does_not_call_it_lost(store: SqlS
 
     assert renewed.held == {job.number for job in held}
     assert renewed.busy == {held[1].number}
-    assert [look(store, job.number).leased_until for job in held] == [LATER, NOON + LEASE, LATER]
+    assert [read_job(store, job.number).leased_until for job in held] == [LATER, NOON + LEASE, LATER]
     assert store.renew(leases(held), until=LATER).busy == frozenset()
 
 

@@ -13,7 +13,8 @@ from sqlalchemy import event, text
 
 from horae import Horae
 from horae.actions.access.tokens import create_token, recognise
-from horae.actions.jobs.jobs import Request, enqueue
+from horae.actions.jobs.jobs import enqueue
+from horae.actions.jobs.requests import Request
 from horae.errors import StoreError, StoreFull
 from horae.ports import World
 from horae.service.asgi import build
@@ -109,7 +110,8 @@ SMALL_DISK = """
 import json, sqlite3, sys
 from pathlib import Path
 from horae import Horae
-from horae.actions.jobs.jobs import Request, counts, enqueue
+from horae.actions.jobs.jobs import counts, enqueue
+from horae.actions.jobs.requests import Request
 from horae.errors import StoreError
 
 folder = Path(sys.argv[1])
@@ -121,8 +123,8 @@ with Horae(f"sqlite:///{folder / 'horae.db'}") as app:
         try:
             enqueue(app.world, Request("fill", {"ballast": "x" * 2000}))
             accepted += 1
-        except StoreError as told:
-            problem = type(told).__name__
+        except StoreError as error:
+            problem = type(error).__name__
     ballast.unlink()
     enqueue(app.world, Request("again", {"ballast": "x" * 2000}))
     found = sum(sum(states.values()) for states in counts(app.world).values())

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from horae import Horae
 from horae.actions.jobs import claims, endings, jobs
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.errors import ConfigurationError, StoreError
 from horae.stores.databases.isolation import isolate
 from horae.stores.opening import create_store_engine

@@ -13,6 +13,7 @@ import pytest
 from horae.actions.attention import inbox, lanes, queries
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.requests import Request
 from horae.clock import SystemClock, clock_of
 from horae.core.jobs.job import Job, Lease
 from horae.core.time.boots import Boot, LeaseLine
@@ -96,7 +97,7 @@ Start = Callable[[], Program]
 @STEPS
 def test_a_step_of_the_clock_right_after_a_claim_loses_no_lease(host: Host, start: Start, step: timedelta) -> None:
     holder = start()
-    verbs.enqueue(holder.world, verbs.Request("a"))
+    verbs.enqueue(holder.world, Request("a"))
     [job] = holder.take()
     host.set_clock(step)
     heir = start()  # opened after the step, and of the same mind
@@ -110,7 +111,7 @@ def test_a_step_of_the_clock_right_after_a_claim_loses_no_lease(host: Host, star
 @STEPS
 def test_a_step_of_the_clock_between_renewals_loses_no_lease(host: Host, start: Start, step: timedelta) -> None:
     holder, heir = start(), start()
-    verbs.enqueue(holder.world, verbs.Request("a"))
+    verbs.enqueue(holder.world, Request("a"))
     [job] = holder.take()
     for _ in range(4):
         host.pass_time(LEASE / 3)
@@ -124,7 +125,7 @@ def test_a_step_of_the_clock_in_the_middle_of_a_renewal_loses_no_lease(
     host: Host, start: Start, step: timedelta
 ) -> None:
     holder, heir = start(), start()
-    verbs.enqueue(holder.world, verbs.Request("a"))
+    verbs.enqueue(holder.world, Request("a"))
     [job] = holder.take()
     host.pass_time(LEASE / 3)
     holder.world = replace(holder.world, store=SetsTheClock(holder.world.store, lambda: host.set_clock(step)))
@@ -155,7 +156,7 @@ def test_the_job_of_a_dead_holder_is_handed_on_when_its_lease_has_passed(
     host: Host, start: Start, step: timedelta
 ) -> None:
     holder, heir = start(), start()
-    placed = verbs.enqueue(holder.world, verbs.Request("a"))
+    placed = verbs.enqueue(holder.world, Request("a"))
     holder.take()
     host.set_clock(step)
     host.pass_time(LEASE + SECOND)
@@ -165,7 +166,7 @@ def test_the_job_of_a_dead_holder_is_handed_on_when_its_lease_has_passed(
 
 def test_due_times_go_on_following_the_clock_on_the_wall(host: Host, start: Start) -> None:
     program = start()
-    verbs.enqueue(program.world, verbs.Request("a", delay=HOUR))
+    verbs.enqueue(program.world, Request("a", delay=HOUR))
     assert program.take() == []
     host.set_clock(HOUR)
 
@@ -175,7 +176,7 @@ def test_due_times_go_on_following_the_clock_on_the_wall(host: Host, start: Star
 @STEPS
 def test_people_see_when_a_lease_ends_by_the_clock_that_they_read(host: Host, start: Start, step: timedelta) -> None:
     program = start()
-    placed = verbs.enqueue(program.world, verbs.Request("a"))
+    placed = verbs.enqueue(program.world, Request("a"))
     program.take()
     host.set_clock(step)
 
@@ -185,7 +186,7 @@ def test_people_see_when_a_lease_ends_by_the_clock_that_they_read(host: Host, st
 
 def test_after_a_restart_of_the_host_the_leases_of_the_boot_before_have_ended(host: Host, start: Start) -> None:
     before = start()
-    placed = verbs.enqueue(before.world, verbs.Request("a"))
+    placed = verbs.enqueue(before.world, Request("a"))
     inbox.add(before.world, "ops", "report")
     before.take()
     assert lanes.acquire(before.world, "ops", "driver", lease=HOUR) is not None
@@ -201,7 +202,7 @@ def test_after_a_restart_of_the_host_the_leases_of_the_boot_before_have_ended(ho
 def test_a_second_process_of_the_same_boot_ends_nothing(host: Host, start: Start) -> None:
     host.restart()
     first = start()
-    verbs.enqueue(first.world, verbs.Request("a"))
+    verbs.enqueue(first.world, Request("a"))
     first.take()
     host.set_clock(-HOUR)
 
@@ -240,7 +241,7 @@ def test_a_host_that_does_not_name_its_boots_goes_by_its_clock(tmp_path: Path) -
 
 def test_looking_at_a_database_writes_nothing_into_it(host: Host, start: Start, tmp_path: Path) -> None:
     program = start()
-    verbs.enqueue(program.world, verbs.Request("a"))
+    verbs.enqueue(program.world, Request("a"))
     program.take()
     later = Boot("another boot", timedelta(seconds=1))
 

@@ -294,7 +294,7 @@ def test_many_processes_together_stay_within_the_limit(real: tuple[str, Callable
 
     assert [child.returncode for child in children] == [0, 0]
     assert len(granted) == 12
-    # The first was counted after it was asked for, the ninth before it was told: whoever is late makes this longer.
+    # The first was counted after it was asked for, the ninth before its answer came: being late makes this longer.
     assert granted[8] - asked[0] >= 0.95
 
 

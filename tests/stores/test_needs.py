@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.actions.retention import Retention, clean
 from horae.core.jobs.retry import Retry
 from horae.ports import World

@@ -17,7 +17,7 @@ from sqlalchemy import text
 
 from horae.core.time.instants import micros
 from horae.ports import Claim
-from horae.stores.databases.driver import Driver, translated
+from horae.stores.databases.driver import Driver, adapt_placeholders
 from horae.stores.databases.postgres import claim_sql
 from horae.stores.jobs.hints import HEAD
 from horae.stores.store import SqlStore
@@ -38,7 +38,7 @@ FLOWS: dict[str, Flow] = {
     "a tenant's claim": lambda store, driver: store.hot.claim(driver, replace(CLAIM, owner="alice"), NOON),
     "release": lambda store, driver: store.hot.admission.release(driver, 100),
     "glance": lambda store, driver: store.hot.peek(driver, ["default", "other"], None, None),
-    "reaper": lambda store, driver: store.hot.expired(driver, NOON, 100),
+    "reaper": lambda store, driver: store.hot.find_expired(driver, NOON, 100),
 }
 
 
@@ -56,7 +56,7 @@ class Recording(Driver):
         self.asked: list[tuple[str, tuple[Any, ...]]] = []
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        self.asked.append((translated(sql, self.placeholder), tuple(parameters)))
+        self.asked.append((adapt_placeholders(sql, self.placeholder), tuple(parameters)))
         return super().rows(sql, parameters)
 
 

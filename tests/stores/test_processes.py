@@ -1,4 +1,4 @@
-"""Several real processes on one SQLite file: nobody is told that it is locked, and nothing is lost."""
+"""Several real processes on one SQLite file: no process sees it locked, and nothing is lost."""
 
 import json
 import subprocess

@@ -219,7 +219,7 @@ def _engine_in_a_folder_that_cannot_be(url: str) -> Engine:
 
 
 def test_mariadb_by_its_own_name_gets_the_same_tables(mysql_database_url: str) -> None:
-    """The dialect has two names; options told for one only would leave the other with the server's defaults."""
+    """The dialect has two names; options given for one only would leave the other with the server's defaults."""
     engine = create_store_engine(mysql_database_url.replace("mysql+pymysql", "mariadb+pymysql"))
     migrate(engine)
     with engine.connect() as connection:

@@ -61,7 +61,7 @@ def store(proxy: Proxy) -> Iterator[SqlStore]:
         yield store
 
 
-def told_within(limit: float, act: Callable[[], object]) -> StoreUnavailable:
+def expect_unavailable(limit: float, act: Callable[[], object]) -> StoreUnavailable:
     began = time.monotonic()
     with pytest.raises(StoreUnavailable) as answer:
         act()
@@ -76,7 +76,7 @@ VERBS: dict[str, Callable[[SqlStore], object]] = {
     "claim": take,
     "renew": lambda store: store.renew([Lease(1, 1)], until=NOON),
     "look": lambda store: store.peek(["default"]),
-    "expired": lambda store: store.expired(now=NOON, limit=10),
+    "expired": lambda store: store.find_expired(now=NOON, limit=10),
     "time": lambda store: store.read_time(),
     "read": lambda store: store.read(lambda tx: tx.jobs.get(1)),
     "transact": lambda store: store.transact(lambda tx: tx.queues.all()),
@@ -91,7 +91,7 @@ def test_every_verb_gives_up_on_a_silent_database_and_works_again_when_it_is_bac
     proxy.swallow()
 
     for _ in range(2):  # the second time where new connections are needed
-        at_once(len(every), lambda place: told_within(LIMIT, lambda: every[place](store)))
+        at_once(len(every), lambda place: expect_unavailable(LIMIT, lambda: every[place](store)))
     proxy.let_through()
 
     at_once(len(every), lambda place: every[place](store))
@@ -100,7 +100,7 @@ def test_every_verb_gives_up_on_a_silent_database_and_works_again_when_it_is_bac
 @pytest.mark.parametrize("verb", ["enqueue", "enqueue with a key", "read"])
 def test_a_database_that_cannot_even_be_connected_to_is_given_up_in_time(url: str, verb: str) -> None:
     with Deaf(url) as deaf, closing(open_later(deaf.url)) as store:
-        problem = told_within(LIMIT, lambda: VERBS[verb](store))
+        problem = expect_unavailable(LIMIT, lambda: VERBS[verb](store))
 
     assert not problem.outcome_unknown
     assert "Nothing was written" in str(problem)
@@ -113,7 +113,7 @@ def open_later(url: str) -> SqlStore:
 def test_an_application_on_a_database_that_never_answers_is_told_so_in_time(url: str) -> None:
     with Proxy(url) as proxy, Horae(proxy.url, timeouts=SHORT) as app:
         proxy.swallow()
-        problem = told_within(LIMIT, lambda: app.world)
+        problem = expect_unavailable(LIMIT, lambda: app.world)
 
     assert not problem.outcome_unknown
 
@@ -127,7 +127,7 @@ def test_an_enqueue_whose_statement_was_sent_says_that_its_outcome_is_unknown(st
             proxy.swallow()  # the connection was good when it was handed out
             store.add_plain(driver, [a_new_job()], NOON)
 
-    problem = told_within(LIMIT, lambda: store.run_with_retry(act))
+    problem = expect_unavailable(LIMIT, lambda: store.run_with_retry(act))
 
     assert problem.outcome_unknown
     assert "Outcome unknown" in str(problem)
@@ -136,9 +136,9 @@ def test_an_enqueue_whose_statement_was_sent_says_that_its_outcome_is_unknown(st
 
 def test_an_enqueue_that_found_no_connection_says_that_nothing_was_written(store: SqlStore, proxy: Proxy) -> None:
     proxy.swallow()
-    told_within(LIMIT, lambda: put(store, a_new_job()))
+    expect_unavailable(LIMIT, lambda: put(store, a_new_job()))
 
-    problem = told_within(LIMIT, lambda: put(store, a_new_job()))  # there is no old connection left to try
+    problem = expect_unavailable(LIMIT, lambda: put(store, a_new_job()))  # there is no old connection left to try
 
     assert not problem.outcome_unknown
     assert "Nothing was written" in str(problem)
@@ -149,7 +149,7 @@ def test_a_look_at_a_silent_database_leaves_nothing_unknown(store: SqlStore, pro
         proxy.swallow()
         return tx.jobs.get(1)
 
-    assert not told_within(LIMIT, lambda: store.read(look)).outcome_unknown
+    assert not expect_unavailable(LIMIT, lambda: store.read(look)).outcome_unknown
 
 
 # -- pools -------------------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_one_silent_connection_is_enough_to_throw_all_idle_ones_away(store: SqlS
     """Or each of them would have to be found out by another caller, one after the other."""
     several_at_once(store)
     proxy.swallow()
-    told_within(LIMIT, lambda: put(store, a_new_job()))
+    expect_unavailable(LIMIT, lambda: put(store, a_new_job()))
     proxy.let_through()
 
     for _ in range(8):
@@ -205,7 +205,7 @@ def test_a_statement_of_ours_that_takes_too_long_is_stopped(store: SqlStore) -> 
 
 def test_a_statement_on_a_lent_connection_may_take_as_long_as_its_job_may(store: SqlStore) -> None:
     def write(tx: Transaction) -> object:
-        with tx.lent(timedelta(seconds=30)) as connection:
+        with tx.lend_connection(timedelta(seconds=30)) as connection:
             return connection.execute(text(sleeps(store, 2))).scalar()  # longer than a statement of ours may
 
     store.transact(write)
@@ -213,7 +213,7 @@ def test_a_statement_on_a_lent_connection_may_take_as_long_as_its_job_may(store:
 
 def test_a_statement_on_a_lent_connection_ends_with_its_jobs_time_limit(store: SqlStore) -> None:
     def write(tx: Transaction) -> object:
-        with tx.lent(timedelta(seconds=0.5)) as connection:
+        with tx.lend_connection(timedelta(seconds=0.5)) as connection:
             return connection.execute(text(sleeps(store, 30))).scalar()
 
     with pytest.raises((StoreBusy, StoreUnavailable)):
@@ -222,7 +222,7 @@ def test_a_statement_on_a_lent_connection_ends_with_its_jobs_time_limit(store: S
 
 def test_our_own_limits_hold_again_when_a_connection_was_lent(store: SqlStore) -> None:
     def lend(tx: Transaction) -> None:
-        with tx.lent() as connection:
+        with tx.lend_connection() as connection:
             connection.execute(text("SELECT 1"))
 
     store.transact(lend)
@@ -248,8 +248,8 @@ def test_a_stopped_server_is_given_up_and_found_again(kind: type[Server], own_se
         put(store, a_new_job())
         stop_all(server, signal.SIGSTOP)
         try:
-            told_within(LIMIT, lambda: put(store, a_new_job(key="k")))
-            told_within(LIMIT, lambda: put(store, a_new_job()))
+            expect_unavailable(LIMIT, lambda: put(store, a_new_job(key="k")))
+            expect_unavailable(LIMIT, lambda: put(store, a_new_job()))
         finally:
             stop_all(server, signal.SIGCONT)
         put(store, a_new_job(key="k"))
@@ -302,7 +302,7 @@ def test_a_migration_waits_for_another_one_longer_than_any_statement_may(
 def test_threads_that_open_an_application_at_once_wait_together_and_not_one_after_the_other(url: str) -> None:
     with Proxy(url) as proxy, Horae(proxy.url, timeouts=SHORT) as app:
         proxy.swallow()
-        at_once(16, lambda _: told_within(LIMIT, lambda: app.world))
+        at_once(16, lambda _: expect_unavailable(LIMIT, lambda: app.world))
         proxy.let_through()
 
         assert app.world is app.world

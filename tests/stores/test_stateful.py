@@ -22,7 +22,7 @@ from horae.ports import Queue
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON
-from horae.testing.conformance.support import attempts, end, lease_of, look, put, take
+from horae.testing.conformance.support import attempts, end, lease_of, put, read_job, take
 from tests.stores.conftest import empty, opened
 
 QUEUES = ("a", "b")
@@ -143,7 +143,7 @@ class Stories(RuleBasedStateMachine):
 
     @rule()
     def lose_what_has_expired(self) -> None:
-        silent = self.store.expired(now=self.now, limit=100)
+        silent = self.store.find_expired(now=self.now, limit=100)
         expired = {n for n, job in self.known.items() if job.leased_until is not None and job.leased_until < self.now}
         assert {job.number for job in silent} == expired
         done = [settlement(job, Outcome("lost"), now=self.now, roll=0.5) for job in silent]
@@ -160,7 +160,7 @@ class Stories(RuleBasedStateMachine):
         numbers = sorted(number for number, job in self.known.items() if job.state == state)
         if not numbers:
             return
-        job = look(self.store, data.draw(st.sampled_from(numbers)))
+        job = read_job(self.store, data.draw(st.sampled_from(numbers)))
         known = self.known[job.number]
         if verb == "cancel":
             assert self.store.transact(lambda tx: tx.jobs.end_waiting(job, reason="", now=self.now))

@@ -14,7 +14,7 @@ from horae.stores.databases.driver import Driver
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON
-from horae.testing.conformance.support import look, put, take
+from horae.testing.conformance.support import put, read_job, take
 
 HANDFUL = 100
 
@@ -69,12 +69,12 @@ def test_ten_thousand_jobs_on_a_callers_connection_are_a_handful_of_statements(s
 
 
 def test_large_payloads_in_one_batch_fit_any_packet(store: SqlStore) -> None:
-    """MariaDB takes 16 MB in one packet unless told otherwise."""
+    """MariaDB takes 16 MB in one packet unless configured otherwise."""
     text_of_a_mebibyte = "x" * 1_000_000
 
     given = put(store, *(a_new_job({"t": text_of_a_mebibyte}) for _ in range(20)))
 
-    assert len(look(store, given[-1]).payload["t"]) == 1_000_000
+    assert len(read_job(store, given[-1]).payload["t"]) == 1_000_000
 
 
 def test_large_results_in_one_batch_fit_any_packet(store: SqlStore) -> None:
@@ -83,7 +83,7 @@ def test_large_results_in_one_batch_fit_any_packet(store: SqlStore) -> None:
     written = [settlement(job, Outcome("succeeded", result=result), now=NOON, roll=0.5) for job in take(store)]
 
     assert store.settle(written, now=NOON) == set()
-    assert len(look(store, written[-1].number).result) == 1_000_000
+    assert len(read_job(store, written[-1].number).result) == 1_000_000
 
 
 def test_json_is_stored_byte_for_byte(store: SqlStore) -> None:

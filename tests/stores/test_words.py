@@ -30,7 +30,7 @@ VERBS: dict[str, Verb] = {
     "insert many": lambda store: put(store, a_new_job(), a_new_job()),
     "insert with a key": lambda store: put(store, a_new_job(key="k")),
     "claim": lambda store: store.claim(Claim("default", 1, "w", LEASE), now=NOON),
-    "expired": lambda store: store.expired(now=NOON, limit=1),
+    "expired": lambda store: store.find_expired(now=NOON, limit=1),
     "glance": lambda store: store.peek(["default"]),
     "read": lambda store: store.read(lambda tx: tx.jobs.get(1)),
     "transact": lambda store: store.transact(lambda tx: tx.queues.all()),
@@ -190,7 +190,7 @@ def test_a_postgres_listener_survives_a_restart(own_server: Callable[..., Any]) 
 
 
 def test_a_mysql_engine_with_default_isolation_still_keeps_limits(mysql_database_url: str) -> None:
-    """An application may bring its own engine, which shows each transaction the past unless told otherwise."""
+    """An application may bring its own engine, which shows each transaction the past unless configured otherwise."""
     engine = create_engine(mysql_database_url)
     migrate(engine)
     store = open_store(engine)

@@ -23,7 +23,7 @@ def commands_in(text: str) -> list[tuple[str, ...]]:
 
 
 def options_of(*words: str) -> set[str]:
-    """Every option that a command takes."""
+    """Return every option that a command takes."""
     command = _root()
     for word in words:
         command = command.commands[word]
@@ -31,7 +31,7 @@ def options_of(*words: str) -> set[str]:
 
 
 def _named(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The longest beginning that leads down the tree of commands."""
+    """Return the longest beginning that leads down the tree of commands."""
     command, taken = _root(), 0
     for word in words:
         if word not in getattr(command, "commands", {}):

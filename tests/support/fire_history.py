@@ -1,6 +1,6 @@
 """Judges the fires of schedules: what their rules say was due, what the store recorded, what became of the jobs.
 
-The rules: every due fire is told by exactly one record (run, skipped or merged), in order and without a gap; a fire
+The rules: every due fire has exactly one record (run, skipped or merged), in order and without a gap; a fire
 that ran has exactly one job, and the job at least one run; nothing is recorded or started early (I7, I8, I9).
 """
 
@@ -18,7 +18,7 @@ from horae.ports import ScheduleFilter, World
 
 
 @dataclass(frozen=True)
-class Told:
+class FireRecord:
     """One record; times in microseconds."""
 
     fire_at: int
@@ -35,11 +35,11 @@ class Fires:
     """A schedule, its records in order, and for each of its jobs when its attempts started."""
 
     schedule: Schedule
-    records: Sequence[Told]
+    records: Sequence[FireRecord]
     starts: Mapping[int, Sequence[int]]
 
     def due(self, until: datetime) -> list[int]:
-        """What the rule says, one fire after the other."""
+        """Return the fires of the rule, in order."""
         assert self.schedule.created_at is not None
         birth = replace(self.schedule, last_fire_at=None)
         fire = first_fire(birth, self.schedule.created_at)
@@ -56,16 +56,16 @@ def complaints(fires: Fires, until: datetime) -> list[str]:
 
 
 def _gaps(fires: Fires, until: datetime) -> list[str]:
-    key, due, place = fires.schedule.key, fires.due(until), 0
+    key, due, index = fires.schedule.key, fires.due(until), 0
     for record in fires.records:
-        answer = due[place : place + record.count]
+        answer = due[index : index + record.count]
         ends = record.last_at if record.count > 1 else record.fire_at
         if not answer or answer[0] != record.fire_at or answer[-1] != ends or len(answer) != record.count:
-            expected = instant(due[place]) if place < len(due) else None
+            expected = instant(due[index]) if index < len(due) else None
             return [f"gap or double: {key} has a record for {instant(record.fire_at)}, where {expected} was due"]
-        place += record.count
-    left = len(due) - place
-    return [f"untold: {key} has no record of {left} fires from {instant(due[place])} on"] if left else []
+        index += record.count
+    left = len(due) - index
+    return [f"untold: {key} has no record of {left} fires from {instant(due[index])} on"] if left else []
 
 
 def _jobs(fires: Fires) -> list[str]:
@@ -95,7 +95,7 @@ def _early(fires: Fires) -> list[str]:
 
 
 def read_fires(world: World) -> list[Fires]:
-    """All schedules of a store with what became of their fires, in three statements."""
+    """Return all schedules of a store with what became of their fires, in three statements."""
     records = text(
         "SELECT schedule_id, fire_at, last_at, fire_count, verdict, reason, job_id, recorded_at FROM horae_fires "
         "WHERE kind = 'schedule' ORDER BY fire_at"
@@ -106,10 +106,10 @@ def read_fires(world: World) -> list[Fires]:
     )
 
     def read(tx: Any) -> list[Fires]:
-        answer: dict[int, list[Told]] = {}
+        answer: dict[int, list[FireRecord]] = {}
         began: dict[int, dict[int, list[int]]] = {}
         for schedule_id, *record in tx.connection.execute(records):
-            answer.setdefault(schedule_id, []).append(Told(*record))
+            answer.setdefault(schedule_id, []).append(FireRecord(*record))
         for schedule_id, job_id, started_at in tx.connection.execute(starts):
             runs = began.setdefault(schedule_id, {}).setdefault(job_id, [])
             runs += [] if started_at is None else [started_at]

@@ -28,7 +28,7 @@ class Ground:
 
     @property
     def home(self) -> Path:
-        """The temporary directory of all servers; made together with the watchdog that removes it."""
+        """Return the temporary directory of all servers; made together with the watchdog that removes it."""
         if self._home is None:
             self._home = Path(tempfile.mkdtemp(prefix="horae-"))
             self._home.chmod(0o711)  # the servers' users must be able to reach their own directories in it
@@ -54,7 +54,7 @@ class Ground:
             os.chown(path, account.pw_uid, account.pw_gid)
 
     def template(self, user: str, initialise: Callable[[Path], None]) -> Path:
-        """An initialised data directory, made once for each kind of server and copied for each new one."""
+        """Return an initialised data directory, made once for each kind of server and copied for each new one."""
         if user not in self._templates:
             place = self.home / f"{user}-template"
             self.make_directory(place, user)
@@ -94,7 +94,7 @@ class Ground:
 
 
 def unprivileged(preferred: str) -> pwd.struct_passwd:
-    """The account a server runs as when we are root: the one its package made, otherwise nobody."""
+    """Return the account a server runs as when we are root: its package's own, otherwise ``nobody``."""
     for name in (preferred, "nobody"):
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name)

@@ -153,7 +153,7 @@ def _effects_have_a_run(history: History, by_job: dict[int, list[Attempt]]) -> l
 
 
 def read_history(world: World, acknowledged: Iterable[int], effects: Sequence[Effect] = ()) -> History:
-    """The store's side of the story in two statements, however many jobs there are."""
+    """Read the store's side of the story in two statements, however many jobs there are."""
     runs = text("SELECT job_id, token, outcome, state, attempt, started_at, finished_at, planned_at FROM horae_runs")
     jobs = text("SELECT id, state, token, attempt FROM horae_jobs")
     attempts = world.store.read(lambda tx: [Attempt(*row) for row in tx.connection.execute(runs)])
@@ -162,7 +162,7 @@ def read_history(world: World, acknowledged: Iterable[int], effects: Sequence[Ef
 
 
 def read_effects(path: Path) -> list[Effect]:
-    """One JSON object a line; a line that a killed process left half-written does not count."""
+    """Read one JSON object a line; a line that a killed process left half-written does not count."""
     found = []
     for line in path.read_text().splitlines() if path.exists() else ():
         try:

@@ -199,7 +199,7 @@ class PostgresServer(Server):
         self._connect().close()
 
     def create_database(self) -> str:
-        """An empty database, a released one if there is any (creating costs 70 ms, emptying 10); returns its URL."""
+        """Return the URL of an empty database, a released one if there is any (creating costs 70 ms, emptying 10)."""
         name = f"horae_{next(self._numbers)}"
         with self._connect() as connection:
             if not (self._released and self._rename(connection, self._released.pop(), name)):
@@ -221,7 +221,7 @@ class PostgresServer(Server):
         self._released.append(name)
 
     def _rename(self, connection: psycopg.Connection[Any], old: str, new: str) -> bool:
-        """A new name for each test, so that a process left over from the last one cannot come back into the next."""
+        """Rename for each test, so that a process left over from the last one cannot come back into the next."""
         try:
             connection.execute(f'alter database "{old}" rename to "{new}"'.encode())
         except psycopg.errors.ObjectInUse:
@@ -289,7 +289,7 @@ class MariaDBServer(Server):
         self._connect().close()
 
     def create_database(self) -> str:
-        """A new empty database; returns its URL."""
+        """Create an empty database and return its URL."""
         name = f"horae_{next(self._numbers)}"
         with self._connect() as connection, connection.cursor() as cursor:
             cursor.execute(f"create database `{name}`")
@@ -337,7 +337,7 @@ class RedisServer(Server):
 
 
 def free_port() -> int:
-    """A port nobody listens on, below the range of outgoing connections, so that a restart finds it free."""
+    """Return a port without a listener, below the range of outgoing connections, so that a restart finds it free."""
     for port in random.sample(range(20000, 32000), 100):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind((HOST, port))

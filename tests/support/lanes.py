@@ -41,7 +41,7 @@ TWO = "SELECT lane_id FROM horae_tasks WHERE state = 'running' GROUP BY lane_id 
 
 
 def agents(app: Horae) -> list[Attention]:
-    """The same errand in every lane: do something once, hear a word or its time-out, do more, book."""
+    """Declare the same errand in every lane: do something once, hear a word or its time-out, do more, book."""
     return [_agent(app, name) for name in LANES]
 
 
@@ -211,7 +211,7 @@ class Battle:
 
     @property
     def losses(self) -> dict[str, int]:
-        """What must be zero."""
+        """Return the counts that must be zero."""
         bad = ("two running", "not ended", "not completed", "events lost", "done twice")
         return {name: count for name, count in self.counts.items() if count and (name in bad or "complaint" in name)}
 

@@ -11,7 +11,7 @@ from tests.support import programs
 
 
 def on_small_disk(folder: Path, size: str, script: str) -> list[str | Path]:
-    """Return the command that runs a shell script while *folder* is a file system of this size; skip where nobody may.
+    """Return the command that runs a shell script while *folder* is a file system of this size; skip where forbidden.
 
     Only the command and its children see it: they have a mount namespace of their own. Somebody who is not root has it
     inside a user namespace, which some kernels and containers forbid; nothing that could be installed would help there.

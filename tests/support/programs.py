@@ -1,7 +1,7 @@
 """Finds the programs the tests need, servers most of them, and installs them where that is allowed.
 
 `find` looks in PATH and in the usual places. `install_missing` asks apt, only as root; packages are installed without
-starting their services. Whoever is not root is told the command to run.
+starting their services. A user who is not root gets the command to run.
 """
 
 import contextlib
@@ -96,7 +96,7 @@ def version_of(path: Path, says: str) -> tuple[int, ...]:
 
 
 def find(program: Program) -> Path:
-    """Where the program is; ServerMissing, with the command that mends it, when it is nowhere or too old."""
+    """Return where the program is; raise ServerMissing, with the command to run, when it is missing or too old."""
     for path in program.candidates():
         if version_of(path, program.version_says) >= program.oldest:
             return path

@@ -19,7 +19,7 @@ CHUNK = 65536
 
 
 class Proxy:
-    """Forwards connections to one server until it is told to swallow everything."""
+    """Forwards connections to one server until it is set to swallow everything."""
 
     def __init__(self, url: str) -> None:
         self._target = make_url(url)

@@ -27,7 +27,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, object, 
 
 
 def is_selected(metafunc: pytest.Metafunc, expression: str) -> bool:
-    """Whether ``-k`` may choose one of this function's cases."""
+    """Return whether ``-k`` may choose one of this function's cases."""
     if not expression:
         return True
     definition = metafunc.definition

@@ -67,7 +67,7 @@ class Servers:
         return self.own(RedisServer)
 
     def own(self, kind: type[S], *, durable: bool = False) -> S:
-        """A running server that nobody else uses. `durable` turns fsync on, as benchmarks need it."""
+        """Return a running server that no other test uses. `durable` turns fsync on, as benchmarks need it."""
         server = kind(self.ground, self.ground.home / f"{kind.user}-{next(self._numbers)}", durable=durable)
         self._all.append(server)
         server.start()

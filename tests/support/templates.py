@@ -12,7 +12,7 @@ from horae.stores.store import SqlStore
 
 
 def put_tables(file: Path) -> str:
-    """The URL of a new database that has its tables already."""
+    """Return the URL of a new database that has its tables already."""
     shutil.copyfile(_template(), file)
     return f"sqlite:///{file}"
 

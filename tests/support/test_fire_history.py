@@ -7,7 +7,7 @@ import pytest
 
 from horae.core.schedules.schedule import Schedule
 from horae.core.time.instants import micros
-from tests.support.fire_history import Fires, Told, complaints
+from tests.support.fire_history import FireRecord, Fires, complaints
 
 NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -15,12 +15,12 @@ UNTIL = NOON + 5 * SECOND
 SCHEDULE = Schedule("s", "h", "every", "1", number=1, created_at=NOON, last_fire_at=UNTIL)
 
 
-def ran(second: int) -> Told:
+def ran(second: int) -> FireRecord:
     at = micros(NOON + second * SECOND)
-    return Told(at, None, 1, "ran", None, 10 + second, at + 5)
+    return FireRecord(at, None, 1, "ran", None, 10 + second, at + 5)
 
 
-MERGED = Told(micros(NOON + 2 * SECOND), micros(NOON + 4 * SECOND), 3, "merged", "misfire", None, micros(UNTIL))
+MERGED = FireRecord(micros(NOON + 2 * SECOND), micros(NOON + 4 * SECOND), 3, "merged", "misfire", None, micros(UNTIL))
 TRUE = Fires(
     SCHEDULE,
     [ran(0), ran(1), MERGED, ran(5)],

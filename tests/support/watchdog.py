@@ -2,7 +2,7 @@
 
 Started by `tests.support.ground` as a small process of its own. It reads one instruction per line: `watch PID`,
 `forget PID` or `remove DIRECTORY`. When its input ends or its parent is gone (an ordinary exit, Ctrl-C, `kill -9`), it
-stops every server it still watches and removes the directories. It never touches a process it was not told about.
+stops every server it still watches and removes the directories. It never touches any other process.
 
 Only the standard library, so that it starts in milliseconds and outlives nothing it needs.
 """
@@ -21,7 +21,7 @@ PATIENCE = 5.0  # seconds between asking a server to stop at once and killing it
 
 
 def born_at(pid: int) -> str | None:
-    """When a process was started, in kernel ticks, so that a reused process id is not mistaken for it."""
+    """Return when a process was started, in kernel ticks, so that a reused process id is not mistaken for it."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

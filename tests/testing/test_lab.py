@@ -157,13 +157,17 @@ async def test_every_queue_is_served_even_one_that_no_handler_names(app: Horae) 
 
 
 async def test_one_handler_ends_before_the_next_begins(app: Horae) -> None:
-    running = 0
+    running, loop = 0, asyncio.get_running_loop()
+
+    async def let_others_run() -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
 
     @app.job("sync")
     def sync() -> None:
         nonlocal running
         running += 1
-        time.sleep(0.001)
+        asyncio.run_coroutine_threadsafe(let_others_run(), loop).result(30)
         assert running == 1
         running -= 1
 
@@ -171,7 +175,7 @@ async def test_one_handler_ends_before_the_next_begins(app: Horae) -> None:
     async def async_() -> None:
         nonlocal running
         running += 1
-        await asyncio.sleep(0.001)
+        await let_others_run()
         assert running == 1
         running -= 1
 

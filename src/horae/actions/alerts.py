@@ -1,4 +1,4 @@
-"""Telling the operator of what nobody else will see: jobs that died, queues that nobody serves.
+"""Alerts to the operator: jobs that died, queues that no worker serves.
 
 An alert is a ``webhook`` job of the house with a key of its own, so that any number of processes that notice the same
 thing send one message.
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
-from horae.actions.jobs.jobs import Request, enqueue
+from horae.actions.jobs.jobs import enqueue
 from horae.actions.jobs.reasons import SILENT
+from horae.actions.jobs.requests import Request
 from horae.core.jobs.job import SYSTEM, Job
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.retry import Retry
@@ -23,8 +24,8 @@ from horae.ports import DueBacklog, Tx, World
 HANDLER = "webhook"
 TAG = "alert"
 RETRY = Retry.external(attempts=10, default=300)  # the handler itself knows when to try again
-LOOK_BACK = timedelta(hours=1)  # for deaths that no listener heard of: over HTTP, or while a process was dying
-MOST = 100  # deaths in one look
+LOOK_BACK = timedelta(hours=1)  # for deaths that reached no listener: over HTTP, or while a process was dying
+MOST = 100  # deaths in one check
 LONGEST_ERROR = 1000
 
 
@@ -39,7 +40,7 @@ class Alerts:
 
 
 class DeadJob(Protocol):
-    """What an alert says of a job, be it the core value or the public one."""
+    """The fields of a job that an alert needs; the core value and the public one have them."""
 
     @property
     def id(self) -> str: ...
@@ -60,10 +61,10 @@ class DeadJob(Protocol):
 
 
 def tell_dead(world: World, alerts: Alerts, job: DeadJob) -> bool:
-    """Tell of a job that has died; false when that has been told before, or the job was an alert itself."""
+    """Send an alert about a dead job; return False where it was sent before, or the job was an alert itself."""
     if job.owner == SYSTEM and job.handler == HANDLER and TAG in job.tags:
         return False
-    told = {
+    facts = {
         "job_id": job.id,
         "run_id": job.run_id,
         "handler": job.handler,
@@ -72,40 +73,40 @@ def tell_dead(world: World, alerts: Alerts, job: DeadJob) -> bool:
         "attempt": job.attempt,
         "error": (job.last_error or "")[:LONGEST_ERROR],
     }
-    return _tell(world, alerts, "job.dead", job.run_id, told)
+    return _send(world, alerts, "job.dead", job.run_id, facts)
 
 
 def tell_stalled(world: World, alerts: Alerts, waiting: DueBacklog) -> bool:
-    """Tell of a queue whose due jobs nobody takes; once an hour."""
+    """Send an alert about a queue whose due jobs no worker takes; once an hour."""
     now = world.clock.now()
     hour = iso(now.replace(minute=0, second=0, microsecond=0))
-    told = {"queue": waiting.queue, "waiting": waiting.count, "oldest_due_at": iso(waiting.oldest)}
-    return _tell(world, alerts, "queue.stalled", f"{waiting.queue}@{hour}", told)
+    facts = {"queue": waiting.queue, "waiting": waiting.count, "oldest_due_at": iso(waiting.oldest)}
+    return _send(world, alerts, "queue.stalled", f"{waiting.queue}@{hour}", facts)
 
 
 def stalled(world: World, after: timedelta) -> list[DueBacklog]:
-    """Queues with work that has been due for so long while no worker serves them; a pause is somebody's will."""
+    """Return queues with work that has been due for so long while no worker serves them; paused ones do not count."""
     now = world.clock.now()
 
-    def look(tx: Tx) -> list[DueBacklog]:
+    def read(tx: Tx) -> list[DueBacklog]:
         nodes = [node for node in tx.nodes.all() if node.seen_at > now - SILENT]
         served = {name for node in nodes for name in node.queues} | ({MACHINERY} if nodes else set())
         paused = {queue.name for queue in tx.queues.all() if queue.paused_at is not None}
         return tx.jobs.waiting(now - after, not_in=served | paused)
 
-    return world.route().store.read(look)
+    return world.route().store.read(read)
 
 
 def look_round(world: World, alerts: Alerts) -> int:
-    """Tell of everything that is worth telling now; how many alerts that made."""
+    """Check for dead jobs and stalled queues; return how many alerts were sent."""
     since = world.clock.now() - LOOK_BACK
     dead: Iterable[Job] = world.route().store.read(lambda tx: tx.jobs.died(since, limit=MOST))
-    told = [tell_dead(world, alerts, job) for job in dead]
-    told += [tell_stalled(world, alerts, waiting) for waiting in stalled(world, alerts.stalled_after)]
-    return sum(told)
+    sent = [tell_dead(world, alerts, job) for job in dead]
+    sent += [tell_stalled(world, alerts, waiting) for waiting in stalled(world, alerts.stalled_after)]
+    return sum(sent)
 
 
-def _tell(world: World, alerts: Alerts, event: str, about: str, facts: dict[str, Any]) -> bool:
+def _send(world: World, alerts: Alerts, event: str, about: str, facts: dict[str, Any]) -> bool:
     body = {"type": event, "timestamp": iso(world.clock.now()), "data": facts}
     payload: dict[str, Any] = {"url": alerts.url, "body": body}
     if alerts.secret is not None:
@@ -115,5 +116,5 @@ def _tell(world: World, alerts: Alerts, event: str, about: str, facts: dict[str,
     )
     try:
         return not enqueue(world, request).deduplicated
-    except KeyConflict:  # told before, in other words
+    except KeyConflict:  # sent before, with another text
         return False

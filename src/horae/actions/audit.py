@@ -1,7 +1,7 @@
-"""The verbs of the audit: seal its entries into a chain for each owner, and verify that nobody has touched them.
+"""The verbs of the audit: seal its entries into a chain for each owner, and verify that they are unchanged.
 
-Evidence, not prevention: whoever can write every table can also rewrite every chain. Keep the head of a chain somewhere
-else, and even that is noticed.
+Evidence, not prevention: an intruder who can write every table can also rewrite every chain. Keep the head of a chain
+elsewhere, and even that is noticed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from horae.core.audit.chain import GENESIS
-from horae.core.audit.entries import Entry, chained
+from horae.core.audit.entries import Entry, hash_entry
 from horae.ports import Tx, World
 
 BATCH = 500
@@ -34,7 +34,7 @@ def find_entries(
 
 
 def seal_audit(world: World, limit: int = BATCH) -> int:
-    """Chain what is not chained yet; how many entries. They are written unchained, so that nothing waits for a hash."""
+    """Chain new entries, and return how many. They are written unchained, so that no verb waits for a hash."""
     if not world.route().store.read(lambda tx: tx.audit.open_entries(1)):
         return 0
 
@@ -44,7 +44,7 @@ def seal_audit(world: World, limit: int = BATCH) -> int:
         heads: dict[str, tuple[int, str]] = {}
         for number, entry in found:
             seq, previous = heads.get(entry.owner) or tx.audit.head(entry.owner)
-            link = chained(previous, seq + 1, number, entry)
+            link = hash_entry(previous, seq + 1, number, entry)
             tx.audit.seal(number, entry.owner, seq + 1, link)
             heads[entry.owner] = (seq + 1, link)
         return len(found)
@@ -53,26 +53,26 @@ def seal_audit(world: World, limit: int = BATCH) -> int:
 
 
 def verify_audit(world: World, *, owner: str | None = None) -> list[Verified]:
-    """Every chain, or one: entries changed, missing or out of order are named."""
+    """Check every chain, or one, for entries changed, missing or out of order."""
 
     def read(tx: Tx) -> list[Verified]:
         owners = tx.audit.owners() if owner is None else [owner]
-        return [_verified(tx, each) for each in owners]
+        return [_verify(tx, each) for each in owners]
 
     return world.route(owner=owner).store.read(read)
 
 
-def _verified(tx: Tx, owner: str) -> Verified:
-    told: list[str] = []
-    place, previous = 0, GENESIS
-    while page := tx.audit.chain(owner, after=place, limit=BATCH):
+def _verify(tx: Tx, owner: str) -> Verified:
+    complaints: list[str] = []
+    last, previous = 0, GENESIS
+    while page := tx.audit.chain(owner, after=last, limit=BATCH):
         for seq, number, link, entry in page:
-            if seq != place + 1:
-                told.append(f"before entry {number}: {seq - place - 1} entries are missing")
-            elif link != chained(previous, seq, number, entry):
-                told.append(f"entry {number} was changed, or moved, after it was sealed")
-            place, previous = seq, link
+            if seq != last + 1:
+                complaints.append(f"before entry {number}: {seq - last - 1} entries are missing")
+            elif link != hash_entry(previous, seq, number, entry):
+                complaints.append(f"entry {number} was changed, or moved, after it was sealed")
+            last, previous = seq, link
     length, head = tx.audit.head(owner)
-    if (length, head) != (place, previous):
-        told.append(f"the chain should end at entry {length} of this owner; it ends at {place}")
-    return Verified(owner, place, head, tuple(told))
+    if (length, head) != (last, previous):
+        complaints.append(f"the chain should end at entry {length} of this owner; it ends at {last}")
+    return Verified(owner, last, head, tuple(complaints))

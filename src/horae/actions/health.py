@@ -1,6 +1,6 @@
-"""Is this process ready to serve: does the store answer, do tables and clocks fit, does anybody work?
+"""Readiness of this process: the store answers, tables and clocks fit, workers are there.
 
-Anybody may ask, so an answer names neither queues nor tenants nor addresses.
+Anyone may ask, so an answer names neither queues nor tenants nor addresses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATIENCE = timedelta(minutes=1)  # how long due work may wait before a queue wit
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing looked at, and what was found."""
+    """One check and its result."""
 
     name: str
     status: Verdict
@@ -33,7 +33,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All checks of one look."""
+    """The results of all checks."""
 
     checks: tuple[Check, ...]
 
@@ -44,15 +44,15 @@ class Report:
 
 
 def checkup(opens: Callable[[], World]) -> Report:
-    """Look at everything; what cannot be looked at because the store is away is unknown, not well."""
+    """Run all checks; those that need a store that does not answer are unknown, not ok."""
     try:
         world = opens()
         world.route().store.check_schema()
         store, tables = Check("store", "ok", "The store answers."), Check("migrations", "ok", "The tables are current.")
     except (SchemaMissing, SchemaTooNew) as problem:
         newer = isinstance(problem, SchemaTooNew)
-        told = "The tables are newer than this Horae: upgrade it." if newer else "Run: horae db migrate"
-        store, tables = Check("store", "ok", "The store answers."), Check("migrations", "failed", told)
+        advice = "The tables are newer than this Horae: upgrade it." if newer else "Run: horae db migrate"
+        store, tables = Check("store", "ok", "The store answers."), Check("migrations", "failed", advice)
         return Report((store, tables, _unknown("clock"), _unknown("workers")))
     except HoraeError:
         away = Check("store", "failed", "The store does not answer.")
@@ -64,27 +64,27 @@ def _clock(world: World) -> Check:
     offset: timedelta = getattr(world.clock, "offset", timedelta(0))  # only a clock that follows another one has it
     seconds = round(offset.total_seconds(), 3)
     if abs(offset) > MAX_OFFSET:
-        told = f"This host's clock is more than {MAX_OFFSET.seconds} s off the database's: look at its time service."
-        return Check("clock", "failed", told, seconds=seconds)
+        detail = f"This host's clock is more than {MAX_OFFSET.seconds} s off the database's: look at its time service."
+        return Check("clock", "failed", detail, seconds=seconds)
     return Check("clock", "ok", "The clocks of this host and the database agree.", seconds=seconds)
 
 
 def _workers(world: World) -> Check:
-    """Workers are other processes' business: none of them is a warning, never a reason to send callers away."""
+    """Warn where due work has no worker; workers are other processes, so this one stays ready."""
     now = world.clock.now()
 
-    def look(tx: Tx) -> tuple[Any, Any]:
+    def read(tx: Tx) -> tuple[Any, Any]:
         return tx.nodes.all(), tx.metrics.waiting(now - PATIENCE)
 
     try:
-        nodes, waiting = world.route().store.read(look)
+        nodes, waiting = world.route().store.read(read)
     except HoraeError:
         return _unknown("workers")
     seen = lately(nodes, now)
     unserved = set(waiting) - set(served_by(seen))
     if unserved:
-        told = f"Due work waits in {len(unserved)} queue(s) that no worker serves: start one, `horae queue list`."
-        return Check("workers", "warning", told, count=len(seen))
+        detail = f"Due work waits in {len(unserved)} queue(s) that no worker serves: start one, `horae queue list`."
+        return Check("workers", "warning", detail, count=len(seen))
     return Check("workers", "ok", f"{len(seen)} worker(s) seen lately.", count=len(seen))
 
 

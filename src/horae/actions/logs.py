@@ -1,7 +1,6 @@
-"""The job log: every run of a schedule, ended or under way, and forgetting the old ones.
+"""The job log: read the runs of jobs, ended or under way, and delete old ones.
 
-A run is known as its job and its token, ``job_12.3``. Times, words and numbers are ours; document 003's and 004's are
-the service's business.
+A run is named by its job and its token, ``job_12.3``. The formats of documents 003 and 004 are made in the service.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from horae.core.time.instants import aware, iso
 from horae.errors import InvalidInput, NotFound
 from horae.ports import LogFilter, Logged, Tx, World
 
-BATCH = 100  # rows in one transaction, so that nobody waits for a clean-up
+BATCH = 100  # rows in one transaction, so that no other one waits long for a clean-up
 MOST = 10_000  # rows in one call, so that no caller waits for ever
 KEEP = timedelta(days=14)
 OUTCOMES = ("running", "succeeded", "failed", "timed_out", "lost", "skipped", "cancelled", "snoozed", "released")
@@ -35,7 +34,7 @@ class Cleaned:
 
 
 def run_name(run_id: str) -> tuple[int, int]:
-    """``job_12.3`` as its two numbers; anything else names no run."""
+    """Return the two numbers of ``job_12.3``; refuse anything else."""
     found = _RUN.fullmatch(run_id)
     number, token = (int(found[1]), int(found[2])) if found else (0, 0)
     if found is None or max(number, token) > LARGEST:
@@ -46,13 +45,13 @@ def run_name(run_id: str) -> tuple[int, int]:
 def page(
     world: World, wanted: LogFilter | None = None, *, limit: int = 50, before: tuple[int, int] | None = None
 ) -> list[Logged]:
-    """Runs, newest first; *before* are the two numbers of the last one of the page before."""
+    """Return runs, the newest first; *before* are the two numbers of the last one of the previous page."""
     page_size(limit, MAX_PAGE * 10)
-    told = wanted or LogFilter()
-    unknown = sorted(set(told.outcomes) - set(OUTCOMES))
+    wanted = wanted or LogFilter()
+    unknown = sorted(set(wanted.outcomes) - set(OUTCOMES))
     if unknown:
         raise InvalidInput("choice_unknown", name="outcome", value=unknown[0], choices=list(OUTCOMES))
-    return world.route().store.read(lambda tx: tx.logs.find(told, limit=limit, before=before))
+    return world.route().store.read(lambda tx: tx.logs.find(wanted, limit=limit, before=before))
 
 
 def count(world: World, wanted: LogFilter | None = None) -> int:
@@ -60,7 +59,7 @@ def count(world: World, wanted: LogFilter | None = None) -> int:
 
 
 def get(world: World, run_id: str, *, owner: str | None = None) -> Logged:
-    """One run; with *owner*, somebody else's does not exist."""
+    """Return one run; with *owner* only one of that tenant."""
     number, token = run_name(run_id)
     found = world.route(owner=owner).store.read(lambda tx: tx.logs.get(number, token))
     if found is None or (owner is not None and found.run.owner != owner):
@@ -69,7 +68,7 @@ def get(world: World, run_id: str, *, owner: str | None = None) -> Logged:
 
 
 def wanted_for(world: World, job: str, *, owner: str | None = None) -> LogFilter:
-    """The log of one job: of the schedule with this key, or, where there is none, of the handler with this name."""
+    """Return the filter for one job: the schedule with this key, or, where there is none, the handler of this name."""
     schedule = world.route(owner=owner).store.read(lambda tx: tx.schedules.get(job, owner or SYSTEM))
     if schedule is None:
         return LogFilter(handler=job, owner=owner)
@@ -86,18 +85,18 @@ def clean(
     actor: str = SYSTEM,
     reason: str = "",
 ) -> Cleaned:
-    """Forget runs that ended before an instant, in small batches; first without doing it, to see how many.
+    """Delete runs that ended before an instant, in small batches; a *dry_run* only counts them.
 
-    Whatever belongs to a job that waits, runs or is dead stays.
+    Runs of a job that waits, runs or is dead stay.
     """
-    before, told = aware(before, "before"), wanted or LogFilter()
+    before, chosen = aware(before, "before"), wanted or LogFilter()
     if before > world.clock.now():
         raise InvalidInput("before_in_future", before=iso(before))
     if dry_run:
-        return Cleaned(world.route().store.read(lambda tx: tx.logs.count_old(told, before)), before, dry_run=True)
+        return Cleaned(world.route().store.read(lambda tx: tx.logs.count_old(chosen, before)), before, dry_run=True)
 
     def remove(limit: int) -> int:
-        return world.route().store.transact(lambda tx: tx.logs.remove_old(told, before, limit=limit))
+        return world.route().store.transact(lambda tx: tx.logs.remove_old(chosen, before, limit=limit))
 
     removed = 0
     while removed < most:
@@ -106,13 +105,13 @@ def clean(
         removed += gone
         if gone < batch:
             break
-    more = bool(removed >= most and world.route().store.read(lambda tx: tx.logs.count_old(told, before)))
+    more = bool(removed >= most and world.route().store.read(lambda tx: tx.logs.count_old(chosen, before)))
     if removed:
-        _account_for(world, told, Cleaned(removed, before), actor, reason)
+        _write_audit(world, chosen, Cleaned(removed, before), actor, reason)
     return Cleaned(removed, before, more=more)
 
 
-def _account_for(world: World, wanted: LogFilter, done: Cleaned, actor: str, reason: str) -> None:
+def _write_audit(world: World, wanted: LogFilter, done: Cleaned, actor: str, reason: str) -> None:
     which = f"schedule {wanted.schedule_id}" if wanted.schedule_id else f"handler {wanted.handler or '*'}"
     after = {"removed": done.removed, "before": iso(done.before), "of": which}
 

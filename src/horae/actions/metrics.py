@@ -1,4 +1,4 @@
-"""The figures of the whole fleet, read from the store: what every process would tell alike."""
+"""The metrics of the whole fleet, read from the store: every process gives the same figures."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from datetime import datetime, timedelta
 
 from horae.actions.consistency import one_moment
 from horae.actions.jobs.jobs import metrics
-from horae.core.metrics import Backlog, Ended, Family, gathered, kept
+from horae.core.metrics import Backlog, Ended, Family, limit_labels, sum_by_labels
 from horae.ports import Node, Tx, World
 
 RATES_WINDOW = timedelta(hours=1)  # for the rates of S0-31 and S0-32
 RECENT = timedelta(minutes=5)  # for everything called recent
-SEEN_LATELY = timedelta(seconds=150)  # a worker says every minute that it is there
+SEEN_LATELY = timedelta(seconds=150)  # a worker writes a heartbeat every minute
 MICROS = 1_000_000.0
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """One look at the store."""
+    """The figures of one read of the store."""
 
     at: datetime
     five: dict[str, float]
@@ -27,26 +27,26 @@ class Survey:
     waiting: dict[str, Backlog]
     endings: list[Ended]
     verdicts: dict[str, int]
-    workers: dict[str, int]  # by queue: who serves it
+    workers: dict[str, int]  # by queue that they serve
     workers_seen: int
     last_number: int
 
 
 @one_moment
 def survey(world: World) -> Survey:
-    """Count what there is and what happened lately; a few grouped statements in one transaction."""
+    """Count jobs, recent runs and workers; a few grouped statements in one transaction."""
     now = world.clock.now()
 
-    def look(tx: Tx) -> Survey:
+    def read(tx: Tx) -> Survey:
         seen = lately(tx.nodes.all(), now)
         return Survey(
             now, {}, tx.metrics.depths(), tx.metrics.waiting(now), tx.metrics.endings(now - RECENT),
             tx.metrics.verdicts(now - RECENT), served_by(seen), len(seen), tx.metrics.last_number(),
         )  # fmt: skip
 
-    told = world.route().store.read(look)
-    told.five.update(metrics(world, window=RATES_WINDOW))
-    return told
+    figures = world.route().store.read(read)
+    figures.five.update(metrics(world, window=RATES_WINDOW))
+    return figures
 
 
 def lately(nodes: list[Node], now: datetime) -> list[Node]:
@@ -54,7 +54,7 @@ def lately(nodes: list[Node], now: datetime) -> list[Node]:
 
 
 def served_by(nodes: list[Node]) -> dict[str, int]:
-    """How many processes serve each queue."""
+    """Return how many processes serve each queue."""
     return dict(Counter(queue for node in nodes for queue in node.queues))
 
 
@@ -67,43 +67,46 @@ FIVE = {
 }
 
 
-def families(told: Survey) -> list[Family]:
-    """What a survey says, by the names of the metrics."""
-    counted = Counter({queue: 0 for queue, _ in told.depths})
-    for (queue, _), count in told.depths.items():
+def families(figures: Survey) -> list[Family]:
+    """Return a survey as metrics."""
+    counted = Counter({queue: 0 for queue, _ in figures.depths})
+    for (queue, _), count in figures.depths.items():
         counted[queue] += count
     ends = Counter[str]()
-    for each in told.endings:
+    for each in figures.endings:
         counted[each.queue] += each.count
         ends[each.handler] += each.count
-    queue_of = kept((name for name, _ in counted.most_common()), first=sorted(told.workers))
-    handler_of = kept(name for name, _ in ends.most_common())
-    by_run = [((queue_of(each.queue), handler_of(each.handler)), each) for each in told.endings]
-    took = gathered((labels, float(each.took)) for labels, each in by_run)
-    timed = gathered((labels, float(each.timed)) for labels, each in by_run)
-    delay = gathered(((queue_of(each.queue),), float(each.delay)) for each in told.endings)
-    delayed = gathered(((queue_of(each.queue),), float(each.delayed)) for each in told.endings)
+    queue_of = limit_labels((name for name, _ in counted.most_common()), first=sorted(figures.workers))
+    handler_of = limit_labels(name for name, _ in ends.most_common())
+    by_run = [((queue_of(each.queue), handler_of(each.handler)), each) for each in figures.endings]
+    took = sum_by_labels((labels, float(each.took)) for labels, each in by_run)
+    timed = sum_by_labels((labels, float(each.timed)) for labels, each in by_run)
+    delay = sum_by_labels(((queue_of(each.queue),), float(each.delay)) for each in figures.endings)
+    delayed = sum_by_labels(((queue_of(each.queue),), float(each.delayed)) for each in figures.endings)
     return [
-        *(Family(name, "gauge", text, (), {(): told.five[name]}) for name, text in FIVE.items()),
+        *(Family(name, "gauge", text, (), {(): figures.five[name]}) for name, text in FIVE.items()),
         Family(
             "horae_queue_depth", "gauge", "Jobs by queue and state: queued, running or dead.", ("queue", "state"),
-            gathered(((queue_of(queue), state), float(count)) for (queue, state), count in told.depths.items()),
+            sum_by_labels(((queue_of(queue), state), float(count)) for (queue, state), count in figures.depths.items()),
         ),
         Family(
             "horae_queue_due", "gauge", "Jobs that are due and not running, by queue.", ("queue",),
-            gathered(((queue_of(queue),), float(each.count)) for queue, each in told.waiting.items()),
+            sum_by_labels(((queue_of(queue),), float(each.count)) for queue, each in figures.waiting.items()),
         ),
         Family(
             "horae_queue_lag_seconds", "gauge", "How long the oldest due job of a queue has been due.", ("queue",),
-            gathered(
-                (((queue_of(queue),), (told.at - each.since).total_seconds()) for queue, each in told.waiting.items()),
+            sum_by_labels(
+                (
+                    ((queue_of(queue),), (figures.at - each.since).total_seconds())
+                    for queue, each in figures.waiting.items()
+                ),
                 max,
             ),
         ),
         Family(
             "horae_recent_runs", "gauge", "Attempts that ended in the last five minutes, over all workers.",
             ("queue", "handler", "outcome"),
-            gathered(((*labels, each.outcome), float(each.count)) for labels, each in by_run),
+            sum_by_labels(((*labels, each.outcome), float(each.count)) for labels, each in by_run),
         ),
         Family(
             "horae_recent_run_seconds_mean", "gauge", "How long those attempts took on average.", ("queue", "handler"),
@@ -111,7 +114,7 @@ def families(told: Survey) -> list[Family]:
         ),
         Family(
             "horae_recent_run_seconds_max", "gauge", "How long the longest of them took.", ("queue", "handler"),
-            gathered(((labels, each.longest / MICROS) for labels, each in by_run if each.timed), max),
+            sum_by_labels(((labels, each.longest / MICROS) for labels, each in by_run if each.timed), max),
         ),
         Family(
             "horae_recent_start_delay_seconds_mean", "gauge",
@@ -120,19 +123,21 @@ def families(told: Survey) -> list[Family]:
         ),
         Family(
             "horae_recent_start_delay_seconds_max", "gauge", "The longest such delay.", ("queue",),
-            gathered((((queue_of(e.queue),), e.longest_delay / MICROS) for e in told.endings if e.delayed), max),
+            sum_by_labels(
+                (((queue_of(e.queue),), e.longest_delay / MICROS) for e in figures.endings if e.delayed), max
+            ),
         ),
         Family(
             "horae_recent_fires", "gauge", "Fires of schedules recorded in the last five minutes, by verdict.",
-            ("verdict",), {(verdict,): float(count) for verdict, count in told.verdicts.items()},
+            ("verdict",), {(verdict,): float(count) for verdict, count in figures.verdicts.items()},
         ),
-        Family("horae_workers", "gauge", "Worker processes seen lately.", (), {(): float(told.workers_seen)}),
+        Family("horae_workers", "gauge", "Worker processes seen lately.", (), {(): float(figures.workers_seen)}),
         Family(
             "horae_queue_workers", "gauge", "Worker processes seen lately, by queue that they serve.", ("queue",),
-            gathered(((queue_of(queue),), float(count)) for queue, count in told.workers.items()),
+            sum_by_labels(((queue_of(queue),), float(count)) for queue, count in figures.workers.items()),
         ),
         Family(
             "horae_enqueued_total", "counter", "Job numbers given out by this database since its beginning.", (),
-            {(): float(told.last_number)},
+            {(): float(figures.last_number)},
         ),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Retention: how long finished things are kept, and one small step of forgetting the rest."""
+"""Retention: how long finished rows are kept, and the deletion of older ones in small steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BATCH = 200
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long what has ended stays on record. Jobs that wait, run or are dead are never forgotten."""
+    """How long finished rows are kept. Jobs that wait, run or are dead are never deleted."""
 
     runs: timedelta = timedelta(days=30)
     fires: timedelta = timedelta(days=30)
@@ -23,12 +23,12 @@ class Retention:
 
     @classmethod
     def read(cls, setting: Callable[[str], timedelta]) -> Self:
-        """From settings: ``keep_runs``, ``keep_fires`` and so on."""
+        """Read it from settings: ``keep_runs``, ``keep_fires`` and so on."""
         return cls(**{each.name: setting(f"keep_{each.name}") for each in fields(cls)})
 
 
 def clean(world: World, retention: Retention, *, limit: int = BATCH) -> dict[str, int]:
-    """Forget one batch of everything that is old enough; how many rows of each went."""
+    """Delete one batch of old rows of each table; return how many by table."""
     now = world.clock.now()
     ages = {
         "horae_runs": retention.runs,

@@ -1,7 +1,7 @@
-"""The verbs of users' own tasks (document 001): create, change, delete, look, trigger, release, preview, explain.
+"""The verbs of users' own tasks (document 001): create, change, delete, find, trigger, release, preview, explain.
 
-A task is a schedule of its tenant. With *owner* None the caller is an operator and sees everybody's; a foreign task
-does not exist. Editing never touches what runs: only a lease that has run out is closed, as the reaper would.
+A task is a schedule of its tenant. With *owner* None the caller is an operator and sees all tasks; for a tenant the
+tasks of others do not exist. Changes leave running jobs alone: only an expired lease is closed, as the reaper would.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from horae.actions.jobs.definitions import refuse_closed
 from horae.actions.jobs.leases import with_wall_lease
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
-from horae.actions.schedules.schedules import CHANGEABLE, checked, entry_for, schedule_dict, written
+from horae.actions.schedules.entries import CHANGEABLE, entry_for, object_id, schedule_dict
+from horae.actions.schedules.schedules import check_schedule, write_version
 from horae.core.access.owners import OwnerSettings
 from horae.core.cursors import page_size
 from horae.core.jobs.job import SYSTEM, Job, request_hash
@@ -48,7 +49,7 @@ SOURCE = "api"
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A task after it was made or changed, and what its user should be told about it."""
+    """A task after it was made or changed, and warnings for its user."""
 
     facts: Facts
     warnings: tuple[str, ...] = ()
@@ -57,7 +58,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """When a task will run, or one that is only thought of would."""
+    """When a task will run, stored or not."""
 
     schedule: Schedule
     fires: tuple[datetime, ...]
@@ -77,7 +78,7 @@ def create(
     actor: str = SYSTEM,
     reason: str = "",
 ) -> Saved:
-    """Make a task. With *key*, the same request again gives the task that it made; it is counted once."""
+    """Create a task. With *key*, the same request again returns the same task; it is counted once."""
     now = world.clock.now()
     task_id = PREFIX + world.dice.name(ID_LENGTH) if key is None else id_for(owner, label(key, "idempotency key"))
     asked = "" if key is None else request_hash(asdict(wish))
@@ -90,9 +91,9 @@ def create(
                 raise Conflict("task_key_in_other_queue", key=key)
             if known is not None:
                 return Saved(_facts(world, tx, _same_request(known, key, asked)))
-            _not_deleted(tx, task_id, owner, key)
-        made = _planned(world, tx, task_id, wish, owner, terms, now)
-        facts = Facts(_stored(world, tx, made, asked, actor, reason, now), shortest=world.shortest_interval)
+            _refuse_deleted(tx, task_id, owner, key)
+        made = _plan(world, tx, task_id, wish, owner, terms, now)
+        facts = Facts(_store(world, tx, made, asked, actor, reason, now), shortest=world.shortest_interval)
         return Saved(facts, made.warnings, is_new=True)
 
     saved = world.route(owner=owner, key=key).store.transact(write)
@@ -100,21 +101,21 @@ def create(
     return saved
 
 
-def _planned(world: World, tx: Tx, task_id: str, wish: Wish, owner: str, terms: Terms, now: datetime) -> Plan:
-    """What a wish for a new task comes to; whatever stands in its way is refused."""
+def _plan(world: World, tx: Tx, task_id: str, wish: Wish, owner: str, terms: Terms, now: datetime) -> Plan:
+    """Return the plan of a new task, or refuse it."""
     settings = OwnerSettings.read(tx.owners.settings(owner))
     made = plan(Facts(blank(task_id, owner)), wish, terms, settings.rules, now)
-    checked(world, made.schedule)
+    check_schedule(world, made.schedule)
     refuse_closed(tx, made.schedule.handler, owner)
     if made.arms:
         _check_quota(tx, owner, settings, terms)
     return made
 
 
-def _stored(world: World, tx: Tx, made: Plan, asked: str, actor: str, reason: str, now: datetime) -> Schedule:
+def _store(world: World, tx: Tx, made: Plan, asked: str, actor: str, reason: str, now: datetime) -> Schedule:
     sources = dict.fromkeys(("handler", "kind", "expression", "enabled"), SOURCE) | ({BY_KEY: asked} if asked else {})
     schedule = replace(made.schedule, sources=sources, created_at=now, updated_at=now, tzdata=world.tzdata)
-    schedule = schedules.timed(world, schedule, now, made.first)
+    schedule = schedules.with_next_fire(world, schedule, now, made.first)
     schedule = replace(schedule, number=tx.schedules.add(schedule))
     tx.audit.append(entry_for(now, "create", schedule, actor, reason, before={}))
     return schedule
@@ -126,14 +127,14 @@ def _same_request(known: Schedule, key: str, asked: str) -> Schedule:
     return known
 
 
-def _not_deleted(tx: Tx, task_id: str, owner: str, key: str) -> None:
-    """The audit remembers what a key has made, so that a late repetition does not bring back what was deleted."""
-    if tx.audit.find(object_id=schedules.object_id(task_id, owner), owner=owner, limit=1, before=None):
+def _refuse_deleted(tx: Tx, task_id: str, owner: str, key: str) -> None:
+    """Refuse the key of a deleted task, which the audit knows, so that a late repetition does not bring it back."""
+    if tx.audit.find(object_id=object_id(task_id, owner), owner=owner, limit=1, before=None):
         raise Conflict("task_key_of_deleted", key=key, id=task_id)
 
 
 def _check_quota(tx: Tx, owner: str, settings: OwnerSettings, terms: Terms) -> None:
-    """S1-33. Whoever counts holds the tenant's lock, so that no two can take the last place."""
+    """Refuse one enabled task too many (S1-33); the tenant's lock is held, so that no two take the last one."""
     own = settings.max_enabled_tasks
     allowed = terms.max_enabled if own is None else own
     if allowed and tx.scheduled_tasks.count_enabled(owner) >= allowed:
@@ -151,7 +152,7 @@ def change(
     actor: str = SYSTEM,
     reason: str = "",
 ) -> Saved:
-    """Change what is wished for and leave the rest; the next run is computed anew where its time may have changed."""
+    """Change the given fields and leave the rest; the next run is computed anew where its time may have changed."""
     seen = get(world, task_id, owner=owner, queues=terms.only_queues)
     owned_by = seen.schedule.owner
     now = world.clock.now()
@@ -159,10 +160,10 @@ def change(
 
     def write(tx: Tx) -> Saved:
         settings = OwnerSettings.read(tx.owners.lock(owned_by, now))
-        before = _locked(tx, task_id, owned_by, versions, terms.only_queues)
+        before = _lock_task(tx, task_id, owned_by, versions, terms.only_queues)
         facts = _facts(world, tx, before)
         made = plan(facts, wish, terms, settings.rules, now)
-        checked(world, made.schedule)
+        check_schedule(world, made.schedule)
         if made.schedule.handler != before.handler:
             refuse_closed(tx, made.schedule.handler, owned_by)
         if made.arms:
@@ -173,7 +174,7 @@ def change(
             return Saved(facts, made.warnings)
         changed = {name: SOURCE for name in CHANGEABLE if getattr(before, name) != getattr(made.schedule, name)}
         after = replace(made.schedule, sources={**before.sources, **changed})
-        after = written(world, tx, before, after, "change", actor, reason, made.first)
+        after = write_version(world, tx, before, after, "change", actor, reason, made.first)
         return Saved(_facts(world, tx, after), made.warnings)
 
     saved = world.route(owner=owner, id=task_id).store.transact(write)
@@ -191,12 +192,12 @@ def delete(
     actor: str = SYSTEM,
     reason: str = "",
 ) -> None:
-    """Forget a task. What waits for it is withdrawn; what runs goes on, and nobody sees how it ends."""
+    """Delete a task and end its waiting jobs; a running one goes on."""
     owned_by = get(world, task_id, owner=owner, queues=queues).schedule.owner
     now = world.clock.now()
 
     def write(tx: Tx) -> None:
-        before = _locked(tx, task_id, owned_by, versions, queues)
+        before = _lock_task(tx, task_id, owned_by, versions, queues)
         _withdraw(tx, tx.scheduled_tasks.live([before.number]).get(before.number, ()), "the task was deleted", now)
         tx.schedules.remove(before.number)
         entry = entry_for(now, "delete", before, actor, reason, before=schedule_dict(before))
@@ -206,24 +207,24 @@ def delete(
 
 
 def _withdraw(tx: Tx, live: Collection[Job], reason: str, now: datetime) -> None:
-    """End what waits; a job that a worker has taken meanwhile runs on."""
+    """End waiting jobs; one that a worker has taken meanwhile runs on."""
     for job in live:
-        locked = tx.jobs.lock(job.number) if job.state == "queued" else None
-        if locked is not None and locked.state == "queued":
-            tx.jobs.end_waiting(locked, reason=reason, now=now)
+        waiting = tx.jobs.lock(job.number) if job.state == "queued" else None
+        if waiting is not None and waiting.state == "queued":
+            tx.jobs.end_waiting(waiting, reason=reason, now=now)
 
 
 def _is_silent(job: Job, now: datetime) -> bool:
     return job.state == "running" and job.leased_until is not None and job.leased_until < now
 
 
-# -- look --------------------------------------------------------------------------------------------------------
+# -- queries -----------------------------------------------------------------------------------------------------
 
 
 def get(world: World, task_id: str, *, owner: str | None, queues: Collection[str] = ()) -> Facts:
-    """One task; with *queues*, one that fires into another queue does not exist."""
+    """Return one task; with *queues* only one that fires into those."""
     return world.route(owner=owner, id=task_id).store.read(
-        lambda tx: _facts(world, tx, _found(tx, task_id, owner, queues))
+        lambda tx: _facts(world, tx, _find(tx, task_id, owner, queues))
     )
 
 
@@ -235,10 +236,10 @@ def find(
     limit: int = 50,
     after: tuple[str, int, int] | None = None,
 ) -> list[Facts]:
-    """Tasks, the last changed first (S1-14); *after* is owner, change and number of the last one told."""
+    """Return tasks, the last changed first (S1-14); *after* is owner, change and number of the last one before."""
     page_size(limit)
 
-    def look(tx: Tx) -> list[Facts]:
+    def read(tx: Tx) -> list[Facts]:
         page = tx.scheduled_tasks.find(owner, limit=limit, after=after, queues=queues)
         live = tx.scheduled_tasks.live([each.number for each in page])
         seen = {number: tuple(with_wall_lease(world, job) for job in found) for number, found in live.items()}
@@ -247,7 +248,7 @@ def find(
             for each in page
         ]
 
-    return world.route(owner=owner).store.read(look)
+    return world.route(owner=owner).store.read(read)
 
 
 def runs(
@@ -259,20 +260,20 @@ def runs(
     limit: int = 50,
     before: tuple[int, int] | None = None,
 ) -> list[ScheduledTaskRun]:
-    """What it ran, the newest first, the attempt under way among them (S1-12, S1-18)."""
+    """Return the runs of a task, the newest first, with the attempt under way (S1-12, S1-18)."""
     page_size(limit)
 
-    def look(tx: Tx) -> list[ScheduledTaskRun]:
-        return tx.scheduled_tasks.runs(_found(tx, task_id, owner, queues).number, limit=limit, before=before)
+    def read(tx: Tx) -> list[ScheduledTaskRun]:
+        return tx.scheduled_tasks.runs(_find(tx, task_id, owner, queues).number, limit=limit, before=before)
 
-    return world.route(owner=owner, id=task_id).store.read(look)
+    return world.route(owner=owner, id=task_id).store.read(read)
 
 
 @one_moment
 def why(
     world: World, task_id: str, *, owner: str | None, queues: Collection[str] = ()
 ) -> tuple[Facts, tuple[Reason, ...]]:
-    """How it stands and why, from data alone (S1-36); never without a reason."""
+    """Return a task with the reasons for its state (S1-36); at least one."""
     facts = get(world, task_id, owner=owner, queues=queues)
     found = [reason for job in facts.live for reason in reasons.why(world, job, owner=owner)]
     if facts.is_over and facts.reason is not None:
@@ -283,20 +284,20 @@ def why(
 
 
 def preview(world: World, task_id: str, *, owner: str | None, queues: Collection[str] = (), count: int = 5) -> Preview:
-    """The next runs of a task."""
+    """Return the next runs of a task."""
     facts = get(world, task_id, owner=owner, queues=queues)
-    fires = schedules.preview(world, facts.effective, _checked_count(count))
+    fires = schedules.preview(world, facts.effective, _check_count(count))
     return Preview(facts.effective, tuple(fires), facts.notices)
 
 
 def consider(world: World, wish: Wish, *, owner: str, terms: Terms, count: int = 5) -> Preview:
-    """The same for a task that is only thought of: nothing is stored, and what `create` refuses is refused here too."""
+    """Return the next runs of a task without storing it; what `create` refuses is refused here too."""
     now = world.clock.now()
-    made = world.route(owner=owner).store.read(lambda tx: _planned(world, tx, PREFIX, wish, owner, terms, now))
+    made = world.route(owner=owner).store.read(lambda tx: _plan(world, tx, PREFIX, wish, owner, terms, now))
     schedule = replace(made.schedule, created_at=now)
     fire = made.first or first_fire(schedule, now)
     fires: list[datetime] = []
-    while fire is not None and len(fires) < _checked_count(count):
+    while fire is not None and len(fires) < _check_count(count):
         fires.append(fire)
         fire = next_fire(schedule, fire)
     return Preview(schedule, tuple(fires), tuple(each for each in made.warnings if each not in made.about_payload))
@@ -315,7 +316,7 @@ def trigger(
     actor: str = SYSTEM,
     reason: str = "",
 ) -> tuple[firing.Triggered, tuple[str, ...]]:
-    """Run it now, enabled or not, with other values in its payload where some are given (C-23)."""
+    """Run a task now, enabled or not; *payload* replaces single values of its own (C-23)."""
     schedule = get(world, task_id, owner=owner, queues=queues).schedule
     if schedule.inactive is not None:
         raise NotAllowed("task_cannot_run", problem=schedule.inactive)
@@ -349,12 +350,18 @@ def release(
 # -- the parts ---------------------------------------------------------------------------------------------------
 
 
+def key_of(world: World, number: int) -> str | None:
+    """Return the key of a schedule; None where it was deleted."""
+    found = world.route().store.read(lambda tx: tx.schedules.by_number([number])).get(number)
+    return None if found is None else found.key
+
+
 def _facts(world: World, tx: Tx, schedule: Schedule) -> Facts:
     live = [with_wall_lease(world, job) for job in tx.scheduled_tasks.live([schedule.number]).get(schedule.number, ())]
     return Facts(schedule, tuple(live), tx.scheduled_tasks.last_run(schedule.number), world.shortest_interval)
 
 
-def _found(tx: Tx, task_id: str, owner: str | None, queues: Collection[str] = (), *, lock: bool = False) -> Schedule:
+def _find(tx: Tx, task_id: str, owner: str | None, queues: Collection[str] = (), *, lock: bool = False) -> Schedule:
     found = tx.scheduled_tasks.get(task_id, owner, lock=lock) if is_task_id(task_id) else None
     return _check_reach(found, queues)
 
@@ -365,16 +372,16 @@ def _check_reach(found: Schedule | None, queues: Collection[str]) -> Schedule:
     return found
 
 
-def _locked(
+def _lock_task(
     tx: Tx, task_id: str, owner: str, versions: Collection[int] | None, queues: Collection[str] = ()
 ) -> Schedule:
-    found = _found(tx, task_id, owner, queues, lock=True)
+    found = _find(tx, task_id, owner, queues, lock=True)
     if versions is not None and found.version not in versions:
         raise VersionConflict("task_version_old", version=found.version)
     return found
 
 
-def _checked_count(count: int) -> int:
+def _check_count(count: int) -> int:
     if not 1 <= count <= MAX_PREVIEW:
         raise InvalidInput("out_of_range", name="count", value=count, least=1, most=MAX_PREVIEW)
     return count

@@ -1,4 +1,4 @@
-"""Alerts for the operator: a webhook when a job dies, or when a queue has due work and nobody serves it."""
+"""Alerts for the operator: a webhook when a job dies, or when a queue has due work and no worker serves it."""
 
 from horae.alerts.rules import Watched, sender, watch
 

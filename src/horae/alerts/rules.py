@@ -1,7 +1,7 @@
-"""Alerts for the operator: a webhook when a job dies, or when a queue has due work and nobody serves it.
+"""Alerts for the operator: a webhook when a job dies, or when a queue has due work and no worker serves it.
 
 ``watch(app, "https://ops.example/hooks/horae")`` before a worker of the application starts. The handler ``webhook``
-delivers them (:func:`horae.outgoing.register`); an alert that cannot be delivered is never told by another alert.
+delivers them (:func:`horae.outgoing.register`); an alert that cannot be delivered makes no other alert.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an operator looks after: the log of runs, and what the house's workers can run."""
+"""The log of runs, and the definitions of what the house's workers can run."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class Admin(Room[S]):
         """List runs, the newest first: of one schedule, of one handler, or else of every schedule and tracked code."""
         outcomes = (outcome,) if isinstance(outcome, str) else tuple(outcome)
 
-        def look(here: Here, cursor: str | None, size: int) -> tuple[list[LoggedRun], str | None]:
-            wanted = _wanted(here, schedule, handler, owner, outcomes, started_after, started_before)
+        def fetch(here: Here, cursor: str | None, size: int) -> tuple[list[LoggedRun], str | None]:
+            wanted = _log_filter(here, schedule, handler, owner, outcomes, started_after, started_before)
             begin = read_cursor(cursor, int, int)
             before = None if begin is None else (begin[0], begin[1])
             found = logs.page(here.world, wanted, limit=size + 1, before=before)
@@ -89,7 +89,7 @@ class Admin(Room[S]):
             schedule=schedule, handler=handler, outcome=outcomes, started_after=started_after,
             started_before=started_before, owner=owner,
         )  # fmt: skip
-        return Listing(Call(Page[LoggedRun], query=query), limit, look)
+        return Listing(Call(Page[LoggedRun], query=query), limit, fetch)
 
     @GET("/runs/{run_id}", *ADMIN)
     def run(self, run_id: str) -> Call[LoggedRun]:
@@ -117,12 +117,12 @@ class Admin(Room[S]):
         At most 10,000 with one call; while ``more`` is true, call again. Runs of jobs that wait, run or are dead stay.
         """
         if (before is None) == (older_than is None):
-            raise InvalidInput("Say how old the runs are: give before or older_than, one of them.")
+            raise InvalidInput("run_age_missing")
         age = None if older_than is None else span(older_than)
 
         def act(here: Here) -> logs.Cleaned:
             edge = before or here.world.clock.now() - (age or timedelta(0))
-            wanted = _wanted(here, schedule, handler, owner)
+            wanted = _log_filter(here, schedule, handler, owner)
             return logs.clean(here.world, edge, wanted, dry_run=dry_run, actor=here.actor, reason=reason)
 
         body = given(
@@ -135,13 +135,13 @@ class Admin(Room[S]):
     def definitions(self) -> Call[tuple[Definition, ...]]:
         """List what the house's workers can run, by name; a tenant sees what is open to tenants."""
 
-        def look(here: Here) -> list[Definition]:
+        def fetch(here: Here) -> list[Definition]:
             caller, found = here.caller, definitions.find_definitions(here.world)
-            mine = [each for each in found if caller.is_operator or each.tenants]
-            seen = [each for each in mine if not caller.queues or each.queue in caller.queues]
+            visible = [each for each in found if caller.is_operator or each.tenants]
+            seen = [each for each in visible if not caller.queues or each.queue in caller.queues]
             return [_definition(each, whole=caller.is_operator) for each in seen]
 
-        return Call(tuple[Definition, ...], look)
+        return Call(tuple[Definition, ...], fetch)
 
     @PUT("/definitions", "worker", by_queue=True)
     def store_definitions(
@@ -153,11 +153,14 @@ class Admin(Room[S]):
         the house; returns all that were named, as they are stored now.
         """
         wanted = [_new_definition(each) for each in definitions]
-        body = {"definitions": [_sent(each) for each in wanted], **given(app=app or None, reason=reason or None)}
+        body = {
+            "definitions": [_definition_body(each) for each in wanted],
+            **given(app=app or None, reason=reason or None),
+        }
         return Call(tuple[Definition, ...], lambda here: _store(here, wanted, app, reason), body=body)
 
 
-def _wanted(
+def _log_filter(
     here: Here,
     schedule: str | None,
     handler: str | None,
@@ -166,7 +169,7 @@ def _wanted(
     started_after: datetime | None = None,
     started_before: datetime | None = None,
 ) -> LogFilter:
-    """Whose runs of what; a schedule that the caller cannot see is not found."""
+    """Return the filter for the log; a schedule that the caller cannot see is not found."""
     number = None
     if schedule is not None:
         number = schedules.get(here.world, schedule, owner=here.caller.resolve_owner(owner)).number
@@ -185,24 +188,21 @@ def _definition(stored: StoredDefinition, *, whole: bool) -> Definition:
 
 def _new_definition(raw: Mapping[str, Any]) -> StoredDefinition:
     unknown = sorted(set(raw) - {"name", "queue", "tenants"})
-    if unknown or "name" not in raw:
-        raise InvalidInput(
-            f"A definition has name, queue and tenants (True or False); {', '.join(unknown) or 'no name'} was given."
-        )
+    if unknown:
+        raise InvalidInput("definition_field_unknown", field=unknown[0])
+    if "name" not in raw:
+        raise InvalidInput("definition_without_name")
     return StoredDefinition(raw["name"], raw.get("queue", SCHEDULER), raw.get("tenants", False))
 
 
-def _sent(definition: StoredDefinition) -> dict[str, Any]:
+def _definition_body(definition: StoredDefinition) -> dict[str, Any]:
     return {"name": definition.name, "queue": definition.queue, "tenants": definition.tenants}
 
 
 def _store(here: Here, wanted: list[StoredDefinition], app: str, reason: str) -> list[Definition]:
-    """Only the house says what is open to tenants: a tenant's own token could open the house's handlers to itself."""
+    """Store definitions; a tenant is refused, or it could open the house's handlers to itself."""
     if not here.caller.is_operator:
-        raise Forbidden(
-            "Only a worker of the house stores definitions: this needs a token of the owner system with the scope "
-            "worker. A worker with a tenant's token needs none; it claims all jobs of that tenant."
-        )
+        raise Forbidden("definitions_for_house_only")
     named, queues = {each.name for each in wanted}, [each.queue for each in wanted]
     if here.caller.queues:
         queues += [each.queue for each in definitions.find_definitions(here.world) if each.name in named]

@@ -1,4 +1,4 @@
-"""The rooms of an application, and who acts in them."""
+"""The rooms of an application, and the caller that acts in them."""
 
 from __future__ import annotations
 

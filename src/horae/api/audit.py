@@ -1,4 +1,4 @@
-"""The audit: who did what to which thing, and why; and whether anybody has touched it since."""
+"""The audit: accountable acts, and the check that none was changed since."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ class Audit(Room[S]):
         """List accountable acts, the newest first; a tenant sees those that concern it."""
         wanted = {"object_type": object_type, "object_id": object_id, "actor": actor, "verb": verb}
 
-        def look(here: Here, cursor: str | None, size: int) -> tuple[list[AuditEntry], str | None]:
+        def fetch(here: Here, cursor: str | None, size: int) -> tuple[list[AuditEntry], str | None]:
             begin = read_cursor(cursor, int)
             before, owned_by = None if begin is None else begin[0], here.caller.filter_owner(owner)
             found = find_entries(here.world, limit=size + 1, before=before, owner=owned_by, **wanted)
             further = cursor_from([found[size - 1][0]]) if len(found) > size else None
             return [_public(*each) for each in found[:size]], further
 
-        return Listing(Call(Page[AuditEntry], query=given(**wanted, owner=owner)), limit, look)
+        return Listing(Call(Page[AuditEntry], query=given(**wanted, owner=owner)), limit, fetch)
 
     @POST("/audit/verify", *ADMIN)
     def verify(self, *, owner: str | None = None) -> Call[Verification]:

@@ -1,4 +1,4 @@
-"""Whether things work: what a monitor asks."""
+"""Health checks for monitors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Ready:
-    """Whether the work can be done, and what was looked at."""
+    """Whether the service can work, and the checks that were made."""
 
     __pydantic_config__ = PYDANTIC
 
@@ -36,21 +36,21 @@ class Ready:
 
 
 class Health(Room[S]):
-    """What a monitor asks; nothing but ``metrics`` needs a token. In this process only ``ready`` has an answer."""
+    """Health checks; nothing but ``metrics`` needs a token. In this process only ``ready`` has an answer."""
 
     @GET("/healthz")
     def alive(self) -> Call[dict[str, Any]]:
-        """Answer when the process does."""
+        """Return as soon as the process answers."""
         return Call(dict[str, Any])
 
     @GET("/readyz")
     def ready(self) -> Call[Ready]:
-        """Say whether the work can be done: ready, degraded or unready, and what was looked at."""
+        """Return whether the service can work: ready, degraded or unready, with its checks."""
         return Call(Ready, lambda here: checkup(lambda: here.world), accepts=(503,))
 
     @GET("/version")
     def version(self) -> Call[str]:
-        """Return which Horae it is, such as ``0.1.0``."""
+        """Return the version of the service, such as ``0.1.0``."""
         return Call(read=_version)
 
     @GET("/metrics")

@@ -1,9 +1,9 @@
-"""Where and as whom an operation runs in this process."""
+"""The world and the caller with which an operation runs in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from horae.core.access.callers import SCOPES, Caller, Reach
@@ -12,7 +12,7 @@ from horae.ports import Sealer, World
 
 
 def no_sealer() -> Sealer | None:
-    """Stand for a place that has no key, so that no secrets can be kept."""
+    """Return no sealer: without a key no secrets can be kept."""
     return None
 
 
@@ -21,11 +21,20 @@ if TYPE_CHECKING:
 
 
 def usual_terms() -> Terms:
-    """Return what holds for users' tasks where the operator has decided nothing."""
+    """Return the default terms of users' tasks."""
     from horae.core.outgoing.webhooks import WEBHOOK
     from horae.core.scheduled_tasks.task import ATTEND, DISPATCH, Terms
 
     return Terms(handlers=(DISPATCH, WEBHOOK, ATTEND))
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where new schedules come from, and how many there may be."""
+
+    source: str = "api"  # stored as the source of each value that is not the default
+    sources: Mapping[str, str] = field(default_factory=dict)  # stored as they are, besides
+    most: int = 0  # of one owner and handler, each key used once for ever; 0 means no limit, and keys are used again
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +44,23 @@ class Here:
     world: World
     caller: Caller
     max_unfinished_jobs: int = 0  # of a tenant; 0 means no limit
-    terms: Callable[[], Terms] = usual_terms  # what the operator decided about users' tasks; asked for only by those
-    sealer: Callable[[], Sealer | None] = no_sealer  # asked only when a secret is to be sealed
+    terms: Callable[[], Terms] = usual_terms  # the operator's terms of users' tasks; called only by their verbs
+    sealer: Callable[[], Sealer | None] = no_sealer  # called only when a secret is to be sealed
+    origin: Origin = Origin()  # of schedules that are made from here
 
     @property
     def actor(self) -> str:
-        """Who acts, for the audit."""
+        """The name that the audit records."""
         return self.caller.actor
 
     @property
     def owner(self) -> str:
-        """To whom belongs what is made."""
+        """The owner of what the caller creates."""
         return self.caller.owner
 
     @property
     def reach(self) -> Reach:
-        """Whose things, and of which queues, the caller sees."""
+        """The owner and the queues to which the caller's view is limited."""
         return self.caller.reach
 
 

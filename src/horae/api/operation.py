@@ -1,10 +1,9 @@
-"""What an operation is, said once for every way of running it.
+"""Operations, each declared once for every way of running it.
 
 A room is a class whose methods return a :class:`Call`: the verb that does the work here, what to send where the work is
 done elsewhere, and the type of the answer. The decorators ``GET``, ``POST``, … turn such a method into one that runs.
-Who runs it is decided by the room's sender: in this process or over HTTP, waited for or awaited. A method
-of a room with a blocking sender returns its answer, with an asynchronous sender something to await; type checkers
-follow.
+The room's sender runs it: in this process or over HTTP, blocking or asynchronous. A method of a room with a blocking
+sender returns its answer, with an asynchronous sender something to await; type checkers follow.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 from urllib.parse import quote
 
 from horae.api.here import Here
-from horae.core.cursors import MAX_PAGE
+from horae.core.cursors import MAX_PAGE, page_size
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -24,12 +23,12 @@ S = TypeVar("S")
 A = TypeVar("A")
 B = TypeVar("B")
 R = TypeVar("R")
-PAGE = 100  # rows asked for at once where nobody says how many
+PAGE = 100  # rows asked for at once where the caller gives no limit
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a service answered that was no problem."""
+    """A response of a service that is not a problem document."""
 
     status: int
     headers: Mapping[str, str]
@@ -42,8 +41,8 @@ class Call(Generic[T]):
     """One operation with its arguments."""
 
     answer: Any = None  # the type of the answer
-    verb: Callable[[Here], Any] | None = None  # what to do in this process; its result, or its Tail, is published
-    at: Mapping[str, str | int] = field(default_factory=dict)  # what stands in the braces of the path
+    verb: Callable[[Here], Any] | None = None  # runs in this process; its result, or its Tail, is published
+    at: Mapping[str, str | int] = field(default_factory=dict)  # values of the names in braces in the path
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -71,7 +70,7 @@ class Call(Generic[T]):
 
 @dataclass(frozen=True)
 class Tail:
-    """What the verb of a stream returns."""
+    """A stream in this process, as its verb returns it."""
 
     read: Callable[[], list[Any]]  # what has come since it was called last
     hint: str  # the hint of the store that announces more
@@ -107,11 +106,14 @@ class Listing(Generic[T]):
     most: int = MAX_PAGE  # the largest that it gives
 
     def after(self, cursor: str | None, seen: int) -> Call[Page[T]]:
-        """Return the call for the page that begins at a cursor, when so many rows have been seen."""
+        """Return the call for the page at a cursor, after *seen* rows."""
         return self.page(cursor, PAGE if self.limit is None else min(self.limit - seen, self.most))
 
-    def page(self, cursor: str | None, size: int) -> Call[Page[T]]:
-        """Return the call for one page."""
+    def page(self, cursor: str | None, limit: int | None = None) -> Call[Page[T]]:
+        """Return the call for one page; a size out of range is refused before anything is sent."""
+        if limit is None:
+            limit = PAGE if self.limit is None else self.limit
+        size = page_size(limit, self.most)
         query = {**self.first.query, self.size: size, **({} if cursor is None else {"cursor": cursor})}
         rows = self.rows
         verb = None if rows is None else lambda here: Page(*_as_page(rows(here, cursor, size)))
@@ -127,7 +129,7 @@ def _as_page(found: tuple[list[Any], str | None]) -> tuple[tuple[Any, ...], str 
 
 
 class Sender(Protocol):
-    """Runs operations and waits for them."""
+    """Run operations and wait for them."""
 
     def send(self, call: Call[T]) -> T: ...
 
@@ -135,7 +137,7 @@ class Sender(Protocol):
 
 
 class AsyncSender(Protocol):
-    """Runs operations and lets the event loop go on meanwhile."""
+    """Run operations without blocking the event loop."""
 
     def send(self, call: Call[T]) -> Coroutine[Any, Any, T]: ...
 
@@ -150,7 +152,7 @@ class Pages(Generic[T]):
 
     def page(self, cursor: str | None = None, *, limit: int | None = None) -> Page[T]:
         """Return the page that begins at a cursor: ``next_cursor`` of the page before, or None for the first."""
-        return self._sender.send(self._listing.page(cursor, limit or self._listing.limit or PAGE))
+        return self._sender.send(self._listing.page(cursor, limit))
 
     def __iter__(self) -> Iterator[T]:
         seen, cursor = 0, None
@@ -170,7 +172,7 @@ class AsyncPages(Generic[T]):
 
     async def page(self, cursor: str | None = None, *, limit: int | None = None) -> Page[T]:
         """Return the page that begins at a cursor: ``next_cursor`` of the page before, or None for the first."""
-        return await self._sender.send(self._listing.page(cursor, limit or self._listing.limit or PAGE))
+        return await self._sender.send(self._listing.page(cursor, limit))
 
     async def __aiter__(self) -> AsyncIterator[T]:
         seen, cursor = 0, None
@@ -184,14 +186,14 @@ class AsyncPages(Generic[T]):
 
 
 class Room(Generic[S]):
-    """Operations that belong together, and who runs them."""
+    """Operations that belong together, and the sender that runs them."""
 
     def __init__(self, sender: S) -> None:
         self._sender = sender
 
 
 class Method(Generic[P, B, R, A]):
-    """A method that builds what is to be done (B), turned into one that does it: it returns R, or A to await."""
+    """Turn a method that builds a call (B) into one that runs it: it returns R, or A to await."""
 
     def __init__(self, method: str, path: str, needs: Needs, build: Callable[Concatenate[Any, P], B]) -> None:
         self.__doc__, self.__name__, self.__wrapped__ = build.__doc__, getattr(build, "__name__", ""), build
@@ -220,31 +222,31 @@ class Method(Generic[P, B, R, A]):
     def _run(self, sender: Any, built: B) -> Any:
         raise NotImplementedError
 
-    def _placed(self, call: Call[T]) -> Call[T]:
-        """The call with the method and path that its decorator names."""
+    def _address(self, call: Call[T]) -> Call[T]:
+        """Return the call with the method and path that its decorator names."""
         return replace(call, method=self.method, path=self.path, needs=self.needs)
 
 
 class Operation(Method[P, Call[T], T, Coroutine[Any, Any, T]]):
-    """Describes a call, and runs it."""
+    """An operation that is one call."""
 
     def _run(self, sender: Any, built: Call[T]) -> Any:
-        return sender.send(self._placed(built))
+        return sender.send(self._address(built))
 
 
 class Listed(Method[P, Listing[T], Pages[T], AsyncPages[T]]):
-    """Describes a list, and fetches it page by page."""
+    """An operation that is a list, fetched page by page."""
 
     def _run(self, sender: Any, built: Listing[T]) -> Any:
-        listing = replace(built, first=self._placed(built.first))
+        listing = replace(built, first=self._address(built.first))
         return AsyncPages(sender, listing) if sender.is_async else Pages(sender, listing)
 
 
 class Streamed(Method[P, Call[T], Iterator[T], AsyncIterator[T]]):
-    """Describes a stream, and iterates over what comes."""
+    """An operation that is a stream, iterated over."""
 
     def _run(self, sender: Any, built: Call[T]) -> Any:
-        return sender.follow(self._placed(built))
+        return sender.follow(self._address(built))
 
 
 Build = Callable[Concatenate[Any, P], Call[T]]
@@ -280,6 +282,6 @@ def PAGES(
     return functools.partial(Listed, "GET", path, Needs(scopes, by_queue))
 
 
-def matching(version: int | None) -> dict[str, str]:
-    """Return the header that lets a change through only if the thing is still of that version."""
+def if_match_header(version: int | None) -> dict[str, str]:
+    """Return the header that refuses a change unless the thing is still at that version."""
     return {} if version is None else {"If-Match": f'"{version}"'}

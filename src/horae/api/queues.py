@@ -40,7 +40,7 @@ class QueueDetail(Queue):
 
 @dataclass(frozen=True, kw_only=True)
 class LimitSource:
-    """What one source says about a limit; ``app`` is None where somebody set it by hand."""
+    """One source of a limit; ``app`` is None where it was set by hand."""
 
     __pydantic_config__ = PYDANTIC
     DERIVED: ClassVar[dict[str, Get]] = {"app": lambda source: source.app or None}
@@ -64,9 +64,9 @@ class RunningLimit:
 
     @property
     def decisive(self) -> LimitSource | None:
-        """The source that decides; None where nobody says anything."""
-        said = (self.source, self.max_running)
-        return next((each for each in self.sources if (each.source, each.max_running) == said), None)
+        """The source that decides; None where there is no limit."""
+        decided = (self.source, self.max_running)
+        return next((each for each in self.sources if (each.source, each.max_running) == decided), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,10 +92,10 @@ class Queues(Room[S]):
     def list(self, *, machinery: bool = False) -> Call[tuple[QueueDetail, ...]]:
         """List every queue that has settings, jobs or a worker; with *machinery* also that of Horae's own jobs."""
 
-        def look(here: Here) -> Any:
+        def fetch(here: Here) -> Any:
             return queues.list_queues(here.world, **here.reach, machinery=machinery)
 
-        return Call(tuple[QueueDetail, ...], look, query=given(machinery=machinery or None))
+        return Call(tuple[QueueDetail, ...], fetch, query=given(machinery=machinery or None))
 
     @GET("/queues/{name}", *ADMIN, by_queue=True)
     def get(self, name: str) -> Call[QueueDetail]:
@@ -156,7 +156,7 @@ class Workers(Room[S]):
 
     @GET("/workers", *ADMIN)
     def list(self) -> Call[tuple[Worker, ...]]:
-        """List who works here; to a tenant, none of them is its own."""
+        """List the house's workers; a tenant sees none."""
         return Call(tuple[Worker, ...], lambda here: nodes.list_workers(here.world, owner=here.caller.sees))
 
 

@@ -17,7 +17,7 @@ from horae.api.schedules.room import Schedules
 
 
 class Rooms(Generic[S]):
-    """What Horae can do, room by room; near and far alike."""
+    """All rooms; the same in this process and behind a service."""
 
     def __init__(self, sender: S) -> None:
         self.jobs: Jobs[S] = Jobs(sender)

@@ -26,7 +26,7 @@ PYDANTIC = {"ser_json_timedelta": "float"}
 
 
 def published(hint: Any, value: Any) -> Any:
-    """Turn what a verb returned into what its operation promises: public values, alone, in tuples or in pages."""
+    """Turn the result of a verb into public values: alone, in tuples or in pages."""
     origin, inner = get_origin(hint), get_args(hint)
     if value is None or hint in (Any, None, type(None)):
         return value
@@ -57,7 +57,7 @@ def publisher(public: Any, core: Any) -> Callable[[Any], Any]:
 
 
 def enriched(public: Any, value: Any, /, **more: Any) -> Any:
-    """Make a public value of a core value, and of *more* that the core value does not know."""
+    """Make a public value of a core value, and of *more* fields that the core value does not have."""
     return public(**more, **{name: get(value) for name, get in _getters(public) if name not in more})
 
 
@@ -72,7 +72,7 @@ def _getters(public: Any) -> list[tuple[str, Get]]:
 
 
 def extended(kind: type[T], value: Any, **more: Any) -> T:
-    """Return a value as a larger kind, with what that knows besides."""
+    """Return a value as a class with more fields, given in *more*."""
     return kind(**vars(value), **more)
 
 
@@ -116,7 +116,7 @@ def _names(kind: Any) -> tuple[str, ...]:
 
 
 def given(**values: Any) -> dict[str, Any]:
-    """Return as JSON what was given, without the Nones."""
+    """Return values as JSON, without those that are None."""
     return {name: to_json(value) for name, value in values.items() if value is not None}
 
 

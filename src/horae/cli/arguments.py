@@ -1,4 +1,4 @@
-"""What people type, as values; a refusal shows how to write it."""
+"""Values of jobs as people type them; a refusal shows how to write them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PRIORITIES = ("high", "medium", "low")
 
 
 def arguments_from(pairs: list[str], text: str | None, stdin: str | None) -> dict[str, Any]:
-    """The arguments of a job from ``--arg``, ``--args`` or stdin; a single pair wins over the whole."""
+    """Read the arguments of a job from ``--arg``, ``--args`` or stdin; a single pair wins over the whole."""
     if stdin not in (None, "-"):
-        raise InvalidInput(f"{stdin!r} is one word too many; arguments are given with --arg, --args or - for stdin.")
+        raise InvalidInput("word_too_many", text=stdin)
     if stdin is not None and text is not None:
-        raise InvalidInput("Give --args or - for stdin, not both.")
+        raise InvalidInput("arguments_given_twice")
     whole = sys.stdin.read() if stdin == "-" else text
     return _object(whole) | dict(_pair(pair) for pair in pairs)
 
@@ -29,18 +29,16 @@ def _object(text: str | None) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except ValueError as problem:
-        raise InvalidInput(
-            f"The arguments are not JSON: {problem}. Write for example '{{\"order_id\": 42}}'."
-        ) from None
+        raise InvalidInput("arguments_unreadable", problem=str(problem)) from None
     if not isinstance(value, dict):
-        raise InvalidInput("The arguments must be one JSON object, name by name, for example '{\"order_id\": 42}'.")
+        raise InvalidInput("arguments_no_object")
     return value
 
 
 def _pair(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise InvalidInput(f"{text!r} is not an argument; write --arg order_id=42.")
+        raise InvalidInput("argument_unreadable", text=text)
     try:
         return name, json.loads(value)
     except ValueError:
@@ -53,5 +51,5 @@ def instant_from(text: str) -> datetime:
 
 def priority_from(text: str | None) -> str | None:
     if text is not None and text not in PRIORITIES:
-        raise InvalidInput(f"Unknown priority {text!r}; choose one of {', '.join(PRIORITIES)}.")
+        raise InvalidInput("choice_unknown", name="priority", value=text, choices=list(PRIORITIES))
     return text

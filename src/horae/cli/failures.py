@@ -1,4 +1,4 @@
-"""Errors as exit codes, and as the one line a person reads: the only place that knows both."""
+"""Errors as exit codes, as JSON, and as the one line that a person reads."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from horae.errors import (
     StoreUnavailable,
     TooManyRequests,
     Unauthorized,
+    WaitTimeout,
 )
 
 
 class Exit(enum.IntEnum):
-    """What a shell learns about how a command ended."""
+    """How a command ended, as a shell sees it."""
 
     OK = 0
     FAILURE = 1
@@ -56,7 +57,7 @@ MEANING = {
     Exit.FINDINGS: "a check found something that needs you",
     Exit.UNCONFIRMED: "nothing was done: it only says what it would do until `--yes` is given",
     Exit.UNAVAILABLE: "the database or the service does not answer, or has no room left",
-    Exit.TRY_AGAIN: "somebody else is at it, or a worker wants to be started again; repeat",
+    Exit.TRY_AGAIN: "another process is at it, a wait has timed out, or a worker wants to be started again; repeat",
     Exit.CONFIGURATION: "a setting, a declaration or the tables do not fit",
     Exit.INTERRUPTED: "ended at once by a signal",
 }
@@ -69,6 +70,7 @@ CODES: tuple[tuple[type[HoraeError], Exit], ...] = (
     (Forbidden, Exit.REFUSED),
     (TooManyRequests, Exit.TRY_AGAIN),
     (NotAllowed, Exit.REFUSED),
+    (WaitTimeout, Exit.TRY_AGAIN),
     (Conflict, Exit.CONFLICT),
     (LeaseLost, Exit.CONFLICT),
     (DefinitionError, Exit.CONFIGURATION),
@@ -96,11 +98,11 @@ FLAGS = (
 
 
 def as_json(problem: HoraeError) -> dict[str, Any]:
-    """Code, message, reason and facts; for a mistake in cron also where it stands."""
-    told: dict[str, Any] = {"code": problem.code, "message": message(problem), **problem.as_json()}
+    """Return code, message, reason and facts; for a mistake in cron also its position."""
+    document: dict[str, Any] = {"code": problem.code, "message": message(problem), **problem.as_json()}
     if isinstance(problem, InvalidCron):
-        told |= {"expression": problem.expression, "field": problem.field, "position": problem.position}
-    return told
+        document |= {"expression": problem.expression, "field": problem.field, "position": problem.position}
+    return document
 
 
 def message(problem: HoraeError) -> str:
@@ -111,7 +113,7 @@ def message(problem: HoraeError) -> str:
 
 
 def pointed(error: Mapping[str, Any]) -> str:
-    """The expression with a caret under the mistake; nothing for other errors."""
+    """Return the expression with a caret under the mistake; nothing for other errors."""
     expression = error.get("expression")
     if not isinstance(expression, str) or "\n" in expression:
         return ""

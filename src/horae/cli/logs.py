@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from horae.core.access.callers import masked
+from horae.core.access.callers import mask_tokens
 from horae.core.time.instants import iso
 from horae.errors import InvalidInput
 from horae.settings import LEVELS
@@ -18,7 +18,12 @@ from horae.settings import LEVELS
 if TYPE_CHECKING:
     from horae.cli.terminal import Terminal
 
-RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "facts"}  # not somebody's own
+RECORD = frozenset(vars(logging.makeLogRecord({}))) | {
+    "message",
+    "asctime",
+    "taskName",
+    "facts",
+}  # not a field of the caller
 LogFormat = Annotated[
     str | None,
     typer.Option("--log-format", metavar="FORMAT", help="text or json, on stderr; else $HORAE_LOG_FORMAT, else text."),
@@ -30,7 +35,7 @@ LogLevel = Annotated[
 
 
 class TextLines(logging.Formatter):
-    """``06:00:00.123 warning job_2 example.charge: failed, …``; what is a set of facts is JSON here too."""
+    """``06:00:00.123 warning job_2 example.charge: failed, …``; a record of facts is JSON here too."""
 
     def format(self, record: logging.LogRecord) -> str:
         if hasattr(record, "facts"):
@@ -41,7 +46,7 @@ class TextLines(logging.Formatter):
             about.append(record.name)
         line = f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}Z {record.levelname.lower():<7} "
         line += f"{' '.join(about)}: {record.getMessage()}"
-        return masked("\n".join(part for part in (line, trace_in(self, record), record.stack_info) if part))
+        return mask_tokens("\n".join(part for part in (line, trace_in(self, record), record.stack_info) if part))
 
 
 class JsonLines(logging.Formatter):
@@ -62,7 +67,7 @@ class JsonLines(logging.Formatter):
             fields["traceback"] = trace
         if record.stack_info:
             fields["stack"] = record.stack_info
-        return masked(_dumped(fields))
+        return mask_tokens(_dump(fields))
 
 
 def trace_in(form: logging.Formatter, record: logging.LogRecord) -> str:
@@ -72,27 +77,27 @@ def trace_in(form: logging.Formatter, record: logging.LogRecord) -> str:
     return record.exc_text or ""
 
 
-def _dumped(fields: dict[str, object]) -> str:
+def _dump(fields: dict[str, object]) -> str:
     try:
         return json.dumps(fields, ensure_ascii=False, default=str)
-    except Exception:  # a field of somebody's that cannot be written must not cost the line
-        return json.dumps({name: _shown(value) for name, value in fields.items()}, ensure_ascii=False)
+    except Exception:  # a field that cannot be written must not cost the line
+        return json.dumps({name: _text(value) for name, value in fields.items()}, ensure_ascii=False)
 
 
-def _shown(value: object) -> str:
+def _text(value: object) -> str:
     try:
         return str(value)
     except Exception:
         return f"<{type(value).__name__}>"
 
 
-def start_told_logging(terminal: Terminal, log_format: str | None, log_level: str | None) -> None:
-    """As the command line says, else as the settings do; lines beside JSON are JSON too."""
+def start_chosen_logging(terminal: Terminal, log_format: str | None, log_level: str | None) -> None:
+    """Start logging as the command line says, else as the settings do; lines beside JSON are JSON too."""
     settings = terminal.settings
     form = log_format or ("json" if terminal.is_json else settings.log_format)
     level = log_level or settings.log_level
     if form not in ("text", "json") or level not in LEVELS:
-        raise InvalidInput(f"Logs are text or json, and their level one of {', '.join(LEVELS)}.")
+        raise InvalidInput("log_option_unknown", format=form, level=level, levels=list(LEVELS))
     start_logging(form, level)
 
 

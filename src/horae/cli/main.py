@@ -1,4 +1,4 @@
-"""The command tree, and the one place where errors leave it."""
+"""The command tree, and what becomes of errors that leave it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ GROUPS = {
     "demo": "See Horae at work: stories that need nothing set up.",
 }
 
-PLACES = {
+MODULES = {
     "worker": "process.worker",
     "server": "process.server",
     "check": "installation.check",
@@ -83,9 +83,9 @@ def command_tree(typed: str | None = None) -> typer.Typer:
         if typed not in (None, name):
             app.command(name, help=text)(_unloaded)
         elif name in GROUPS:
-            app.add_typer(import_module(f"horae.cli.{PLACES[name]}").group, name=name)
+            app.add_typer(import_module(f"horae.cli.{MODULES[name]}").group, name=name)
         else:
-            import_module(f"horae.cli.{PLACES[name]}").register(app)
+            import_module(f"horae.cli.{MODULES[name]}").register(app)
     return app
 
 
@@ -95,9 +95,9 @@ def _unloaded() -> None:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from horae.cli.terminal import dumped
+        from horae.cli.terminal import dump_json
 
-        print(dumped({"version": VERSION}) if wants_json(sys.argv[1:]) else f"horae {VERSION}")
+        print(dump_json({"version": VERSION}) if wants_json(sys.argv[1:]) else f"horae {VERSION}")
         raise typer.Exit
 
 
@@ -111,7 +111,7 @@ def horae(
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Known before anything is parsed, so that a usage error can be JSON too."""
+    """Tell before anything is parsed, so that a usage error can be JSON too."""
     own = list(arguments)
     return "--json" in (own[: own.index("--")] if "--" in own else own)
 
@@ -127,21 +127,21 @@ def _typed(arguments: Sequence[str]) -> str | None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the answer is its exit code. No traceback for anything Horae says on purpose."""
+    """Run one command and return its exit code. An error of Horae's own shows no traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         ended = command_tree(_typed(given))(given, prog_name="horae", standalone_mode=False)
         return ended if isinstance(ended, int) else Exit.OK
     except HoraeError as problem:
-        return failed(given, as_json(problem), exit_code(problem))
+        return print_error(given, as_json(problem), exit_code(problem))
     except typer.TyperException as problem:
         if type(problem).__name__ == "NoArgsIsHelpError":  # its message is the help itself
             print(problem.format_message(), file=sys.stderr)
             return Exit.USAGE
-        return failed(given, {"code": "usage", "message": usage(problem)}, Exit(problem.exit_code))
+        return print_error(given, {"code": "usage", "message": usage(problem)}, Exit(problem.exit_code))
     except (KeyboardInterrupt, typer.Abort):
         return Exit.INTERRUPTED
-    except SystemExit as ended:  # Typer ends so where a pipe is closed: whoever read our result has seen enough
+    except SystemExit as ended:  # Typer ends so where a pipe is closed: the reader of our result has seen enough
         if not isinstance(ended.__context__, BrokenPipeError):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -149,17 +149,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def usage(problem: typer.TyperException) -> str:
-    """What was not understood, and where to read what would be."""
+    """Return what was not understood, and the command that shows what would be."""
     ctx = getattr(problem, "ctx", None)
     hint = f" Try: {ctx.command_path} --help" if ctx is not None else ""
     return f"{problem.format_message()}{hint}"
 
 
-def failed(arguments: Sequence[str], error: dict[str, Any], code: Exit) -> int:
+def print_error(arguments: Sequence[str], error: dict[str, Any], code: Exit) -> int:
     if wants_json(arguments):
-        from horae.cli.terminal import dumped
+        from horae.cli.terminal import dump_json
 
-        print(dumped({"error": error}))
+        print(dump_json({"error": error}))
     print("error:", " ".join(error["message"].split()), file=sys.stderr)
     if where := pointed(error):
         print(where, file=sys.stderr)

@@ -1,6 +1,6 @@
-"""The verbs of commands behind a service: each asks it, and answers with the values that the near verb would.
+"""The operations of commands behind a service; they return the same values as those on a database.
 
-The service knows by the token who acts, so *actor* is not sent.
+The service knows by the token who acts, so the actor is not sent.
 """
 
 from __future__ import annotations
@@ -16,32 +16,33 @@ from horae.errors import Forbidden, Unauthorized
 
 
 @contextmanager
-def asked(terminal: Terminal) -> Iterator[Far]:
-    """The verbs of the service that the terminal names."""
+def open_remote(terminal: Terminal) -> Iterator[RemoteVerbs]:
+    """Yield the operations of the service that the terminal names."""
     with client_of(terminal) as client:
-        yield Far(client)
+        yield RemoteVerbs(client)
 
 
 @contextmanager
 def client_of(terminal: Terminal) -> Iterator[Client]:
-    """One who asks the service that the terminal names, until the command is done."""
-    with warnings.catch_warnings(record=True) as told:
+    """Yield a client of the service that the terminal names, until the command is done."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         client = Client(terminal.url or "", terminal.token)
-    for warning in told:
+    for warning in caught:
         terminal.say(f"warning: {warning.message}")
     with client:
         try:
             yield client
         except Unauthorized as problem:
-            given = "The one given is that of --token or $HORAE_TOKEN" if terminal.token else "Give it in $HORAE_TOKEN"
-            raise Unauthorized(f"{problem} {given}; the operator makes one with: horae token create") from problem
+            if terminal.token:
+                raise Unauthorized("service_refuses_token", problem=str(problem)) from problem
+            raise Unauthorized("service_wants_token", problem=str(problem)) from problem
         except Forbidden as problem:
-            raise Forbidden(f"{problem} The one given is that of --token or $HORAE_TOKEN.") from problem
+            raise Forbidden("service_forbids", problem=str(problem)) from problem
 
 
-class Far:
-    """A service, asked by a client."""
+class RemoteVerbs:
+    """The operations of a service, through a client."""
 
     def __init__(self, client: Client) -> None:
         self.now = SystemClock().now

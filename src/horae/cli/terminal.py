@@ -1,6 +1,6 @@
-"""What every command shares: the options, where the result goes, where the talk goes.
+"""What every command shares: the options, where the result goes, where messages go.
 
-stdout is the result, stderr is the talk. With ``--json`` stdout is one JSON document, also when the command fails;
+stdout is the result, stderr has the messages. With ``--json`` stdout is one JSON document, also when the command fails;
 for commands that go on (``worker``, ``up``) it is one document for each event and line.
 """
 
@@ -61,7 +61,7 @@ STATE_COLOURS = {"queued": "yellow", "running": "cyan", "succeeded": "green", "d
 
 @dataclass(frozen=True)
 class Terminal:
-    """Where a command speaks, and what it was told beside its own arguments."""
+    """Where a command prints, and the values of the shared options."""
 
     settings: Settings
     database: str | None = None  # only where the command line itself named it
@@ -72,11 +72,11 @@ class Terminal:
     is_plain: bool = False
 
     def result(self, value: Mapping[str, Any], text: str) -> None:
-        """The answer: JSON or words, on stdout."""
-        self.out(dumped(value) if self.is_json else text)
+        """Print the result on stdout, as JSON or as text."""
+        self.out(dump_json(value) if self.is_json else text)
 
     def event(self, value: Mapping[str, Any]) -> None:
-        """One line of JSON for those who follow a command that goes on."""
+        """Print one line of JSON about a command that goes on, where JSON is wanted."""
         if self.is_json:
             self.out(json.dumps(value, ensure_ascii=False, default=str))
 
@@ -84,12 +84,12 @@ class Terminal:
         print(text.rstrip("\n"), flush=True)
 
     def say(self, text: str) -> None:
-        """Talk, on stderr."""
+        """Print a message on stderr, unless --quiet was given."""
         if not self.is_quiet:
             print(text, file=sys.stderr, flush=True)
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-        """Aligned columns; a state is coloured where colours are wanted."""
+        """Align columns; colour states where colours are wanted."""
         head, *body = table(headers, rows)
         lines = [self.faint("  ".join(head).rstrip())]
         lines += ["  ".join(self.state(cell) for cell in row).rstrip() for row in body]
@@ -109,7 +109,7 @@ class Terminal:
         return text if self.is_plain else typer.style(text, **style)
 
 
-def dumped(value: Mapping[str, Any]) -> str:
+def dump_json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2, default=str)
 
 
@@ -137,16 +137,24 @@ def command(
         shared = [inspect.Parameter(each, keyword, default=value, annotation=known[each]) for each, _, value in SHARED]
 
         def run(**given: Any) -> None:
-            told = {each: given.pop(each) for each, _, _ in SHARED}
-            function(terminal_for(by_url=by_url, **told), **given)
+            shared_values = {each: given.pop(each) for each, _, _ in SHARED}
+            function(terminal_for(by_url=by_url, **shared_values), **given)
 
-        run.__doc__, run.__name__ = function.__doc__, function.__name__
-        run.__signature__ = inspect.Signature([each.replace(kind=keyword) for each in own] + shared)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in [*own, *shared]}
-        group.command(name, **options)(run)
+        group.command(name, **options)(with_signature(run, function, [*own, *shared]))
         return function
 
     return register
+
+
+def with_signature(
+    run: Callable[..., None], function: Callable[..., None], parameters: Sequence[inspect.Parameter]
+) -> Callable[..., None]:
+    """Give *run* the name and the help of *function*, and these parameters, by name only, for Typer to read."""
+    keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    run.__doc__, run.__name__ = function.__doc__, function.__name__
+    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in keywords}
+    return run
 
 
 def terminal_for(
@@ -161,16 +169,14 @@ def terminal_for(
 ) -> Terminal:
     settings = Settings.read(os.environ)
     if db and url:
-        raise InvalidInput("Give --db or --url, not both: a database is opened here, a service is asked.")
+        raise InvalidInput("database_or_service")
     if url and not by_url:
-        raise InvalidInput(
-            "This command needs the database itself; run it where the database is, with --db, not --url."
-        )
+        raise InvalidInput("needs_database_here")
     if db:
         settings = replace(settings, database_url=db)
-    place = url or (settings.url if by_url is True and not db else None)
+    service = url or (settings.url if by_url is True and not db else None)
     plain = no_color or bool(os.environ.get("NO_COLOR")) or as_json or not sys.stdout.isatty()
-    terminal = Terminal(settings, db, place, token or settings.token, as_json, quiet, plain)
+    terminal = Terminal(settings, db, service, token or settings.token, as_json, quiet, plain)
     for name, meant in unknown_names(os.environ).items():
         terminal.say(f"warning: {name} is not a setting of Horae" + (f"; did you mean {meant}?" if meant else "."))
     return terminal
@@ -189,7 +195,7 @@ def _login() -> str:
 
 @contextmanager
 def opened(terminal: Terminal, *, may_create: bool = False) -> Iterator[World]:
-    """The store behind a command, closed at the end. Looking does not create a SQLite file; enqueueing may."""
+    """Open the store behind a command, and close it at the end. Only with *may_create* is a SQLite file made."""
     from horae.clock import SystemDice, clock_of, zone_database_version
     from horae.ports import World
     from horae.stores.opening import create_store_engine, open_store
@@ -224,14 +230,11 @@ def tracing_of(environment: Mapping[str, str]) -> Tracing | None:
 def refuse_missing_file(url: str) -> None:
     file = sqlite_file(url)
     if file is not None and not file.exists():
-        raise NotFound(
-            f"There is no database at {file}. Go to the folder where it is, name it with --db or HORAE_DATABASE_URL, "
-            "or make one: horae db migrate"
-        )
+        raise NotFound("database_missing_here", path=str(file))
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file behind a URL, where the database is a file."""
+    """Return the file behind a URL, where the database is a file."""
     from horae.stores.opening import is_sqlite, read_url
 
     parsed = read_url(url)
@@ -240,7 +243,7 @@ def sqlite_file(url: str) -> Path | None:
 
 
 def shown_url(url: str) -> str:
-    """A URL that may be printed: without its password."""
+    """Return a URL without its password, so that it may be printed."""
     from horae.stores.opening import read_url
 
     return read_url(url).render_as_string(hide_password=True)

@@ -1,7 +1,7 @@
-"""What commands do, wherever the jobs are: in a database that is opened here, or behind a service (``--url``).
+"""The operations that commands use, on a database that is opened here or behind a service (``--url``).
 
-A command asks :func:`reached` for these verbs and does not know which it got. Near, they are those of
-``horae.actions``, bound to the store; far, :mod:`horae.cli.remote` asks the service and answers with the same values.
+A command asks :func:`reached` for them and does not know which it got. On a database they are those of ``horae.api``,
+bound to the store; behind a service :mod:`horae.cli.remote` sends them and returns the same values.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Verbs(Protocol):
-    """Everything that a command may want done."""
+    """Every operation that a command may use."""
 
     jobs: Jobs[Sender]
     queues: Queues[Sender]
@@ -42,11 +42,11 @@ class Verbs(Protocol):
         """Make all reads inside the block consistent; only where the database is opened here."""
 
     def on_hints(self, listener: Callable[[], None], /) -> Callable[[], None]:
-        """Call *listener*, from any thread, when something may have happened; the answer ends it."""
+        """Call *listener*, from any thread, when something may have happened; return what ends that."""
 
 
-class Near:
-    """A database that is opened here."""
+class LocalVerbs:
+    """The operations on a database that is opened here."""
 
     def __init__(self, world: World, actor: str, owner: str | None = None) -> None:
         from horae.api.here import Here, house, tenant
@@ -55,35 +55,41 @@ class Near:
         from horae.core.jobs.job import SYSTEM
 
         self.now = world.clock.now
-        self.moment = world.store.moment
+        self._world = world
         caller = house(actor) if owner in (None, SYSTEM) else tenant(str(owner), actor)
         rooms: Rooms[Sender] = Rooms(Local(lambda: Here(world, caller)))
         self.jobs, self.queues, self.limits = rooms.jobs, rooms.queues, rooms.limits
         self.attention = rooms.attention
         self.schedules = rooms.schedules
         self.tokens, self.audit = rooms.tokens, rooms.audit
-        self._store = world.store
 
     def on_hints(self, listener: Callable[[], None], /) -> Callable[[], None]:
-        return self._store.subscribe(lambda _: listener())
+        from horae.actions.hints import subscribe
+
+        return subscribe(self._world, lambda _: listener())
+
+    def moment(self) -> AbstractContextManager[None]:
+        from horae.actions.consistency import moment
+
+        return moment(self._world)
 
 
 @contextmanager
 def reached(terminal: Terminal, *, may_create: bool = False, owner: str | None = None) -> Iterator[Verbs]:
-    """The verbs, near or far, until the command is done."""
+    """Yield the operations, on a database or behind a service, until the command is done."""
     if terminal.url is None:
         with opened(terminal, may_create=may_create) as world:
-            yield Near(world, actor(terminal), owner)
+            yield LocalVerbs(world, actor(terminal), owner)
     else:
         if owner is not None:
-            raise InvalidInput("Behind a service the token says whose job it is; leave --owner out.")
-        with _asked()(terminal) as far:
-            yield far
+            raise InvalidInput("owner_from_token")
+        with _remote_opener()(terminal) as remote:
+            yield remote
 
 
-def _asked() -> Callable[[Terminal], AbstractContextManager[Verbs]]:
+def _remote_opener() -> Callable[[Terminal], AbstractContextManager[Verbs]]:
     try:
-        from horae.cli.remote import asked
+        from horae.cli.remote import open_remote
     except ImportError as problem:
-        raise MissingExtra(f"--url asks a service. {problem}") from problem
-    return asked
+        raise MissingExtra("url_extra_missing", problem=str(problem)) from problem
+    return open_remote

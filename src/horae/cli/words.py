@@ -9,7 +9,7 @@ UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
 def span(length: timedelta) -> str:
-    """``3 ms``, ``2.5 s``, ``4 min``, ``3 h``, ``12 d``: one unit, as much as anybody wants to know."""
+    """Return a length in one unit: ``3 ms``, ``2.5 s``, ``4 min``, ``3 h``, ``12 d``."""
     seconds = abs(length.total_seconds())
     if seconds < 1:
         return f"{round(seconds * 1000)} ms"
@@ -31,7 +31,7 @@ def relative(moment: datetime, now: datetime) -> str:
 
 
 def exact(moment: datetime) -> str:
-    """``2030-01-07 06:00:00Z``: UTC, and it says so."""
+    """Return a moment in UTC: ``2030-01-07 06:00:00Z``."""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
@@ -49,7 +49,7 @@ def first_line(text: str | None, width: int = 60) -> str:
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Cells padded so that columns line up; the last column is as long as it likes."""
+    """Pad cells so that columns line up; the last column has any length."""
     cells = [list(headers), *([str(cell) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
     return [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in cells]

@@ -10,20 +10,18 @@ try:
 except ModuleNotFoundError as missing:
     from horae.errors import MissingExtra
 
-    raise MissingExtra(
-        f"The client needs {missing.name!r}, which is not installed. Run: pip install 'horae[client]'"
-    ) from missing
+    raise MissingExtra("client_extra_missing", module=missing.name) from missing
 
 from horae.api.operation import AsyncSender, Sender
 from horae.api.rooms import Rooms
-from horae.client.transport import AsyncTransport, Patience, Place, SyncTransport
+from horae.client.transport import AsyncTransport, Endpoint, Patience, SyncTransport
 
 
 class Client(Rooms[Sender]):
-    """A service, asked and waited for. Use it as a context manager, or call :meth:`close`; threads may share it.
+    """A client whose calls block. Use it as a context manager, or call :meth:`close`; threads may share it.
 
-    A call that finds no connection, or is told to come again, is repeated up to *retries* times where that can do no
-    harm; *timeout* is in seconds, for each try.
+    A call that finds no connection, or is answered with 429 or 503, is repeated up to *retries* times where that can do
+    no harm; *timeout* is in seconds, for each try.
     """
 
     def __init__(
@@ -35,11 +33,11 @@ class Client(Rooms[Sender]):
         retries: int = Patience.retries,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._sender = SyncTransport(Place(url, token, Patience(timeout=timeout, retries=retries)), transport)
+        self._sender = SyncTransport(Endpoint(url, token, Patience(timeout=timeout, retries=retries)), transport)
         super().__init__(self._sender)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._sender.http.close()
 
     def __enter__(self) -> Self:
@@ -51,7 +49,7 @@ class Client(Rooms[Sender]):
         self.close()
 
     def __repr__(self) -> str:
-        return f"Client({self._sender.place.url!r})"  # the token is nobody's business
+        return f"Client({self._sender.endpoint.url!r})"  # without the token
 
 
 class AsyncClient(Rooms[AsyncSender]):
@@ -66,11 +64,11 @@ class AsyncClient(Rooms[AsyncSender]):
         retries: int = Patience.retries,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._sender = AsyncTransport(Place(url, token, Patience(timeout=timeout, retries=retries)), transport)
+        self._sender = AsyncTransport(Endpoint(url, token, Patience(timeout=timeout, retries=retries)), transport)
         super().__init__(self._sender)
 
     async def aclose(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         await self._sender.http.aclose()
 
     async def __aenter__(self) -> Self:
@@ -82,4 +80,4 @@ class AsyncClient(Rooms[AsyncSender]):
         await self.aclose()
 
     def __repr__(self) -> str:
-        return f"AsyncClient({self._sender.place.url!r})"
+        return f"AsyncClient({self._sender.endpoint.url!r})"

@@ -1,4 +1,4 @@
-"""From problem+json back to the errors that the library itself would raise."""
+"""Errors of the library, made from problem+json."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Any
 
 from horae import errors
-from horae.core.access.callers import masked, masked_values
+from horae.core.access.callers import mask_token_values, mask_tokens
 from horae.errors import HoraeError
 
 # By status where the body does not say more, as when a proxy answers in the service's place.
@@ -31,8 +31,8 @@ BY_STATUS: dict[int, type[HoraeError]] = {
     504: errors.ServiceUnavailable,
     507: errors.StoreFull,
 }
-# What the errors know beside their text, and what stands there when the service did not say.
-KNOWS: dict[type[HoraeError], dict[str, Any]] = {
+# Attributes of the errors beside their text, with the value where the service sends none.
+ATTRIBUTES: dict[type[HoraeError], dict[str, Any]] = {
     errors.TooManyRequests: {"retry_after": 1.0},
     errors.KeyConflict: {"key": "", "job_id": ""},
     errors.QuotaExceeded: {"limit": "", "allowed": 0},
@@ -48,27 +48,27 @@ KNOWS: dict[type[HoraeError], dict[str, Any]] = {
 def error_from(
     status: int, headers: Mapping[str, str], text: str, *, request: str, wait: float | None = None
 ) -> HoraeError:
-    """The error that an answer stands for; *request* says in the traceback what was asked."""
-    told = _object(text)
-    kind = _by_code().get(str(told.get("code")), BY_STATUS.get(status, HoraeError))
+    """Return the error that an answer stands for; *request* is noted in its traceback."""
+    problem = _object(text)
+    kind = _by_code().get(str(problem.get("code")), BY_STATUS.get(status, HoraeError))
     phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "an unknown status"
-    detail = told.get("detail") or f"The service answered {status} ({phrase}) to {request}."
-    reason, facts = told.get("reason"), told.get("facts")
+    detail = problem.get("detail") or f"The service answered {status} ({phrase}) to {request}."
+    reason, facts = problem.get("reason"), problem.get("facts")
     error = kind.received(
-        masked(str(detail)),
+        mask_tokens(str(detail)),
         reason if isinstance(reason, str) else "",
-        masked_values(facts) if isinstance(facts, dict) else {},
+        mask_token_values(facts) if isinstance(facts, dict) else {},
     )
     if wait is not None:
-        told["retry_after"] = wait
-    for name, otherwise in _knows(kind).items():
-        setattr(error, name, told.get(name, otherwise))
+        problem["retry_after"] = wait
+    for name, otherwise in _attributes(kind).items():
+        setattr(error, name, problem.get(name, otherwise))
     error.add_note(f"{status} to {request}" + _request_id(headers))
     return error
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """The seconds that ``Retry-After`` asks for, given as a number or as a date."""
+    """Return the seconds that ``Retry-After`` asks for, as a number or as a date."""
     text = headers.get("Retry-After", "").strip()
     try:
         seconds = float(text)
@@ -90,8 +90,8 @@ def _object(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _knows(kind: type[HoraeError]) -> dict[str, Any]:
-    return {name: value for each in reversed(kind.__mro__) for name, value in KNOWS.get(each, {}).items()}
+def _attributes(kind: type[HoraeError]) -> dict[str, Any]:
+    return {name: value for each in reversed(kind.__mro__) for name, value in ATTRIBUTES.get(each, {}).items()}
 
 
 def _by_code() -> dict[str, type[HoraeError]]:
@@ -99,12 +99,12 @@ def _by_code() -> dict[str, type[HoraeError]]:
 
 
 def _family(kind: type[HoraeError]) -> Iterator[type[HoraeError]]:
-    """A class and all below it; the eldest last, so that it keeps its code where a child has not changed it."""
+    """Yield a class and all below it; the parent last, so that it keeps its code where a child has not changed it."""
     for child in kind.__subclasses__():
         yield from _family(child)
     yield kind
 
 
 def _request_id(headers: Mapping[str, str]) -> str:
-    told = headers.get("X-Request-Id", "")
-    return f", request {told[:100]}" if told else ""
+    identifier = headers.get("X-Request-Id", "")
+    return f", request {identifier[:100]}" if identifier else ""

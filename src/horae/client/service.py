@@ -1,4 +1,4 @@
-"""The service on which an application acts that has no database."""
+"""The service behind an application that has no database."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from datetime import timedelta
 from typing import TypeVar
 
 from horae.api.operation import Call
-from horae.api.senders.local import not_here
+from horae.api.senders.local import service_only_error
 from horae.client.client import Client
-from horae.client.transport import Patience, Place, SyncTransport
+from horae.client.transport import Endpoint, Patience, SyncTransport
+from horae.clock import pause_async
 
 T = TypeVar("T")
 SHORTEST, LONGEST = 2.0, 10.0  # seconds for an answer to a worker's own calls
@@ -21,7 +22,7 @@ class Service:
 
     def __init__(self, url: str, token: str | None) -> None:
         self.url, self.token = url, token
-        self.sender = SyncTransport(Place(url, token, Patience()))
+        self.sender = SyncTransport(Endpoint(url, token, Patience()))
         self._brisk: list[Client] = []
 
     def worker_client(self, lease: timedelta) -> Client:
@@ -31,14 +32,14 @@ class Service:
         return made
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self.sender.http.close()
         for client in self._brisk:
             client.close()
 
 
 class InThreads:
-    """Sends for an event loop, in threads: an application may have several loops, a connection pool only one."""
+    """Send for an event loop, in threads: an application may have several loops, a connection pool only one."""
 
     is_async = True
 
@@ -48,5 +49,11 @@ class InThreads:
     async def send(self, call: Call[T]) -> T:
         return await asyncio.to_thread(self._sender.send, call)
 
+    def monotonic(self) -> float:
+        return self._sender.monotonic()
+
+    async def pause(self, seconds: float) -> None:
+        await pause_async(seconds)
+
     def follow(self, call: Call[T]) -> AsyncIterator[T]:
-        raise not_here(call)
+        raise service_only_error(call)

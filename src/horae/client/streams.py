@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Events:
-    """What has been heard of a stream; it outlives a connection, so that the next one goes on where this one broke."""
+    """The events of a stream; it outlives a connection, so that the next one goes on where this one broke."""
 
     def __init__(self) -> None:
         self._last: str | None = None  # the id of the last event that was whole
@@ -12,15 +12,15 @@ class Events:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What tells the service where to go on."""
+        """The header that says where to go on."""
         return {} if self._last is None else {"Last-Event-ID": self._last}
 
     def begin(self) -> None:
-        """A new connection: whatever was half said will be said again."""
+        """Begin a new connection; an event that was not complete will be sent again."""
         self._id, self._data = self._last, list[str]()
 
-    def hear(self, line: str) -> str | None:
-        """The data of the event that this line ends; None where it ends none."""
+    def feed(self, line: str) -> str | None:
+        """Read a line; return the data of the event that it ends, or None."""
         if line:
             name, _, value = line.partition(":")
             if name == "data":
@@ -28,6 +28,6 @@ class Events:
             elif name == "id":
                 self._id = value.removeprefix(" ")
             return None
-        said, self._last = "\n".join(self._data), self._id
+        data, self._last = "\n".join(self._data), self._id
         self.begin()
-        return said or None
+        return data or None

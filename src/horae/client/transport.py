@@ -1,4 +1,4 @@
-"""The two senders: one connection pool, time limits, and tries again where that can do no harm."""
+"""Senders over HTTP: one connection pool, time limits, and retries where they can do no harm."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from horae.errors import HoraeError, InvalidInput, ServiceUnavailable
 from horae.version import VERSION
 
 T = TypeVar("T")
-AGAIN_LATER = (429, 503)
-NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)  # the service has seen nothing of it
+RETRY_STATUSES = (429, 503)
+NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)  # the request never reached the service
 _clock, _dice = SystemClock(), SystemDice()
 
 
@@ -35,19 +35,19 @@ class Patience:
     connect_timeout: float = 5.0
     retries: int = 3
     backoff: float = 0.25  # seconds before the second try; doubled before each further one
-    longest: float = 30.0  # a Retry-After beyond this is the caller's to wait for
+    longest: float = 30.0  # a longer Retry-After is left to the caller
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the service is, and what it is told about the caller."""
+class Endpoint:
+    """The URL of a service, the token for it, and how patient to be."""
 
     url: str
     token: str | None = field(default=None, repr=False)
     patience: Patience = Patience()
 
     def __post_init__(self) -> None:
-        parts = _parts(self.url)
+        parts = _split_url(self.url)
         if (
             parts is None
             or parts.scheme not in ("http", "https")
@@ -55,20 +55,20 @@ class Place:
             or parts.query
             or parts.fragment
         ):
-            raise InvalidInput(
-                f"{_shown(self.url)!r} is not the URL of a service; write for example http://127.0.0.1:8765."
-            )
+            raise InvalidInput("service_url_unreadable", url=_without_credentials(self.url))
         if parts.username or parts.password:
-            raise InvalidInput("The URL of a service holds no password; give the token as token=….")
+            raise InvalidInput("service_url_has_credentials")
         if self.token is not None and (not self.token.isascii() or not self.token.isprintable() or " " in self.token):
-            raise InvalidInput("The token holds characters that no token has; was more than the token copied?")
+            raise InvalidInput("service_token_unreadable")
         if self.token and parts.scheme == "http" and not is_loopback(parts.hostname):
-            said = f"The token goes to {parts.hostname} unencrypted; whoever listens can use it. Use https://."
-            warnings.warn(said, UserWarning, stacklevel=4)
+            message = (
+                f"The token goes to {parts.hostname} unencrypted; anyone on the way can read and use it. Use https://."
+            )
+            warnings.warn(message, UserWarning, stacklevel=4)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What httpx needs to know."""
+        """The arguments of an httpx client."""
         patience = self.patience
         headers = {"User-Agent": f"horae-client/{VERSION}", "Accept": "application/json"}
         if self.token:
@@ -78,10 +78,10 @@ class Place:
 
 
 class Tries:
-    """One call while it is being sent: after each try, whether and when there is another."""
+    """The tries of one call: after each, whether and when there is another."""
 
-    def __init__(self, place: Place, call: Call[Any]) -> None:
-        self._place, self._call, self._made = place, call, 0
+    def __init__(self, endpoint: Endpoint, call: Call[Any]) -> None:
+        self._endpoint, self._call, self._count = endpoint, call, 0
         self._key = (call.key or _dice.name(32)) if call.creates else None
 
     def request(self, http: httpx.Client | httpx.AsyncClient, more: Mapping[str, str] | None = None) -> httpx.Request:
@@ -91,9 +91,9 @@ class Tries:
         content = None
         if call.body is not None:
             headers["Content-Type"] = "application/json"
-            content = _encoded(call.body)
+            content = _encode(call.body)
         timeout = httpx.Timeout(
-            self._place.patience.timeout + call.longer, connect=self._place.patience.connect_timeout
+            self._endpoint.patience.timeout + call.longer, connect=self._endpoint.patience.connect_timeout
         )
         return http.build_request(
             call.method,
@@ -105,60 +105,64 @@ class Tries:
         )
 
     def after_error(self, problem: httpx.HTTPError) -> float:
-        """The wait before the next try, or the end of it."""
+        """Return the wait before the next try, or raise where there is none."""
         may = isinstance(problem, NEVER_SENT) or self._call.is_repeatable
         if not may or not self._another():
             self._give_up(problem)
         return self._backoff()
 
     def after_answer(self, answer: httpx.Response) -> float | None:
-        """None where the answer is one to keep; the wait before the next try; or the error it stands for."""
+        """Return None for an answer to keep, or the wait before the next try; raise the error it stands for."""
         if answer.is_success or answer.status_code in self._call.accepts:
             return None
         wait = retry_after(answer.headers, _clock.now())
         harmless = answer.status_code == 429 or self._call.is_repeatable
-        short = wait is None or wait <= self._place.patience.longest
-        if answer.status_code in AGAIN_LATER and harmless and short and self._another():
+        short = wait is None or wait <= self._endpoint.patience.longest
+        if answer.status_code in RETRY_STATUSES and harmless and short and self._another():
             return self._backoff() if wait is None else wait
         raise error_from(answer.status_code, answer.headers, answer.text, request=self._asked, wait=wait)
 
     def read(self, answer: httpx.Response, call: Call[T]) -> T:
-        return _read(call, Answer(answer.status_code, answer.headers, answer.text, _decoded(answer)))
+        return _read(call, Answer(answer.status_code, answer.headers, answer.text, _decode(answer)))
 
-    def heard(self, answer: httpx.Response, said: str, call: Call[T]) -> T:
-        """One event of a stream."""
+    def read_event(self, answer: httpx.Response, message: str, call: Call[T]) -> T:
+        """Read one event of a stream."""
         try:
-            body = json.loads(said)
+            body = json.loads(message)
         except ValueError:
             body = None
-        return _read(call, Answer(answer.status_code, answer.headers, said, body))
+        return _read(call, Answer(answer.status_code, answer.headers, message, body))
 
     def _another(self) -> bool:
-        self._made += 1
-        return self._made <= self._place.patience.retries
+        self._count += 1
+        return self._count <= self._endpoint.patience.retries
 
     def _backoff(self) -> float:
-        return self._place.patience.backoff * float(2 ** (self._made - 1)) * (0.5 + _dice.roll() / 2)
+        return self._endpoint.patience.backoff * float(2 ** (self._count - 1)) * (0.5 + _dice.roll() / 2)
 
     def _give_up(self, problem: httpx.HTTPError) -> NoReturn:
-        patience, url = self._place.patience, self._place.url
-        match problem:
-            case httpx.ConnectTimeout():
-                said = f"did not take the connection within {patience.connect_timeout:g} s"
-            case httpx.ConnectError():
-                said = f"cannot be reached ({problem})"
-            case httpx.TimeoutException():
-                said = f"did not answer within {patience.timeout + self._call.longer:g} s"
-            case _:
-                said = f"broke off the connection ({type(problem).__name__})"
-        advice = (
-            "" if isinstance(problem, NEVER_SENT) else " Whether it was done is unknown; look before you repeat it."
-        )
-        if self._call.method == "GET" or not advice:
-            advice = " Is the service running, and is the URL right?"
-        error = ServiceUnavailable(f"The service at {url} {said}.{advice}")
+        error = self._unavailable(problem)
         error.add_note(f"asked for {self._asked}")
         raise error from problem
+
+    def _unavailable(self, problem: httpx.HTTPError) -> ServiceUnavailable:
+        """Return the error for a failed connection; it says where a request that changes something may have arrived."""
+        patience, url = self._endpoint.patience, self._endpoint.url
+        may_be_done = not isinstance(problem, NEVER_SENT) and self._call.method != "GET"
+        seconds, kind = patience.timeout + self._call.longer, type(problem).__name__
+        match problem:
+            case httpx.ConnectTimeout():
+                return ServiceUnavailable("service_connect_timeout", url=url, seconds=patience.connect_timeout)
+            case httpx.ConnectError():
+                return ServiceUnavailable("service_unreachable", url=url, problem=str(problem))
+            case httpx.TimeoutException() if may_be_done:
+                return ServiceUnavailable("service_silent_outcome_unknown", url=url, seconds=seconds)
+            case httpx.TimeoutException():
+                return ServiceUnavailable("service_silent", url=url, seconds=seconds)
+            case _ if may_be_done:
+                return ServiceUnavailable("service_broke_off_outcome_unknown", url=url, problem=kind)
+            case _:
+                return ServiceUnavailable("service_broke_off", url=url, problem=kind)
 
     @property
     def _asked(self) -> str:
@@ -166,16 +170,16 @@ class Tries:
 
 
 class SyncTransport:
-    """Sends in the caller's thread; threads may share it."""
+    """Send in the caller's thread; threads may share it."""
 
     is_async = False
 
-    def __init__(self, place: Place, transport: httpx.BaseTransport | None = None) -> None:
-        self.place = place
-        self.http = httpx.Client(transport=transport, **place.settings)
+    def __init__(self, endpoint: Endpoint, transport: httpx.BaseTransport | None = None) -> None:
+        self.endpoint = endpoint
+        self.http = httpx.Client(transport=transport, **endpoint.settings)
 
     def send(self, call: Call[T]) -> T:
-        tries = Tries(self.place, call)
+        tries = Tries(self.endpoint, call)
         while True:
             try:
                 answer = self.http.send(tries.request(self.http))
@@ -186,36 +190,42 @@ class SyncTransport:
                 return tries.read(answer, call)
             pause(wait)
 
+    def monotonic(self) -> float:
+        return _clock.monotonic()
+
+    def pause(self, seconds: float) -> None:
+        pause(seconds)
+
     def follow(self, call: Call[T]) -> Iterator[T]:
-        """What a stream says, for as long as somebody listens; after a break it goes on where it was."""
-        tries, heard = Tries(self.place, call), Events()
+        """Iterate over a stream; after a broken connection it goes on where it was."""
+        tries, events = Tries(self.endpoint, call), Events()
         while True:
-            heard.begin()
+            events.begin()
             try:
-                with closing(self.http.send(tries.request(self.http, heard.headers), stream=True)) as answer:
+                with closing(self.http.send(tries.request(self.http, events.headers), stream=True)) as answer:
                     if not answer.is_success:
                         answer.read()
                     wait = tries.after_answer(answer)
                     for line in answer.iter_lines() if wait is None else ():
-                        tries = Tries(self.place, call)  # it speaks, so that the next break is a first one
-                        if (said := heard.hear(line)) is not None:
-                            yield tries.heard(answer, said, call)
+                        tries = Tries(self.endpoint, call)  # it sends, so the next break is counted as the first
+                        if (message := events.feed(line)) is not None:
+                            yield tries.read_event(answer, message, call)
             except httpx.HTTPError as problem:
                 wait = tries.after_error(problem)
-            pause(self.place.patience.backoff if wait is None else wait)
+            pause(self.endpoint.patience.backoff if wait is None else wait)
 
 
 class AsyncTransport:
-    """Sends from an event loop; tasks may share it."""
+    """Send from an event loop; tasks may share it."""
 
     is_async = True
 
-    def __init__(self, place: Place, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self.place = place
-        self.http = httpx.AsyncClient(transport=transport, **place.settings)
+    def __init__(self, endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self.endpoint = endpoint
+        self.http = httpx.AsyncClient(transport=transport, **endpoint.settings)
 
     async def send(self, call: Call[T]) -> T:
-        tries = Tries(self.place, call)
+        tries = Tries(self.endpoint, call)
         while True:
             try:
                 answer = await self.http.send(tries.request(self.http))
@@ -226,36 +236,42 @@ class AsyncTransport:
                 return tries.read(answer, call)
             await pause_async(wait)
 
+    def monotonic(self) -> float:
+        return _clock.monotonic()
+
+    async def pause(self, seconds: float) -> None:
+        await pause_async(seconds)
+
     async def follow(self, call: Call[T]) -> AsyncIterator[T]:
-        """What a stream says, for as long as somebody listens; after a break it goes on where it was."""
-        tries, heard = Tries(self.place, call), Events()
+        """Iterate over a stream; after a broken connection it goes on where it was."""
+        tries, events = Tries(self.endpoint, call), Events()
         while True:
-            heard.begin()
+            events.begin()
             try:
                 async with aclosing(
-                    await self.http.send(tries.request(self.http, heard.headers), stream=True)
+                    await self.http.send(tries.request(self.http, events.headers), stream=True)
                 ) as answer:
                     if not answer.is_success:
                         await answer.aread()
                     wait = tries.after_answer(answer)
                     if wait is None:
                         async for line in answer.aiter_lines():
-                            tries = Tries(self.place, call)
-                            if (said := heard.hear(line)) is not None:
-                                yield tries.heard(answer, said, call)
+                            tries = Tries(self.endpoint, call)
+                            if (message := events.feed(line)) is not None:
+                                yield tries.read_event(answer, message, call)
             except httpx.HTTPError as problem:
                 wait = tries.after_error(problem)
-            await pause_async(self.place.patience.backoff if wait is None else wait)
+            await pause_async(self.endpoint.patience.backoff if wait is None else wait)
 
 
 def _read(call: Call[T], answer: Answer) -> T:
     """Read an answer as the type that the operation promises; lists come in one envelope."""
     try:
         value: T = call.read(answer) if call.read else from_json(call.answer, _content(call.answer, answer))
-    except ServiceUnavailable:  # the reader has said so already
+    except ServiceUnavailable:  # already raised by the reader
         raise
     except (Unreadable, HoraeError) as problem:
-        raise strange(problem) from None
+        raise ServiceUnavailable("service_answer_unreadable", problem=str(problem)) from None
     return value
 
 
@@ -269,8 +285,8 @@ def _content(kind: Any, answer: Answer) -> Any:
     return answer.body
 
 
-def _parts(url: str) -> SplitResult | None:
-    """A URL in its parts; None where it is none."""
+def _split_url(url: str) -> SplitResult | None:
+    """Split a URL; return None where it is not one."""
     try:
         parts = urlsplit(url)
         return parts if parts.port is None or parts.port else None
@@ -279,7 +295,7 @@ def _parts(url: str) -> SplitResult | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether what is sent there stays on this machine."""
+    """Return whether the host is this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -288,16 +304,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _encoded(body: Any) -> bytes:
+def _encode(body: Any) -> bytes:
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as problem:
-        raise InvalidInput(
-            f"This cannot be sent as JSON: {problem}. Give plain values: text, numbers, lists …"
-        ) from None
+        raise InvalidInput("request_not_json", problem=str(problem)) from None
 
 
-def _decoded(answer: httpx.Response) -> Any:
+def _decode(answer: httpx.Response) -> Any:
     if "json" not in answer.headers.get("Content-Type", "") or not answer.content:
         return None
     try:
@@ -307,7 +321,7 @@ def _decoded(answer: httpx.Response) -> Any:
 
 
 def _parameters(query: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Lists are repeated, None is left out, truth is written in small letters."""
+    """Return query parameters: lists are repeated, None is left out, booleans are lower case."""
     return tuple(
         (name, str(each).lower() if isinstance(each, bool) else str(each))
         for name, value in query.items()
@@ -316,13 +330,6 @@ def _parameters(query: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _shown(url: str) -> str:
-    """Without what stands before the @."""
+def _without_credentials(url: str) -> str:
+    """Return a URL without what stands before the @, which may be a password."""
     return url.rpartition("@")[2]
-
-
-def strange(problem: Exception) -> ServiceUnavailable:
-    """Say that a service answered with something else than it should."""
-    return ServiceUnavailable(
-        f"The service answered {problem}. Is the URL that of a Horae service, and of a release that this client knows?"
-    )

@@ -42,12 +42,12 @@ class Limit:
 
 
 def made_since(calls: Sequence[int], window: int, now: int) -> int:
-    """The index of the first of these calls (in order) that still counts."""
+    """Return the index of the first of these calls (in order) that still counts."""
     return bisect_right(calls, now - window)
 
 
 def next_turn(counted: int, ahead: int, max_calls: int) -> tuple[int, int]:
-    """What the next call waits for: how many windows, and after which of the counted calls (its index).
+    """Return what the next call waits for: how many windows, and after which of the counted calls (its index).
 
     *counted* calls lie inside the window and *ahead* callers were here before. No windows means: go. An index
     beyond the counted calls stands for a call that could be made right now, so the windows begin now.
@@ -56,7 +56,7 @@ def next_turn(counted: int, ahead: int, max_calls: int) -> tuple[int, int]:
 
 
 def turn_at(calls: Sequence[int], ahead: int, *, max_calls: int, window: int, now: int) -> int:
-    """When a caller with *ahead* others before it may call: *now*, or an instant to come.
+    """Return when a caller with *ahead* others before it may call: *now*, or an instant to come.
 
     *calls* are the instants that still count, in order. When everyone ahead goes as soon as it may, the answer is
     exact; when somebody gives up, asking again gives an earlier one.

@@ -35,7 +35,7 @@ class Machine(Generic[S]):
         return tuple(dict.fromkeys(event for _, event in self.arrows))
 
     def after(self, state: str, event: str) -> S:
-        """The state that follows, or a refusal that names what would be possible."""
+        """Return the state that follows, or a refusal that names what would be possible."""
         try:
             return self.arrows[state, event]
         except KeyError:
@@ -49,7 +49,7 @@ class Machine(Generic[S]):
         return all(before != state for before, _ in self.arrows)
 
     def diagram(self) -> str:
-        """The table as a Mermaid state diagram, for the documentation."""
+        """Return the table as a Mermaid state diagram, for the documentation."""
         lines = ["stateDiagram-v2", f"    [*] --> {self.start}"]
         lines += [f"    {before} --> {after}: {event}" for (before, event), after in self.arrows.items()]
         lines += [f"    {state} --> [*]" for state in self.states if self.is_final(state)]

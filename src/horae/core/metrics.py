@@ -27,7 +27,7 @@ class Spread:
     total: float
 
     def __add__(self, other: Spread) -> Spread:
-        both = tuple(mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True))
+        both = tuple(ours + theirs for ours, theirs in zip(self.counts, other.counts, strict=True))
         return Spread(self.bounds, both, self.total + other.total)
 
 
@@ -87,24 +87,24 @@ class Ended:
     longest_delay: int
 
 
-def kept(values: Iterable[str], first: Iterable[str] = (), most: int = MOST) -> Callable[[str], str]:
-    """Which values of a label keep their own name: *first* those, then *values* in their order; others are "other"."""
+def limit_labels(values: Iterable[str], first: Iterable[str] = (), most: int = MOST) -> Callable[[str], str]:
+    """Return a function that keeps a label's *first* values, then *values* in order, and calls the rest "other"."""
     names = frozenset(list(dict.fromkeys([*first, *values]))[:most])
     return lambda value: value if value in names else OTHER
 
 
-def gathered(
+def sum_by_labels(
     points: Iterable[tuple[tuple[str, ...], float]], merge: Callable[[float, float], float] = lambda a, b: a + b
 ) -> dict[tuple[str, ...], float]:
-    """Values under their labels; those that share labels are merged."""
-    told: dict[tuple[str, ...], float] = {}
+    """Return values by their labels; merge those that share labels."""
+    values: dict[tuple[str, ...], float] = {}
     for labels, value in points:
-        told[labels] = merge(told[labels], value) if labels in told else value
-    return told
+        values[labels] = merge(values[labels], value) if labels in values else value
+    return values
 
 
-def merged(families: Sequence[Family]) -> list[Family]:
-    """One family for each name, with the series of all who tell of it; the first one's words count."""
+def merge_families(families: Sequence[Family]) -> list[Family]:
+    """Merge families of the same name; the text of the first one counts."""
     found: dict[str, Family] = {}
     for family in families:
         known = found.get(family.name)

@@ -43,7 +43,7 @@ class Timeouts:
 
 
 def client_limit(limit: timedelta | None) -> float | None:
-    """Seconds after which the client gives up: a little later than the server, whose answer tells the outcome."""
+    """Return the client's timeout in seconds: a little above the server's, whose answer tells the outcome."""
     if limit is None:
         return None
     seconds = limit.total_seconds()
@@ -51,5 +51,5 @@ def client_limit(limit: timedelta | None) -> float | None:
 
 
 def milliseconds(limit: timedelta | None) -> int:
-    """A limit in PostgreSQL's unit; 0 means none."""
+    """Return a limit in PostgreSQL's unit; 0 means none."""
     return 0 if limit is None else max(1, round(limit.total_seconds() * 1000))

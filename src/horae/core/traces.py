@@ -28,22 +28,22 @@ class Parent:
 
 
 def parent_of(text: str | None) -> Parent | None:
-    """What a ``traceparent`` says; None for anything else. A later version than ours is read as far as we know it."""
-    told = text.strip() if text else ""
-    if len(told) > 55 and told[2:3] == "-" and told[55:56] == "-" and not told.startswith(("00", "ff")):
-        told = "00" + told[2:55]
-    found = _PARENT.fullmatch(told)
+    """Read a ``traceparent``; None for any other text. A later version is read as far as this one reaches."""
+    header = text.strip() if text else ""
+    if len(header) > 55 and header[2:3] == "-" and header[55:56] == "-" and not header.startswith(("00", "ff")):
+        header = "00" + header[2:55]
+    found = _PARENT.fullmatch(header)
     return None if found is None else Parent(found[1], found[2], int(found[3], 16))
 
 
 def trace_id_of(text: str | None) -> str | None:
-    """The part of a job's trace text that people see."""
+    """Return the part of a job's trace text that people see."""
     parent = parent_of(text)
     return text if parent is None else parent.trace_id
 
 
 def origin_of(text: str | None) -> Parent | None:
-    """Where the runs of a job hang: below whatever enqueued it, or, for a bare trace id, below one point of its own."""
+    """Return the parent of a job's runs: what enqueued it, or, for a bare trace id, one point of its own."""
     if text and _TRACE.fullmatch(text):
         return Parent(text, hashlib.sha256(text.encode()).hexdigest()[:16])
     return parent_of(text)

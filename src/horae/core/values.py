@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def swift(value: Callable[P, T]) -> Callable[P, T]:
-    """A second constructor for a frozen dataclass with slots: the same value for a fifth of the time.
+    """Return a second constructor for a frozen dataclass with slots: the same value for a fifth of the time.
 
     The one that ``dataclass`` writes stores every field through ``object.__setattr__``; for a job that took 5 µs, an
     eighth of what a whole job may cost (docs/decisions/0021-swift-values.md). This one fills an open twin with the

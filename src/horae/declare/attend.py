@@ -1,4 +1,4 @@
-"""The built-in handler of attention: ``attend``, by which schedules reach agents. It runs in people's queues."""
+"""The built-in handler of attention: ``attend``, by which schedules reach agents. It runs in users' queues."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ RETRY = Retry.fixed(5, attempts=50)
 
 
 class App(Protocol):
-    """What an application is here: declarations, and a world that opens when it is needed."""
+    """An application, as far as this handler needs it: it has a world."""
 
     @property
     def world(self) -> World: ...
 
 
 def register(app: Blueprint) -> None:
-    """Declare the handler in an application; its own of that name stays."""
+    """Declare the handler in an application, unless it has one of that name."""
     home: App = app
 
     def attend(

@@ -1,7 +1,7 @@
-"""What an application declares, looked at as a whole: all modules together, the file, the dependencies.
+"""Check all declarations of an application together: modules, file, dependencies; and make its plan.
 
-Declaring has checked each job for itself; only here can be seen whether they fit together. The same look serves
-``horae check``, which lists everything, and the start of a worker, which refuses what cannot work.
+Each job was checked alone when it was declared; here is checked whether they fit together. ``horae check`` lists every
+problem, and the start of a worker refuses what cannot work.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from horae.actions.schedules.declared import OFF_IN_CODE, OFF_IN_FILE, Plan
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.running_limits import GROUP, LimitSource
 from horae.core.schedules.schedule import Schedule, cycle
-from horae.declare.declarations import Problem, scheduled
+from horae.declare.declarations import Problem, make_schedule
 from horae.declare.definitions import Definition, Definitions, define
 from horae.declare.handles import Blueprint
-from horae.declare.jobs_conf import JobsFile, merged
+from horae.declare.jobs_conf import JobsFile, merge
 from horae.declare.options import TIMING
 from horae.errors import DefinitionError, HoraeError
 from horae.ports import Limiter, StoredDefinition
@@ -39,8 +39,8 @@ LOCK_NEEDS_DATABASE = (
 def problems_of(
     jobs: Blueprint, file: JobsFile, *, has_locks: bool, services: Services, seeds: Sequence[Seed] = ()
 ) -> list[Problem]:
-    """Every problem, the doubtful ones too, each once."""
-    schedules, problems = merged(jobs.definitions, file)
+    """Return every problem once, warnings too."""
+    schedules, problems = merge(jobs.definitions, file)
     found = [*jobs.problems_noted, *problems, *_about_followers(schedules)]
     if not has_locks:  # also for disabled ones: a trigger runs them too (C-39)
         found += [Problem(each.key, HOW_TO_LOCK) for each in schedules if each.mode == "SINGLE_NODE"]
@@ -54,9 +54,9 @@ def problems_of(
 def needs_database(
     jobs: Blueprint, file: JobsFile, *, has_own_locks: bool, rates: Mapping[str, Limiter]
 ) -> list[Problem]:
-    """Everything declared that a worker behind a service cannot do, because it takes a database."""
+    """Return everything declared that a worker behind a service cannot do, because it takes a database."""
     found = []
-    for schedule in merged(jobs.definitions, file)[0]:
+    for schedule in merge(jobs.definitions, file)[0]:
         if schedule.mode == "ALL_NODES":
             found.append(
                 Problem(schedule.key, NEEDS_DATABASE.format("mode='ALL_NODES' records its runs in the database"))
@@ -86,7 +86,7 @@ def _about_followers(schedules: Sequence[Schedule]) -> Iterator[Problem]:
 
 
 def _about_limits(jobs: Blueprint, file: JobsFile, schedules: Sequence[Schedule]) -> Iterator[Problem]:
-    """A limit of a group that no job declares is probably misspelled; stored schedules may have it all the same."""
+    """Warn of a limit for a group that no job declares: probably misspelled, though a stored schedule may have it."""
     groups = {schedule.group for schedule in schedules}
     places = {**dict.fromkeys(jobs.running_limits, "limit"), **{key: each.place for key, each in file.limits.items()}}
     for name, place in places.items():
@@ -118,8 +118,8 @@ def plan_of(
     *,
     enabled: bool = True,
 ) -> Plan:
-    """What an application wants of the store; the switch of the file wins over that of the code (S3-39)."""
-    schedules, _ = merged(jobs.definitions, file)
+    """Return what an application wants of the store; the switch of the file wins over that of the code (S3-39)."""
+    schedules, _ = merge(jobs.definitions, file)
     return Plan(
         app,
         schedules=tuple(schedules),
@@ -143,7 +143,7 @@ def limits_of(jobs: Blueprint, file: JobsFile, app: str) -> dict[str, LimitSourc
     declared = {name: LimitSource(name, app, "code", most) for name, most in jobs.running_limits.items()}
     for name, override in file.limits.items():
         declared[name] = LimitSource(name, app, "file", override.value)
-    return {name: said for name, said in declared.items() if said.max_running is not None}
+    return {name: limit for name, limit in declared.items() if limit.max_running is not None}
 
 
 # -- seeds -------------------------------------------------------------------------------------------------------
@@ -162,10 +162,10 @@ def check_seed(seed: Seed) -> Seed:
     name = seed.get("id")
     if not isinstance(name, str) or not name.strip():
         raise DefinitionError("seed_without_id", seed=repr(dict(seed)))
-    strange = sorted(set(seed) - {"id", "handler", *TIMING})
-    if strange:
-        raise DefinitionError("seed_key_unknown", seed=name, key=strange[0], choices=list(TIMING))
-    _seeded(define(str(seed.get("handler", name)), _anything, context_type=Context), seed)
+    unknown = sorted(set(seed) - {"id", "handler", *TIMING})
+    if unknown:
+        raise DefinitionError("seed_key_unknown", seed=name, key=unknown[0], choices=list(TIMING))
+    _make_seed(define(str(seed.get("handler", name)), _anything, context_type=Context), seed)
     return dict(seed)
 
 
@@ -183,19 +183,19 @@ def seeds_of(seeds: Sequence[Seed], definitions: Definitions) -> tuple[list[Sche
             problems.append(Problem(f"seed {seed['id']}", NO_HANDLER.format(handler)))
             continue
         try:
-            found.append(_seeded(definition, seed))
+            found.append(_make_seed(definition, seed))
         except HoraeError as problem:
             problems.append(Problem(f"seed {seed['id']}", str(problem)))
     return found, problems
 
 
-def _seeded(definition: Definition, seed: Mapping[str, Any]) -> Schedule:
+def _make_seed(definition: Definition, seed: Mapping[str, Any]) -> Schedule:
     options = {key: value for key, value in seed.items() if key not in ("id", "handler")}
-    schedule = scheduled(definition, options)
+    schedule = make_schedule(definition, options)
     if schedule is None:
         raise DefinitionError("seed_without_times", seed=seed["id"])
     return replace(schedule, key=str(seed["id"]), declared=False, lock_ttl=None)
 
 
 def _anything(**_: Any) -> None:
-    """Stands for a handler that is not declared yet: it takes any arguments."""
+    """Stand in for a handler that is not declared yet; takes any arguments."""

@@ -1,6 +1,6 @@
-"""From ``@app.job(id, cron=…, …)`` to a definition and its schedule; whatever cannot work is refused here.
+"""From ``@app.job(id, cron=…, …)`` to a definition and its schedule; refuses what cannot work.
 
-The options themselves are in ``job_options``. Every problem of a declaration is found, not only the first: declaring
+The options themselves are in ``options``. Every problem of a declaration is found, not only the first: declaring
 raises them, ``horae check`` lists them.
 """
 
@@ -48,7 +48,7 @@ _collected: ContextVar[list[Problem] | None] = ContextVar("horae_problems", defa
 
 @contextmanager
 def collecting() -> Iterator[list[Problem]]:
-    """While the block runs, bad declarations are noted instead of raised, so that a check can list all of them."""
+    """Note bad declarations instead of raising them while the block runs, so that a check can list all of them."""
     found: list[Problem] = []
     token = _collected.set(found)
     try:
@@ -58,7 +58,7 @@ def collecting() -> Iterator[list[Problem]]:
 
 
 def refuse(problems: Sequence[Problem]) -> bool:
-    """Raise the errors among them; true when a check collects them instead."""
+    """Raise the errors among the problems; return true where a check collects them instead."""
     noted = _collected.get()
     if noted is not None:
         noted += problems
@@ -68,7 +68,7 @@ def refuse(problems: Sequence[Problem]) -> bool:
 
 
 def raise_for(problems: Sequence[Problem]) -> None:
-    """All errors in one exception; a single one keeps its own kind."""
+    """Raise all errors in one exception; a single one keeps its own class."""
     errors = [problem for problem in problems if problem.severity == "error"]
     if len(errors) == 1 and errors[0].cause is not None:
         raise errors[0].cause
@@ -79,8 +79,8 @@ def raise_for(problems: Sequence[Problem]) -> None:
 # -- one declaration ---------------------------------------------------------------------------------------------
 
 
-def declared(name: str, target: Callable[..., Any], options: Mapping[str, Any]) -> tuple[Definition, list[Problem]]:
-    """The definition of one job, and whatever is wrong with it."""
+def define_job(name: str, target: Callable[..., Any], options: Mapping[str, Any]) -> tuple[Definition, list[Problem]]:
+    """Return the definition of one job, and what is wrong with it."""
     problems = [Problem(_shown(name), text) for text in _unknown(options)]
     if not isinstance(name, str) or not name.strip():
         problems.append(
@@ -95,7 +95,9 @@ def declared(name: str, target: Callable[..., Any], options: Mapping[str, Any]) 
     try:
         function = target if built is None else _running(name, built)
         definition = define(name, function, context_type=Context, built=built, **policy)
-        schedule = None if any(problem.severity == "error" for problem in problems) else scheduled(definition, options)
+        schedule = (
+            None if any(problem.severity == "error" for problem in problems) else make_schedule(definition, options)
+        )
         definition = replace(definition, schedule=schedule)
     except HoraeError as problem:
         problems.append(Problem(name, str(problem), cause=problem))
@@ -152,7 +154,7 @@ def about_mode(name: str, options: Mapping[str, Any], *, scheduled: bool, follow
         yield Problem(name, "lock_ttl has no effect with mode='ALL_NODES', which takes no lock; drop one.", "warning")
 
 
-def scheduled(definition: Definition, options: Mapping[str, Any]) -> Schedule | None:
+def make_schedule(definition: Definition, options: Mapping[str, Any]) -> Schedule | None:
     """The schedule that these options give a job; None when they say not when."""
     kind = next((key for key in ONE_OF if options.get(key)), None)
     if kind is None:
@@ -198,7 +200,7 @@ def _leaders(value: Any) -> tuple[str, ...]:
 
 
 def expression_of(kind: str, value: Any) -> str:
-    """The rule as the store keeps it: cron text, or a number of seconds."""
+    """Return the rule as the store keeps it: cron text, or a number of seconds."""
     if kind == "every":
         return f"{Every(value).period.total_seconds():.3f}".rstrip("0").rstrip(".")
     if kind == "cron" and not isinstance(value, str):
@@ -207,25 +209,25 @@ def expression_of(kind: str, value: Any) -> str:
 
 
 def payload_of(definition: Definition, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of each run; a scheduled job that needs some must bring them."""
+    """Return the payload of each run; refuse a scheduled job without its required arguments."""
     if not isinstance(arguments, Mapping):
         raise DefinitionError("arguments_not_named", value=repr(arguments))
     try:
-        told = definition.arguments((), dict(arguments))
+        payload = definition.arguments((), dict(arguments))
     except InvalidArguments as problem:
         raise DefinitionError("scheduled_arguments_missing", problem=str(problem)) from None
-    encode(told)  # what cannot be kept is refused now, and not when a worker starts
-    return told
+    encode(payload)  # what cannot be stored is refused now, and not when a worker starts
+    return payload
 
 
 def sources_of(schedule: Schedule, given: set[str]) -> dict[str, str]:
-    """Where each value that a person would ask about comes from."""
-    told = {field: "code" if field in given else "default" for field in SHOWN}
+    """Return for each value of a schedule whether code gave it or it is a default."""
+    sources = {field: "code" if field in given else "default" for field in TRACED}
     kind = "code" if given & set(ONE_OF) else "default"
-    return told | {"kind": kind, "expression": kind, "handler": "code"}
+    return sources | {"kind": kind, "expression": kind, "handler": "code"}
 
 
-SHOWN = (
+TRACED = (  # fields whose source is kept
     "enabled", "mode", "lock_ttl", "zone", "group", "initial_delay", "anchor", "day_match", "gap", "fold", "lenient",
     "misfire", "catch_up", "spread", "grace", "overlap", "jitter", "starts_at", "ends_at", "max_fires", "after",
     "queue", "priority", "retry", "timeout", "stale_timeout",
@@ -236,7 +238,7 @@ SHOWN = (
 
 
 def _running(name: str, built: type) -> Callable[..., Any]:
-    """A function that makes a fresh instance, dependencies filled by type, and runs it (S3-6, S3-14)."""
+    """Return a function that makes a fresh instance, dependencies filled by type, and runs it (S3-6, S3-14)."""
     run = inspect.getattr_static(built, "run", None)
     if not inspect.isfunction(run):
         raise DefinitionError("run_method_missing", handler=name, function=built.__qualname__)

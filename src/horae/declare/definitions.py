@@ -1,4 +1,4 @@
-"""A function becomes a definition: what may run, under which name, with which policy.
+"""Definitions of jobs: a function, its name and the policy of its jobs.
 
 The function itself stays a plain function. A definition knows its signature, so that arguments are checked when a
 job is enqueued and not when it fails at three in the morning.
@@ -53,7 +53,7 @@ class Definition:
     built: type | None = None  # the class of which every run gets a fresh instance; None for a plain function
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The call as named arguments, or a refusal that shows the signature."""
+        """Return the call as named arguments; refuse one that does not fit, and show the signature."""
         if not args and self._required <= kwargs.keys() <= self._names:
             return kwargs
         try:
@@ -62,14 +62,14 @@ class Definition:
             raise InvalidArguments(
                 "arguments_unfit", handler=self.name, problem=str(problem), advice=self._advice(kwargs).strip()
             ) from None
-        told: dict[str, Any] = {}
+        named: dict[str, Any] = {}
         for name, value in bound.arguments.items():
             kind = self.signature.parameters[name].kind
             if kind is inspect.Parameter.VAR_KEYWORD:
-                told |= value
+                named |= value
             else:
-                told[name] = value
-        return told
+                named[name] = value
+        return named
 
     @cached_property
     def _names(self) -> Set[str]:
@@ -90,7 +90,7 @@ class Definition:
         return f" It takes {self.name}{self.signature}."
 
     def key_for(self, arguments: dict[str, Any]) -> str | None:
-        """The concurrency key of one job, from a template such as "customer:{customer_id}" or a function."""
+        """Return the concurrency key of one job, from a template such as "customer:{customer_id}" or a function."""
         if self.concurrency_key is None:
             return None
         if callable(self.concurrency_key):
@@ -126,7 +126,7 @@ def define(
     tenants: bool = False,
     built: type | None = None,
 ) -> Definition:
-    """Check a declaration and make it a definition; whatever cannot work is refused here.
+    """Check a declaration and make it a definition; refuse what cannot work.
 
     An *exclusive* job runs once at a time for its concurrency key, which is its name unless given (document 004): to
     start another is refused, unless the running one has shown no progress for *stale_timeout*.
@@ -203,7 +203,7 @@ def _runner(name: str, function: Callable[..., Any], asked: Runner | None) -> Ru
 
 
 def _signature(name: str, function: Callable[..., Any], context_type: type) -> tuple[inspect.Signature, bool]:
-    """The signature of the arguments alone, and whether the function wants its context first."""
+    """Return the signature without the context, and whether the function takes the context first."""
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
     for parameter in parameters:

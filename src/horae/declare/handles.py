@@ -14,13 +14,13 @@ from datetime import datetime, timedelta
 from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
 
-from horae.actions.jobs.jobs import Enqueued, Request, make_request
+from horae.actions.jobs.requests import Enqueued, Request, make_request
 from horae.actions.schedules.exclusive import start_exclusively
 from horae.core.jobs.job import PRIORITIES, SYSTEM, OnParentDead, Priority, band_of
 from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.retry import Retry, span, time_limit
 from horae.core.jobs.running_limits import check_max_running, limit_name
-from horae.declare.declarations import Problem, declared, refuse
+from horae.declare.declarations import Problem, define_job, refuse
 from horae.declare.definitions import Definition, Definitions
 from horae.declare.options import JobOptions, options_text
 from horae.errors import ConfigurationError, DefinitionError, InvalidInput
@@ -63,7 +63,7 @@ class JobHandle(Generic[P, R]):
 
     @property
     def app(self) -> Blueprint:
-        """The application that declared this job."""
+        """Return the application that declared this job."""
         return self._home.home
 
     @property
@@ -71,7 +71,7 @@ class JobHandle(Generic[P, R]):
         return self.definition.name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The plain function, here and now; for a class, an instance of it."""
+        """Call the plain function here and now; for a class, make an instance of it."""
         return (self.definition.built or self.definition.function)(*args, **kwargs)
 
     def using(
@@ -93,11 +93,11 @@ class JobHandle(Generic[P, R]):
         strict: bool | None = None,
         connection: Any = None,
     ) -> JobHandle[P, R]:
-        """The same job with other options; they never mix with its arguments.
+        """Return the same job with other options; they never mix with its arguments.
 
         ``after=[…]`` names jobs, by id or as ``enqueue`` answered them, that must succeed first. When one of them dies
         or is cancelled, *on_parent_dead* decides: ``"cancel"`` this one too (reviving that one brings it back),
-        ``"run"`` it all the same, or let it ``"wait"`` until somebody revives that one.
+        ``"run"`` it all the same, or let it ``"wait"`` until that one is revived.
         """
         given = {
             "delay": None if delay is None else span(delay),
@@ -120,7 +120,7 @@ class JobHandle(Generic[P, R]):
         return JobHandle(self._home, self.definition, replace(self.options, **named))
 
     def request(self, *args: P.args, **kwargs: P.kwargs) -> Request:
-        """What an enqueue with these arguments would ask for; for :meth:`Horae.enqueue_many`."""
+        """Return the request that an enqueue with these arguments would store; for :meth:`Horae.enqueue_many`."""
         definition, options = self.definition, self.options
         arguments = definition.arguments(args, kwargs)
         return make_request(
@@ -148,24 +148,24 @@ class JobHandle(Generic[P, R]):
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
         """Store a job with these arguments; durable when this returns."""
         request = self.request(*args, **kwargs)
-        return self._stored(request, plain_connection(self.options.connection))
+        return self._store(request, plain_connection(self.options.connection))
 
-    def _stored(self, request: Request, connection: Any = None) -> Enqueued:
-        """Where a definition watches for silence, a running instance that is alive refuses another (document 004)."""
+    def _store(self, request: Request, connection: Any = None) -> Enqueued:
+        """Store a job; an exclusive one is refused while another instance is alive (document 004)."""
         silence = self.definition.stale_timeout
         if silence is None or request.concurrency_key is None:
             return self._home.store_jobs([request], connection)[0]
         return start_exclusively(self._home.world, request, stale_timeout=silence, connection=connection)
 
     async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
-        """The same without blocking the event loop."""
+        """Store a job with these arguments without blocking the event loop."""
         request = self.request(*args, **kwargs)
         if self.options.connection is not None:
-            return await _on_async_connection(self._stored, request, self.options.connection)
-        return await asyncio.to_thread(self._stored, request)
+            return await _on_async_connection(self._store, request, self.options.connection)
+        return await asyncio.to_thread(self._store, request)
 
     def enqueue_many(self, calls: Iterable[Mapping[str, Any]]) -> list[Enqueued]:
-        """One job for each set of arguments, all in one transaction."""
+        """Store one job for each set of arguments, all in one transaction."""
         requests = (self.request(**call) for call in calls)  # type: ignore[call-arg]
         return self._home.store_jobs(requests, plain_connection(self.options.connection))
 
@@ -173,19 +173,16 @@ class JobHandle(Generic[P, R]):
 def _policy(retry: Retry | None) -> Retry | None:
     if retry is None or isinstance(retry, Retry):
         return retry
-    raise InvalidInput(f"retry={retry!r} is no policy; write for example Retry.fixed(60, attempts=3).")
+    raise InvalidInput("retry_unreadable", value=repr(retry))
 
 
 def plain_connection(connection: Any) -> Any:
-    """A caller may hand over a Connection or a Session."""
+    """Return the connection of a Connection or a Session; refuse anything else."""
     if connection is None or hasattr(connection, "exec_driver_sql"):
         return connection
     if hasattr(connection, "connection") and callable(connection.connection):
         return connection.connection()
-    raise ConfigurationError(
-        f"connection={type(connection).__name__} is neither an SQLAlchemy Connection nor a Session. From an "
-        "AsyncSession or AsyncConnection use enqueue_async, or run_sync."
-    )
+    raise ConfigurationError("connection_unusable", given=type(connection).__name__)
 
 
 async def _on_async_connection(
@@ -208,7 +205,7 @@ class Blueprint:
 
     @property
     def home(self) -> Blueprint:
-        """The application that these jobs belong to in the end."""
+        """Return the application that these jobs belong to in the end."""
         return self if self._included_in is None else self._included_in.home
 
     @property
@@ -222,10 +219,7 @@ class Blueprint:
 
     def _application(self) -> Blueprint:
         if self._included_in is None:
-            raise ConfigurationError(
-                "These jobs belong to no application yet, so there is no store to enqueue them in. Include them where "
-                "the application is made: app.include(jobs)."
-            )
+            raise ConfigurationError("blueprint_not_included")
         return self._included_in
 
     def job(self, name: str, /, **options: Unpack[JobOptions]) -> Declare:
@@ -244,19 +238,19 @@ class Blueprint:
         """
         name = limit_name(group=group, queue=queue)
         if name in self.running_limits:
-            raise DefinitionError(f"The limit {name} is declared twice; keep one.")
+            raise DefinitionError("limit_declared_twice", name=name)
         self.running_limits[name] = check_max_running(max_running)
 
     def include(self, other: Blueprint) -> None:
         """Take over the declarations of another collection; ids must stay unique over all of them."""
         if other._included_in is not None or other is self.home:
-            raise DefinitionError("These jobs are already included in an application; make a new Blueprint() for each.")
+            raise DefinitionError("blueprint_included_twice")
         problems = []
         for definition in other.definitions:
             problems += self._add(definition)
         for name in sorted(other.running_limits.keys() & self.running_limits.keys()):
-            text = f"The limit {name} is declared twice; keep one."
-            problems.append(Problem(name, text, cause=DefinitionError(text)))
+            cause = DefinitionError("limit_declared_twice", name=name)
+            problems.append(Problem(name, str(cause), cause=cause))
         self.running_limits = {**other.running_limits, **self.running_limits}
         self.problems_noted += other.problems_noted
         other._included_in = self
@@ -274,7 +268,7 @@ Blueprint.job.__doc__ = f"{inspect.cleandoc(Blueprint.job.__doc__ or '')}\n{opti
 
 
 class Declare:
-    """What ``@app.job(…)`` applies to a function; typed so that arguments are checked where jobs are enqueued."""
+    """The decorator that ``@app.job(…)`` returns; typed so that arguments are checked where jobs are enqueued."""
 
     def __init__(self, home: Blueprint, name: str, options: JobOptions) -> None:
         self._home, self._name, self._options = home, name, options
@@ -290,7 +284,7 @@ class Declare:
     @overload
     def __call__(self, function: Callable[P, R]) -> JobHandle[P, R]: ...
     def __call__(self, function: Callable[..., Any]) -> JobHandle[Any, Any]:
-        definition, problems = declared(self._name, function, dict(self._options))
+        definition, problems = define_job(self._name, function, dict(self._options))
         if not any(problem.severity == "error" for problem in problems):
             problems += self._home._add(definition)
         self._home.problems_noted += [problem for problem in problems if problem.severity == "warning"]

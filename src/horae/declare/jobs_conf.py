@@ -2,7 +2,7 @@
 
 The file names jobs by id and overrides single values; names and milliseconds are document 003's, snake case with
 seconds or durations (``"5m"``) is ours. ``jobs.<environment>.conf`` beside it wins where it says something. An unknown
-id or key is an error with the line and the word probably meant: a misspelled override would otherwise be silent.
+id or key is an error with the line and the nearest known word: a misspelled override would otherwise have no effect.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ ITEMS = "[[jobs.items]]"
 
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise InvalidInput("write true or false, without quotes")
+        raise InvalidInput("file_value_not_boolean")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise InvalidInput("write text in quotes")
+        raise InvalidInput("file_value_not_text")
     return value
 
 
 def _number(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidInput("write a whole number")
+        raise InvalidInput("file_value_not_whole")
     return value
 
 
@@ -58,14 +58,14 @@ def _milliseconds(value: Any) -> timedelta:
     try:
         return timedelta(milliseconds=_number(value))
     except OverflowError:
-        raise InvalidInput("write fewer milliseconds; no calendar reaches that far") from None
+        raise InvalidInput("file_value_too_many_ms") from None
 
 
 def _span(value: Any) -> timedelta:
     if isinstance(value, str):
         return span_from(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInput('write seconds, or a duration such as "250ms", "90s", "5m" or "2h"')
+        raise InvalidInput("file_value_not_a_span")
     return span(value)
 
 
@@ -75,17 +75,17 @@ def _period(value: Any) -> timedelta:
 
 def _mode(value: Any) -> str:
     if value not in MODES:
-        raise InvalidInput(f"write {' or '.join(repr(mode) for mode in MODES)}")
+        raise InvalidInput("file_mode_unknown", choices=list(MODES))
     return str(value)
 
 
 def _table(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise InvalidInput("write a table, name by name")
+        raise InvalidInput("file_value_not_a_table")
     return value
 
 
-def _most(value: Any) -> int | None:
+def _max_running(value: Any) -> int | None:
     return None if value == "none" else check_max_running(value)
 
 
@@ -132,7 +132,7 @@ class Override:
 
 @dataclass(frozen=True)
 class JobsFile:
-    """What the files say, the stronger one already laid over the weaker."""
+    """The contents of the files, merged: the file of the environment wins."""
 
     enabled: bool | None = None
     items: Mapping[str, Mapping[str, Override]] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class JobsFile:
 
 
 def module_of(made_in: Mapping[str, Any]) -> tuple[str, Path | None]:
-    """The module that made an application, from its globals, and its folder.
+    """Return the name and folder of the module that made an application, from its globals.
 
     A script has the name under which others would import it.
     """
@@ -154,7 +154,7 @@ def module_of(made_in: Mapping[str, Any]) -> tuple[str, Path | None]:
 
 
 def find_file(named: str | None, folders: Iterable[Path]) -> Path | None:
-    """The file to read: the one named, which must exist, or the first ``jobs.conf`` in these folders."""
+    """Return the file to read: the one named, which must exist, or the first ``jobs.conf`` in these folders."""
     if named:
         path = Path(named)
         if not path.is_file():
@@ -164,7 +164,7 @@ def find_file(named: str | None, folders: Iterable[Path]) -> Path | None:
 
 
 def read_files(path: Path | None, environment: str | None) -> JobsFile:
-    """The file and, where an environment is named, ``jobs.<environment>.conf`` beside it, which wins."""
+    """Read the file and, where an environment is named, ``jobs.<environment>.conf`` beside it, which wins."""
     if path is None:
         return JobsFile()
     special = path.with_name(f"{path.stem}.{environment}{path.suffix}") if environment else None
@@ -194,11 +194,11 @@ def _read(path: Path) -> JobsFile:
         content = tomllib.loads(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
         return JobsFile(paths=(path,), problems=(Problem(str(path), f"cannot be read: {problem}"),))
-    return _Reading(path, text).read(content)
+    return _Reader(path, text).read(content)
 
 
-class _Reading:
-    """One file being read; every problem is noted with its line."""
+class _Reader:
+    """Reads one file and notes every problem with its line."""
 
     def __init__(self, path: Path, text: str) -> None:
         self._path = path
@@ -207,12 +207,12 @@ class _Reading:
         self._problems: list[Problem] = []
 
     def read(self, content: Mapping[str, Any]) -> JobsFile:
-        self._refuse_strange(content, ("jobs",), None)
+        self._refuse_unknown(content, ("jobs",), None)
         jobs = content.get("jobs", {})
         if not isinstance(jobs, dict):
             self._note("jobs", None, "write [jobs] and [[jobs.items]]")
             jobs = {}
-        self._refuse_strange(jobs, ("enabled", "items", "limits"), None)
+        self._refuse_unknown(jobs, ("enabled", "items", "limits"), None)
         enabled = jobs.get("enabled")
         if enabled is not None and not isinstance(enabled, bool):
             self._note("enabled", None, f"enabled = {enabled!r}: write true or false, without quotes")
@@ -228,54 +228,54 @@ class _Reading:
                 self._note("id", number, f"{name!r} is there twice; keep one item")
             else:
                 items[name] = self._item(number, name, item)
-                places[name] = self._place("id", number)
+                places[name] = self._locate("id", number)
         if not isinstance(listed, list):
             self._note("items", None, f"write {ITEMS} for each job")
         limits = self._limits(jobs.get("limits", {}))
         return JobsFile(enabled, items, limits, places, (self._path,), tuple(self._problems))
 
-    def _limits(self, told: Any) -> dict[str, Override]:
-        """``[jobs.limits]`` with ``global``, and the tables ``groups`` and ``queues`` by name."""
-        if not isinstance(told, dict):
+    def _limits(self, limits: Any) -> dict[str, Override]:
+        """Read ``[jobs.limits]``: ``global``, and the tables ``groups`` and ``queues`` by name."""
+        if not isinstance(limits, dict):
             self._note("limits", None, "write [jobs.limits] with global, groups and queues")
             return {}
-        self._refuse_strange(told, ("global", "groups", "queues"), None)
+        self._refuse_unknown(limits, ("global", "groups", "queues"), None)
         found: dict[str, Override] = {}
-        rows = [("global", "global", told["global"])] if "global" in told else []
+        rows = [("global", "global", limits["global"])] if "global" in limits else []
         for table, prefix in (("groups", GROUP), ("queues", QUEUE)):
-            named = told.get(table, {})
+            named = limits.get(table, {})
             if not isinstance(named, dict):
                 self._note(table, None, f"write [jobs.limits.{table}], name by name")
                 continue
             rows += [(word, prefix + word, most) for word, most in named.items()]
         for word, name, most in rows:
             try:
-                found[check_limit_name(name)] = Override(_most(most), self._place(word, None), word)
+                found[check_limit_name(name)] = Override(_max_running(most), self._locate(word, None), word)
             except HoraeError as problem:
                 self._note(word, None, f"{word} = {most!r}: {problem}")
         return found
 
     def _item(self, number: int, name: str, item: Mapping[str, Any]) -> dict[str, Override]:
-        self._refuse_strange(item, ("id", *KEYS), number)
-        told: dict[str, Override] = {}
+        self._refuse_unknown(item, ("id", *KEYS), number)
+        overrides: dict[str, Override] = {}
         for word, value in item.items():
             if word not in KEYS:
                 continue
-            sets, read = KEYS[word]
+            option, read = KEYS[word]
             try:
-                override = Override(read(value), self._place(word, number), word)
+                override = Override(read(value), self._locate(word, number), word)
             except HoraeError as problem:
                 self._note(word, number, f"{word} = {value!r} of {name}: {problem}")
                 continue
-            if sets in told:
-                self._note(word, number, f"{word} and {told[sets].word} of {name} say the same thing; keep one")
-            told[sets] = override
-        rules = [told[key].word for key in RULES if key in told]
+            if option in overrides:
+                self._note(word, number, f"{word} and {overrides[option].word} of {name} say the same thing; keep one")
+            overrides[option] = override
+        rules = [overrides[key].word for key in RULES if key in overrides]
         if len(rules) > 1:
             self._note(rules[1], number, f"{' and '.join(rules)} of {name} exclude each other; keep one")
-        return told
+        return overrides
 
-    def _refuse_strange(self, table: Mapping[str, Any], known: tuple[str, ...], number: int | None) -> None:
+    def _refuse_unknown(self, table: Mapping[str, Any], known: tuple[str, ...], number: int | None) -> None:
         for word in table:
             if word not in known:
                 close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
@@ -283,10 +283,10 @@ class _Reading:
                 self._note(word, number, f"unknown key {word!r}{hint}")
 
     def _note(self, word: str | None, number: int | None, text: str) -> None:
-        self._problems.append(Problem(self._place(word, number), text))
+        self._problems.append(Problem(self._locate(word, number), text))
 
-    def _place(self, word: str | None, number: int | None) -> str:
-        """File and line, as well as can be told: the parser keeps no positions."""
+    def _locate(self, word: str | None, number: int | None) -> str:
+        """Return file and line of a word, found by its text: the parser keeps no positions."""
         first, last = 0, len(self._lines)
         if number is not None and number < len(self._starts):
             first = self._starts[number]
@@ -300,11 +300,11 @@ class _Reading:
         return f"{self._path}:{first + 1}"
 
 
-# -- laid over the declarations ----------------------------------------------------------------------------------
+# -- merged with the declarations --------------------------------------------------------------------------------
 
 
-def merged(definitions: Iterable[Definition], file: JobsFile) -> tuple[list[Schedule], list[Problem]]:
-    """The schedules of an application as code and file together say, and what is wrong with the file."""
+def merge(definitions: Iterable[Definition], file: JobsFile) -> tuple[list[Schedule], list[Problem]]:
+    """Return the schedules of an application, code and file merged, and what is wrong with the file."""
     listed = list(definitions)
     problems = list(file.problems)
     names = [definition.name for definition in listed]
@@ -317,7 +317,7 @@ def merged(definitions: Iterable[Definition], file: JobsFile) -> tuple[list[Sche
     for definition in listed:
         item = file.items.get(definition.name)
         if item:
-            schedule, found = _overridden(definition, item, file.places[definition.name])
+            schedule, found = _override(definition, item, file.places[definition.name])
             problems += found
         else:
             schedule = definition.schedule
@@ -326,7 +326,7 @@ def merged(definitions: Iterable[Definition], file: JobsFile) -> tuple[list[Sche
     return schedules, problems
 
 
-def _overridden(
+def _override(
     definition: Definition, item: Mapping[str, Override], place: str
 ) -> tuple[Schedule | None, list[Problem]]:
     base = definition.schedule
@@ -342,8 +342,8 @@ def _overridden(
             lock_ttl=DEFAULT_LOCK_TTL,
         )  # fmt: skip
         changes = dict(_changes(definition, item, rule))
-        told = {field: "file" for field in changes if field != "payload"}
-        sources = {**(base.sources if base else sources_of(schedule, set())), **told}
+        from_file = {field: "file" for field in changes if field != "payload"}
+        sources = {**(base.sources if base else sources_of(schedule, set())), **from_file}
         schedule = replace(schedule, **changes, sources=sources)
         if schedule.mode == "ALL_NODES":
             schedule = replace(schedule, lock_ttl=None)

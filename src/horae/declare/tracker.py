@@ -62,7 +62,7 @@ class ExecutionTracker:
                 payload=self._payload,
                 lease=self._lease,
             )
-            self._renewer = Renewer(StoreSource(world), world.clock, self._lease, self._told)
+            self._renewer = Renewer(StoreSource(world), world.clock, self._lease, self._warn)
             self._renewer.hold([self.job])
             self._renewer.start()
         except Exception:
@@ -81,8 +81,8 @@ class ExecutionTracker:
         except Exception:
             log.exception("the end of %s could not be recorded", self._name)
 
-    def _told(self, job: Job, stop_reason: str) -> None:
-        """From the renewing thread; the work itself is none of our business."""
+    def _warn(self, job: Job, stop_reason: str) -> None:
+        """Report a lost lease, from the renewing thread; the work goes on."""
         log.warning("the run of %s (%s) is %s, and goes on unrecorded", self._name, job.id, stop_reason)
 
     async def __aenter__(self) -> Self:

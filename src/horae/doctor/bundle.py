@@ -1,4 +1,4 @@
-"""A support bundle: what somebody who helps from afar needs to see, and nothing that is a secret.
+"""The support bundle: what a helper elsewhere needs to see, and nothing that is a secret.
 
 It is made by naming what goes in, never by leaving out what must not: no payload, result, error text, owner or token
 is read at all. What is written goes once more through a filter, because settings and reasons are free text.
@@ -19,16 +19,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import func, make_url, select
+from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
-from horae.core.access.callers import masked
+from horae.core.access.callers import mask_tokens
 from horae.core.time.instants import iso
 from horae.doctor.findings import Finding
 from horae.errors import HoraeError, InvalidInput
 from horae.ports import ScheduleFilter, Tx
 from horae.settings import Settings
-from horae.stores.tables import jobs, metadata, runs
 from horae.version import VERSION
 
 SHOWN = (
@@ -42,7 +41,7 @@ _SECRET = re.compile(r"(?i)(password|passwd|pwd|secret|token|authorization|beare
 
 
 def write_bundle(file: Path, settings: Settings, environment: Mapping[str, str], found: Iterable[Finding]) -> list[str]:
-    """Write the zip, readable for its owner alone; the names of what is in it."""
+    """Write the zip, readable for its owner alone, and return the names of what is in it."""
     try:
         made = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:
@@ -64,14 +63,14 @@ def write_bundle(file: Path, settings: Settings, environment: Mapping[str, str],
 
 
 def redacted(text: str, *hide: str) -> str:
-    """The text without tokens, logins in URLs, and what stands behind words like password."""
+    """Return the text without tokens, logins in URLs, and what stands behind words like password."""
     for each in filter(None, hide):
         text = text.replace(each, "***")
-    return _SECRET.sub(r"\1\2***", _LOGIN.sub(r"\1***@", masked(text)))
+    return _SECRET.sub(r"\1\2***", _LOGIN.sub(r"\1***@", mask_tokens(text)))
 
 
 def _clean(part: Any, hide: str) -> Any:
-    """The same value with every text in it redacted."""
+    """Return the same value with every text in it redacted."""
     if isinstance(part, dict):
         return {redacted(name, hide): _clean(value, hide) for name, value in part.items()}
     if isinstance(part, list):
@@ -87,34 +86,34 @@ def _password(url: str) -> str:
 
 
 def _versions() -> dict[str, str]:
-    told = {"horae": VERSION, "python": sys.version, "platform": platform.platform()}
+    versions = {"horae": VERSION, "python": sys.version, "platform": platform.platform()}
     for package in PACKAGES:
         try:
-            told[package] = importlib.metadata.version(package)
+            versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            told[package] = "not installed"
-    return told
+            versions[package] = "not installed"
+    return versions
 
 
 def _settings(settings: Settings, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Values of what is known to be harmless; of everything else only whether it is set."""
+    """Return the values of harmless settings; of every other only whether it is set."""
     values = {each.name: getattr(settings, each.name) for each in fields(settings)}
     return {
-        "values": {name: _shown(values[name]) for name in SHOWN},
+        "values": {name: _plain(values[name]) for name in SHOWN},
         "set": sorted(name for name, value in values.items() if name not in SHOWN and value),
         "environment": sorted(name for name in environment if name.startswith("HORAE_")),
     }
 
 
-def _shown(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     return value.total_seconds() if isinstance(value, timedelta) else value
 
 
 def _store(settings: Settings) -> dict[str, Any]:
-    from horae.doctor.database import opened
+    from horae.doctor.database import open_database
 
     try:
-        store = opened(settings)
+        store = open_database(settings)
     except HoraeError as problem:
         return {"problem": str(problem)}
     try:
@@ -126,19 +125,12 @@ def _store(settings: Settings) -> dict[str, Any]:
 
 
 def _contents(tx: Tx) -> dict[str, Any]:
-    """Counts, names and times."""
-    listed = tx.schedules.find(ScheduleFilter(), limit=MOST, after=None)
-    by_state = select(jobs.c.queue, jobs.c.handler, jobs.c.state, func.count())
-    endings = select(runs.c.handler, runs.c.outcome, func.count()).group_by(runs.c.handler, runs.c.outcome)
+    """Return counts, names and times."""
+    schedules = tx.schedules.find(ScheduleFilter(), limit=MOST, after=None)
     return {
-        "rows": {
-            name: tx.connection.execute(select(func.count()).select_from(table)).scalar()
-            for name, table in metadata.tables.items()
-        },
-        "jobs": [
-            list(row) for row in tx.connection.execute(by_state.group_by(jobs.c.queue, jobs.c.handler, jobs.c.state))
-        ],
-        "runs": [list(row) for row in tx.connection.execute(endings)],
+        "rows": tx.health.table_sizes(),
+        "jobs": tx.health.jobs_by_handler(),
+        "runs": tx.health.runs_by_handler(),
         "queues": [asdict(queue) | {"pause_reason": None} for queue in tx.queues.all()],
         "nodes": [
             {
@@ -163,6 +155,6 @@ def _contents(tx: Tx) -> dict[str, Any]:
                 "next_fire_at": None if each.next_fire_at is None else iso(each.next_fire_at),
                 "tzdata": each.tzdata,
             }
-            for each in listed
+            for each in schedules
         ],
     }

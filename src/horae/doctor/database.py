@@ -1,4 +1,4 @@
-"""The database: is it there, are its tables current, what does it promise, do its clock and its hints reach us."""
+"""Checks of the database: reachable, tables current, durability, clock, hints."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from horae.core.time.instants import instant
-from horae.doctor.findings import Finding, Place, disk_usage_command, ok, problem, warning
+from horae.doctor.findings import Finding, Installation, disk_usage_command, ok, problem, warning
 from horae.errors import HoraeError, SchemaTooNew, StoreFull
 from horae.settings import Settings
 from horae.stores.databases.durability import durability
@@ -26,13 +25,13 @@ START = {
 }
 
 
-def reached(store: SqlStore, place: Place) -> Iterator[Finding]:
-    """Whether it answers, and with which tables; the first word about it."""
+def reached(store: SqlStore, installation: Installation) -> Iterator[Finding]:
+    """Check that it answers, and with which tables."""
     shown = store.engine.url.render_as_string(hide_password=True)
-    if place.file is not None and not place.file.exists():
-        yield problem("database", f"There is no database at {place.file}.", "horae db migrate")
+    if installation.file is not None and not installation.file.exists():
+        yield problem("database", f"There is no database at {installation.file}.", "horae db migrate")
         return
-    began = place.clock.monotonic()
+    began = installation.clock.monotonic()
     try:
         schema = store.run_with_retry(lambda: inspect_schema(store.engine))
     except SchemaTooNew as newer:
@@ -42,13 +41,13 @@ def reached(store: SqlStore, place: Place) -> Iterator[Finding]:
         yield problem(
             "database",
             str(full),
-            "df -h  (on the database's host)" if place.file is None else disk_usage_command(place.file),
+            "df -h  (on the database's host)" if installation.file is None else disk_usage_command(installation.file),
         )
         return
     except HoraeError as trouble:
         yield problem("database", str(trouble), START[store.dialect.name])
         return
-    took = (place.clock.monotonic() - began) * 1000
+    took = (installation.clock.monotonic() - began) * 1000
     yield ok("database", f"{shown} answers ({took:.0f} ms)")
     if schema.is_current:
         yield ok("migrations", f"its tables are current ({schema.found})")
@@ -57,36 +56,38 @@ def reached(store: SqlStore, place: Place) -> Iterator[Finding]:
         yield problem("migrations", f"The database has {have}; this Horae needs {schema.wanted}.", "horae db migrate")
 
 
-def promise(store: SqlStore, place: Place) -> Iterator[Finding]:
+def promise(store: SqlStore, installation: Installation) -> Iterator[Finding]:
+    """Say what a commit survives."""
     with store.reading() as connection:
         found = durability(connection)
-    told = f"{found.product}: {found.promise}; {found.may_lose}"
+    text = f"{found.product}: {found.promise}; {found.may_lose}"
     if found.promise == "durable":
-        yield ok("durability", told)
+        yield ok("durability", text)
     elif found.promise == "crash-safe":
-        yield warning("durability", told + ".", found.mend)
+        yield warning("durability", text + ".", found.mend)
     else:
-        yield problem("durability", told + ".", found.mend)
+        yield problem("durability", text + ".", found.mend)
 
 
-def clocks(store: SqlStore, place: Place) -> Iterator[Finding]:
-    if not store.dialect.shares_clock:
+def clocks(store: SqlStore, installation: Installation) -> Iterator[Finding]:
+    """Compare the clock of this machine with the database's."""
+    before = installation.clock.now()
+    theirs = store.read_time()
+    after = installation.clock.now()
+    if theirs is None:
         yield ok("clock", "the database has the clock of this machine")
         return
-    before = place.clock.now()
-    theirs = store.with_driver(lambda driver: instant(int(driver.rows("SELECT " + store.dialect.time_micros)[0][0])))
-    after = place.clock.now()
     offset = max(before - theirs, theirs - after, timedelta(0))
-    told = f"this machine's clock and the database's differ by {offset.total_seconds():.3f} s"
+    text = f"this machine's clock and the database's differ by {offset.total_seconds():.3f} s"
     if offset <= SMALL:
-        yield ok("clock", told)
+        yield ok("clock", text)
         return
     level = problem if offset > LARGE else warning
-    yield level("clock", f"{told.capitalize()}. Workers follow the database's.", "timedatectl set-ntp true")
+    yield level("clock", f"{text.capitalize()}. Workers follow the database's.", "timedatectl set-ntp true")
 
 
-def hints(store: SqlStore, place: Place) -> Iterator[Finding]:
-    """Whether a sleeping worker would hear of new work at once; where there is nothing to hear, it looks often."""
+def hints(store: SqlStore, installation: Installation) -> Iterator[Finding]:
+    """Check that a sleeping worker hears of new work at once; without hints it looks often instead."""
     if not hasattr(store, "open_direct"):
         return
     heard = threading.Event()
@@ -110,8 +111,8 @@ def hints(store: SqlStore, place: Place) -> Iterator[Finding]:
         )
 
 
-def opened(settings: Settings) -> SqlStore:
-    """The store behind the settings, without touching its tables."""
+def open_database(settings: Settings) -> SqlStore:
+    """Return the store behind the settings, without touching its tables."""
     from horae.stores.opening import create_store_engine, store_on
 
     limits = settings.timeouts

@@ -18,15 +18,15 @@ def limits(engine: Engine, name: str, patience: float = PATIENCE) -> Iterator[Fi
     """Inspect one connection of the engine, in a thread, because connecting may hang."""
     answer: list[list[str] | Exception] = []
 
-    def look() -> None:
+    def inspect() -> None:
         try:
             answer.append(missing_limits(engine))
         except Exception as trouble:
             answer.append(trouble)
 
-    looking = threading.Thread(target=look, name="horae-doctor", daemon=True)
-    looking.start()
-    looking.join(patience)
+    thread = threading.Thread(target=inspect, name="horae-doctor", daemon=True)
+    thread.start()
+    thread.join(patience)
     match answer:
         case []:
             yield warning("timeouts", f"The engine of {name} gave no connection within {patience:g} seconds.", MEND)

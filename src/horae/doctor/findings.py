@@ -1,4 +1,4 @@
-"""What a check answers, and what it may look at."""
+"""The result of a check, and what a check may look at."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the checks look: the settings of this process, and the database once it is open."""
+class Installation:
+    """What the checks look at: the settings of this process, and the database once it is open."""
 
     settings: Settings
     environment: Mapping[str, str]
@@ -39,7 +39,7 @@ class Place:
         return self.clock.now() if self.world is None else self.world.clock.now()
 
 
-Check = Callable[[Place], Iterable[Finding]]
+Check = Callable[[Installation], Iterable[Finding]]
 
 
 def ok(check: str, text: str) -> Finding:
@@ -55,13 +55,13 @@ def problem(check: str, text: str, mend: str | None = None) -> Finding:
 
 
 def disk_usage_command(file: Path) -> str:
-    """The shell command that shows what uses the disk of a file."""
+    """Return the shell command that shows what uses the disk of a file."""
     folder = next(each for each in file.absolute().parents if each.exists())
     return f"du -xh {folder} | sort -h | tail"
 
 
 def some(names: Iterable[str], most: int = 5) -> str:
-    """A few names, and how many more there are."""
+    """Return a few names, and how many more there are."""
     listed = list(names)
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
     return ", ".join(listed[:most]) + more

@@ -1,4 +1,4 @@
-"""This machine and this process: versions, settings, zones, disk, port."""
+"""Checks of this machine and this process: versions, settings, zones, disk, port."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from horae.clock import zone_database_version
-from horae.doctor.findings import Check, Finding, Place, disk_usage_command, ok, problem, warning
+from horae.doctor.findings import Check, Finding, Installation, disk_usage_command, ok, problem, warning
 from horae.settings import unknown_names
 from horae.stores.databases.durability import has_wal_reset_bug
 from horae.version import VERSION
@@ -35,27 +35,26 @@ EXTRAS = {
 }
 LOW, LOWEST = 1024**3, 100 * 1024**2  # bytes of free disk: worth a look, worth a fright
 PAGE = bytes(4096)
-PATIENCE = 0.5  # seconds for somebody on our port to say who it is
+PATIENCE = 0.5  # seconds for the process at our port to answer
 
 
-def versions(place: Place) -> Iterator[Finding]:
-    told = f"Horae {VERSION} on Python {'.'.join(map(str, sys.version_info[:3]))}"
-    yield ok("versions", told)
+def versions(installation: Installation) -> Iterator[Finding]:
+    yield ok("versions", f"Horae {VERSION} on Python {'.'.join(map(str, sys.version_info[:3]))}")
 
 
-def extras(place: Place) -> Iterator[Finding]:
-    have = {name: all(_is_there(module) for module in modules) for name, modules in EXTRAS.items()}
+def extras(installation: Installation) -> Iterator[Finding]:
+    have = {name: all(_is_installed(module) for module in modules) for name, modules in EXTRAS.items()}
     installed = ", ".join(name for name, there in have.items() if there) or "none"
     missing = ", ".join(name for name, there in have.items() if not there)
     yield ok("extras", f"installed: {installed}" + (f"; not installed: {missing}" if missing else ""))
 
 
-def _is_there(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def settings(place: Place) -> Iterator[Finding]:
-    strange = unknown_names(place.environment)
+def settings(installation: Installation) -> Iterator[Finding]:
+    strange = unknown_names(installation.environment)
     for name, meant in strange.items():
         probably = f"; {meant} is probably meant" if meant else ""
         yield warning("settings", f"{name} is not a setting of Horae{probably}.", f"unset {name}")
@@ -63,8 +62,8 @@ def settings(place: Place) -> Iterator[Finding]:
         yield ok("settings", "every HORAE_… name in the environment is known")
 
 
-def sqlite_library(place: Place) -> Iterator[Finding]:
-    if place.file is None:
+def sqlite_library(installation: Installation) -> Iterator[Finding]:
+    if installation.file is None:
         return
     if has_wal_reset_bug():
         yield warning(
@@ -77,21 +76,21 @@ def sqlite_library(place: Place) -> Iterator[Finding]:
         yield ok("sqlite", f"SQLite {sqlite3.sqlite_version} has the fix of the WAL-reset bug")
 
 
-def disk(place: Place) -> Iterator[Finding]:
-    if place.file is None:
+def disk(installation: Installation) -> Iterator[Finding]:
+    if installation.file is None:
         return
-    folder = next(each for each in (place.file.absolute().parents) if each.exists())
+    folder = next(each for each in (installation.file.absolute().parents) if each.exists())
     free = shutil.disk_usage(folder).free
-    told = f"{free / 1024**3:.1f} GiB are free in {folder}"
-    mend = disk_usage_command(place.file)
+    text = f"{free / 1024**3:.1f} GiB are free in {folder}"
+    mend = disk_usage_command(installation.file)
     if (full := _is_full(folder)) is not None:
         yield problem("disk", f"Nothing can be stored in {folder}: {full}. Jobs are refused, and none can end.", mend)
     elif free < LOWEST:
         yield problem("disk", f"Only {free / 1024**2:.0f} MiB are free in {folder}; soon nothing can be stored.", mend)
     elif free < LOW:
-        yield warning("disk", f"Only {told}.", mend)
+        yield warning("disk", f"Only {text}.", mend)
     else:
-        yield ok("disk", told)
+        yield ok("disk", text)
 
 
 def _is_full(folder: Path) -> str | None:
@@ -105,22 +104,22 @@ def _is_full(folder: Path) -> str | None:
     return None
 
 
-def permissions(place: Place) -> Iterator[Finding]:
-    if place.file is None or not place.file.exists():
+def permissions(installation: Installation) -> Iterator[Finding]:
+    if installation.file is None or not installation.file.exists():
         return
-    open_to_all = stat.S_IMODE(place.file.stat().st_mode) & stat.S_IROTH
-    reachable = all(stat.S_IMODE(each.stat().st_mode) & stat.S_IXOTH for each in place.file.absolute().parents)
+    open_to_all = stat.S_IMODE(installation.file.stat().st_mode) & stat.S_IROTH
+    reachable = all(stat.S_IMODE(each.stat().st_mode) & stat.S_IXOTH for each in installation.file.absolute().parents)
     if open_to_all and reachable:
         yield warning(
             "permissions",
-            f"Everybody on this machine can read {place.file}: payloads, errors, audit.",
-            f"chmod o-rwx {place.file}*",
+            f"Everybody on this machine can read {installation.file}: payloads, errors, audit.",
+            f"chmod o-rwx {installation.file}*",
         )
     else:
-        yield ok("permissions", f"{place.file} is not readable for everybody")
+        yield ok("permissions", f"{installation.file} is not readable for everybody")
 
 
-def zones(place: Place) -> Iterator[Finding]:
+def zones(installation: Installation) -> Iterator[Finding]:
     edition, packaged = zone_database_version(), _packaged_edition()
     if not edition:
         yield problem("tzdata", "There is no time zone database here.", "pip install --upgrade tzdata")
@@ -130,7 +129,7 @@ def zones(place: Place) -> Iterator[Finding]:
             f"The system's zone database is {edition}, the installed package has {packaged}; the older one is used.",
             "apt-get install --only-upgrade tzdata",
         )
-    elif int(edition[:4]) < place.now.year - 1:
+    elif int(edition[:4]) < installation.now.year - 1:
         yield warning(
             "tzdata",
             f"The zone database is of {edition[:4]}; zones change several times a year.",
@@ -141,15 +140,15 @@ def zones(place: Place) -> Iterator[Finding]:
 
 
 def _packaged_edition() -> str | None:
-    """``2026f`` for the package's version 2026.6."""
+    """Return the edition of the installed package: ``2026f`` for version 2026.6."""
     with suppress(importlib.metadata.PackageNotFoundError, ValueError):
         year, _, number = importlib.metadata.version("tzdata").partition(".")
         return f"{int(year)}{chr(ord('a') + int(number.partition('.')[0]) - 1)}"
     return None
 
 
-def port(place: Place) -> Iterator[Finding]:
-    host, number = place.settings.host, place.settings.port
+def port(installation: Installation) -> Iterator[Finding]:
+    host, number = installation.settings.host, installation.settings.port
     if not number:
         return
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as line:

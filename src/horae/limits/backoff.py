@@ -34,12 +34,12 @@ WORDS = re.compile(
 
 
 def is_limit_error(error: BaseException) -> bool:
-    """Whether an error says that a limit of calls was exceeded: by HTTP status 429, or in English or Chinese words."""
+    """Return whether an error says that a limit was exceeded: by HTTP status 429, or in English or Chinese words."""
     return http_status(error) == TOO_MANY_REQUESTS or WORDS.search(_words(error)) is not None
 
 
 def http_status(error: BaseException) -> int | None:
-    """The HTTP status behind an error of httpx, requests, urllib, aiohttp and whoever follows them."""
+    """Return the HTTP status behind an error of httpx, requests, urllib, aiohttp and whoever follows them."""
     for bearer in (getattr(error, "response", None), error):
         for name in ("status_code", "status", "code"):
             value = getattr(bearer, name, None)
@@ -49,15 +49,15 @@ def http_status(error: BaseException) -> int | None:
 
 
 def retry_after(error: BaseException, clock: Clock) -> timedelta | None:
-    """How long the server asks to wait, in its ``Retry-After`` header: seconds, or a date."""
+    """Return how long the server asks to wait, in its ``Retry-After`` header: seconds, or a date."""
     headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None)
-    told = _header(headers, "retry-after")
-    if told is None:
+    header = _header(headers, "retry-after")
+    if header is None:
         return None
-    if re.fullmatch(r"\d+(\.\d+)?", told):
-        return timedelta(seconds=min(float(told), LONGEST))
+    if re.fullmatch(r"\d+(\.\d+)?", header):
+        return timedelta(seconds=min(float(header), LONGEST))
     try:
-        return max(timedelta(0), aware(parsedate_to_datetime(told)) - clock.now())
+        return max(timedelta(0), aware(parsedate_to_datetime(header)) - clock.now())
     except ValueError:
         return None  # neither a number nor a date: as if it were not there
 
@@ -91,7 +91,7 @@ class Backoff:
             raise DefinitionError("backoff_outside")
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """The function, sync or async, with every try through the limiter and every exceeded limit waited out."""
+        """Wrap a function, sync or async: pass every try through the limiter, wait out every exceeded limit."""
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise DefinitionError("backoff_on_generator", function=_name(function))
         if inspect.iscoroutinefunction(function):
@@ -137,7 +137,7 @@ class Backoff:
         return patient
 
     def _wait(self, function: Callable[..., Any], error: Exception, tried: int) -> float | None:
-        """Seconds until the next try; None when the error is the caller's to see."""
+        """Return the seconds until the next try; None when the caller must see the error."""
         if not self.is_limit_error(error) or tried >= self.retries:
             return None
         try:
@@ -151,13 +151,13 @@ class Backoff:
             )
             return None
         seconds = max(wait, asked or timedelta(0)).total_seconds()
-        told = (_name(function), tried + 1, self.retries, seconds, type(error).__name__, _words(error))
-        log.warning("%s: limit exceeded, retry %d of %d in %.3g s: %s: %s", *told)
+        facts = (_name(function), tried + 1, self.retries, seconds, type(error).__name__, _words(error))
+        log.warning("%s: limit exceeded, retry %d of %d in %.3g s: %s: %s", *facts)
         return seconds
 
 
 def _words(error: BaseException) -> str:
-    """What it says; one that cannot say anything must still reach the caller as it is."""
+    """Return the error's text, or its class where even that fails."""
     try:
         return str(error)
     except Exception:

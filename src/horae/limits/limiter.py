@@ -1,7 +1,7 @@
 """A rate limiter that waits: exact, first come first served, for threads and asyncio alike, alone or shared.
 
 Callers of one process stand in one line. Only the first of them asks the log and sleeps, with no lock held; the
-others wait to be told that it is their turn. So nobody is overtaken, and whoever gives up simply leaves the line.
+others wait for a signal that it is their turn. So no caller is overtaken, and one that gives up leaves the line.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class RateLimiter:
     def from_environment(
         cls, name: str = "default", environment: Mapping[str, str] | None = None, **options: Any
     ) -> Self:
-        """A limiter as the environment sets it: ``HORAE_RATE_LIMIT_MAX_CALLS``, ``HORAE_RATE_LIMIT_WINDOW_SECONDS``."""
-        told = os.environ if environment is None else environment
-        max_calls = _number(told, MAX_CALLS_NAMES, MAX_CALLS)
+        """Make a limiter from ``HORAE_RATE_LIMIT_MAX_CALLS`` and ``HORAE_RATE_LIMIT_WINDOW_SECONDS``."""
+        variables = os.environ if environment is None else environment
+        max_calls = _number(variables, MAX_CALLS_NAMES, MAX_CALLS)
         if max_calls != int(max_calls):
             names = " or ".join(MAX_CALLS_NAMES)
             raise ConfigurationError("rate_setting_not_whole", names=names, value=max_calls)
-        return cls(int(max_calls), _number(told, WINDOW_NAMES, WINDOW), name=name, **options)
+        return cls(int(max_calls), _number(variables, WINDOW_NAMES, WINDOW), name=name, **options)
 
     @property
     def counts_in_database(self) -> bool:
@@ -101,7 +101,7 @@ class RateLimiter:
         self._note(begun)
 
     def acquire_sync(self) -> None:
-        """The same for threads."""
+        """Wait in this thread until a call is allowed, and count it."""
         begun = self._clock.monotonic()
         turn = threading.Event()
         waiter = self._enter(turn.set)
@@ -170,7 +170,7 @@ class RateLimiter:
         return await asyncio.shield(asking)  # cancelled or not, it must run to its end, or it could not clean up
 
     def _abandon(self, waiter: _Waiter) -> bool:
-        """Give up; true when the log has to be told, false when a thread is asking it and will see to that."""
+        """Give up; return whether the log must be informed (a thread that is asking it does so itself)."""
         with self._guard:
             waiter.abandoned = True
             return waiter.known and not waiter.asking
@@ -204,7 +204,7 @@ class RateLimiter:
         return waiter
 
     def _leave(self, waiter: _Waiter) -> None:
-        """Step out of the line; whoever is first now is told. One whose event loop has ended is passed over."""
+        """Leave the line and wake the first waiter; pass over one whose event loop has ended."""
         with self._guard:
             was_first = self._line[0] is waiter
             self._line.remove(waiter)
@@ -256,7 +256,7 @@ class _Waiter:
     def __init__(self, ticket: str, tell: Callable[[], Any]) -> None:
         self.ticket = ticket
         self.tell = tell  # that it is first now
-        self.must_wait = False  # until it is told
+        self.must_wait = False  # until it is signalled
         self.known = False  # to the log
         self.asking = False
         self.abandoned = False
@@ -267,14 +267,14 @@ def _settle(turn: asyncio.Future[None]) -> None:
         turn.set_result(None)
 
 
-def _number(told: Mapping[str, str], names: tuple[str, ...], default: float) -> float:
-    name = next((name for name in names if told.get(name)), None)
+def _number(variables: Mapping[str, str], names: tuple[str, ...], default: float) -> float:
+    name = next((name for name in names if variables.get(name)), None)
     if name is None:
         return default
     try:
-        number = float(told[name])
+        number = float(variables[name])
         if not 0 < number < 10**9:
             raise ValueError(number)
     except ValueError:
-        raise ConfigurationError("rate_setting_not_positive", name=name, value=told[name]) from None
+        raise ConfigurationError("rate_setting_not_positive", name=name, value=variables[name]) from None
     return number

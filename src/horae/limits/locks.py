@@ -13,7 +13,7 @@ from horae.stores.store import SqlStore
 
 
 def open_locks(which: str, world: World, *, holder: str = "", prefix: str = "horae") -> LockManager:
-    """The lock manager that a word or URL names; *holder* says who we are, for people who look at the locks.
+    """Return the lock manager that a word or URL names; *holder* says who we are, for people who look at the locks.
 
     In Redis the lock of the job ``clean-up`` is the key ``{prefix}:lock:job:clean-up`` (S3-26).
     """

@@ -1,4 +1,4 @@
-"""The arguments that tools share: their bounds, and what a model is told about them."""
+"""The arguments that tools share: their bounds and the descriptions that a model reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGEST_WAIT = 30 * 86_400  # seconds
 
 
 def storable(text: str) -> str:
-    """Text that every database keeps as it is."""
+    """Refuse text that a database would not keep as it is."""
     if "\x00" in text:
         raise ValueError("a NUL character cannot be stored as text; remove it")
     return text

@@ -1,4 +1,4 @@
-"""What a server knows: its world, its lane, who calls, what a commit is worth; and the seats it drives lanes from."""
+"""What a server knows: its world, its lane, its caller, the durability of a commit, and its lane sessions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 
 from horae.api.attention.room import Attention
 from horae.api.here import Here as Behalf
-from horae.api.here import house, tenant
+from horae.api.here import Origin, house, tenant
 from horae.api.operation import Sender
+from horae.api.schedules.room import Schedules
 from horae.api.senders.local import Local
 from horae.core.access.callers import Caller
 from horae.core.attention.lanes import lane_name
@@ -21,23 +22,24 @@ from horae.mcp.lane_sessions import LaneSessions
 from horae.ports import World
 
 LANE = "main"
+AGENTS = Origin("mcp")
 COMMITTED = "committed to the database before this reply; it survives a restart of this server and of its host"
 
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """On whose behalf a call is made."""
+    """The owner and the actor on whose behalf a call is made."""
 
     owner: str
     actor: str
 
 
 def by_token() -> Who:
-    """Over HTTP the token says who calls; without one nothing is done, whatever let the call through."""
-    found = get_access_token()
-    if found is None or found.subject is None:
-        raise Unauthorized("Nobody was recognised. Send a token: Authorization: Bearer horae_…")
-    return Who(found.subject, found.client_id)
+    """Return the caller that the HTTP token names; refuse a call without one, whatever let it through."""
+    token = get_access_token()
+    if token is None or token.subject is None:
+        raise Unauthorized("mcp_token_missing")
+    return Who(token.subject, token.client_id)
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,11 @@ class Here:
     who: Callable[[], Who]
     sessions: LaneSessions
     durability: str = COMMITTED
-    is_alone: bool = True  # whether all calls come from one owner, so that updates may be told to all
+    is_alone: bool = True  # whether all calls come from one owner, so that updates may be announced to all
 
     @property
     def attention(self) -> Attention[Sender]:
-        """The attention room of the owner that calls: an agent's, from where no approval is within reach."""
+        """The attention room of the owner that calls; as an agent's, it cannot approve."""
         who = self.who()
         return self._room(tenant(who.owner, who.actor))
 
@@ -62,6 +64,14 @@ class Here:
         """The attention room of an operator, who approves."""
         return self._room(house(self.who().actor))
 
+    def schedules(self, origin: Origin = AGENTS) -> Schedules[Sender]:
+        """Return the schedules room, in which every call must name the owner.
+
+        An agent's token has no scope for it: the server acts for the agent, within what its tools allow.
+        """
+        caller = house(self.who().actor)
+        return Schedules(Local(lambda: Behalf(self.world, caller, origin=origin)))
+
     def _room(self, caller: Caller) -> Attention[Sender]:
         return Attention(Local(lambda: Behalf(self.world, caller)))
 
@@ -69,11 +79,11 @@ class Here:
     def for_one(
         cls, world: World, lane: str = LANE, *, owner: str = SYSTEM, actor: str = "mcp", durability: str = COMMITTED
     ) -> Here:
-        """Over stdio: whoever started the server."""
+        """Return a server over stdio, which acts for the user that started it."""
         who = Who(label(owner, "owner"), actor)
         return cls(world, lane_name(lane), lambda: who, LaneSessions(world), durability)
 
     @classmethod
     def for_many(cls, world: World, lane: str = LANE, *, durability: str = COMMITTED) -> Here:
-        """Over HTTP: one seat for each owner, given up when its owner has been silent for long."""
+        """Return a server over HTTP: one session for each owner, given up when its owner has been silent for long."""
         return cls(world, lane_name(lane), by_token, LaneSessions(world, lets_go=True), durability, is_alone=False)

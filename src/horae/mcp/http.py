@@ -1,7 +1,7 @@
-"""The streamable HTTP transport: nobody comes in without a token, and an agent's token is not an operator's.
+"""The streamable HTTP transport: every request needs a token, and an agent's token is not an operator's.
 
-An agent's endpoint refuses tokens with the scope ``admin``: whoever holds one could approve what it asks for itself.
-What is being answered ends within a second when its token is revoked or expires: streams stay open for hours.
+An agent's endpoint refuses tokens with the scope ``admin``: an agent that held one could approve its own requests.
+An answer under way is cut within a second when its token is revoked or expires, since streams stay open for hours.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
-from horae.actions.access.tokens import recognise
+from horae.actions.access.tokens import recognise  # no room authenticates: that comes before a caller is known
 from horae.core.access.callers import Caller
 from horae.errors import Forbidden, HoraeError, StoreError, Unauthorized
 from horae.ports import World
@@ -34,7 +34,7 @@ GRACE = timedelta(seconds=5)  # for what is being answered
 
 
 class Door:
-    """Asks everybody for a token before the server hears of them."""
+    """Authenticates every request before it reaches the server."""
 
     def __init__(self, app: ASGIApp, world: World, admits: Callable[[Caller], None]) -> None:
         self._app, self._world, self._admits = AuthContextMiddleware(app), world, admits
@@ -45,17 +45,17 @@ class Door:
             await self._app(scope, receive, send)
             return
         if scope["type"] != "http":
-            raise RuntimeError(f"There is nothing to be had by {scope['type']}.")
+            raise RuntimeError(f"Only HTTP is served here, not {scope['type']}.")
         try:
             caller = await anyio.to_thread.run_sync(self._caller, scope)
         except HoraeError as problem:
             await refuse(send, problem)
             return
         token = AccessToken(token="", client_id=caller.actor, scopes=sorted(caller.scopes), subject=caller.owner)
-        await self._answered(caller, self._app({**scope, "user": AuthenticatedUser(token)}, receive, send))
+        await self._answer(caller, self._app({**scope, "user": AuthenticatedUser(token)}, receive, send))
 
-    async def _answered(self, caller: Caller, answering: Coroutine[Any, Any, None]) -> None:
-        """Answer, for as long as the caller's token is valid; then the connection is cut."""
+    async def _answer(self, caller: Caller, answering: Coroutine[Any, Any, None]) -> None:
+        """Answer for as long as the caller's token is valid, then cut the connection."""
         loop, task = asyncio.get_running_loop(), asyncio.create_task(answering)
 
         def end() -> None:
@@ -74,7 +74,7 @@ class Door:
         headers = [value for key, value in scope["headers"] if key.lower() == b"authorization"]
         word, _, text = headers[0].decode("latin-1").partition(" ") if len(headers) == 1 else ("", "", "")
         if word.lower() != "bearer" or not text.strip():
-            raise Unauthorized("A token is needed: Authorization: Bearer horae_…; horae token create makes one.")
+            raise Unauthorized("mcp_token_missing")
         client = scope.get("client")
         caller = recognise(self._world, text.strip(), address=client[0] if client else None)
         caller.require_all_queues()  # lanes and their schedules belong to no queue of a worker's
@@ -84,10 +84,7 @@ class Door:
 
 def for_agents(caller: Caller) -> None:
     if "admin" in caller.scopes:
-        raise Forbidden(
-            "An agent must not hold a token with the scope admin: with it, it could approve what it asks for. "
-            "Give it one of its own: horae token create --owner … --scopes tasks"
-        )
+        raise Forbidden("admin_token_of_agent")
     caller.require("tasks")
 
 
@@ -96,10 +93,10 @@ def for_operators(caller: Caller) -> None:
 
 
 async def refuse(send: Send, problem: HoraeError) -> None:
-    """In the words of the service's own refusals; the body was not read, so the connection ends with the answer."""
+    """Send a refusal as the service words it; the body was not read, so the connection ends with the answer."""
     status = 401 if isinstance(problem, Unauthorized) else 403 if isinstance(problem, Forbidden) else 503
-    told = "The store does not answer just now. Try again." if isinstance(problem, StoreError) else str(problem)
-    body = json.dumps({"error": problem.code, "error_description": told}, ensure_ascii=False).encode()
+    description = "The store does not answer just now. Try again." if isinstance(problem, StoreError) else str(problem)
+    body = json.dumps({"error": problem.code, "error_description": description}, ensure_ascii=False).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     headers.append((b"connection", b"close"))
     if status == 401:
@@ -109,6 +106,6 @@ async def refuse(send: Send, problem: HoraeError) -> None:
 
 
 def application(server: MCPServer[None], world: World, host: str, *, is_operator: bool = False) -> Door:
-    """The server behind its door, ready to be served."""
+    """Return the server behind its door, ready to be served."""
     app = server.streamable_http_app(streamable_http_path=PATH, host=host, max_request_body_size=LARGEST_BODY)
     return Door(app, world, for_operators if is_operator else for_agents)

@@ -1,8 +1,9 @@
-"""Driving a lane from outside: the host thinks, and says at its safe points what it decided.
+"""Sessions that drive a lane from outside: the host thinks, and states its decision at safe points.
 
-A seat holds the right to drive one lane and the turn that the host is in. Its lease is renewed while the server lives
-(over HTTP: while its owner has called lately) and given back at the end. What the host was told counts as heard when
-its turn is committed; what it was not told yet stays for its next turn.
+A session holds the right to drive one lane and the turn that the host is in. Its lease is renewed while the server
+lives (over HTTP: while its owner has called lately) and given back at the end. Facts that the host has received are
+consumed when its turn is committed; later ones stay for its next turn. Driving is no operation of a room: this is where
+the server uses the verbs of lanes and the keeper of their leases.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from horae.actions.attention import lanes, turns
 from horae.actions.attention.inbox import task_number
 from horae.actions.attention.journal_chain import seal
 from horae.actions.attention.lanes import Drive
-from horae.actions.attention.turns import Found, Perform, Think
+from horae.actions.attention.queries import find_task
+from horae.actions.attention.turns import ActionResult, Perform, Think
 from horae.actions.jobs.machinery import serve_due
 from horae.core.attention.directives import Directive, Effect
 from horae.core.attention.lanes import Task
@@ -33,7 +35,7 @@ SILENCE = timedelta(minutes=15)
 
 
 class LaneSession:
-    """One lane, driven by whoever calls the tools of a server."""
+    """One lane, driven by the host that calls the tools of a server."""
 
     def __init__(self, world: World, lane: str, owner: str, driver: str, *, lets_go: bool = False) -> None:
         self.world, self.lane, self.owner, self.driver = world, lane, owner, driver
@@ -42,21 +44,21 @@ class LaneSession:
         self._lets_go = lets_go
         self._drive: Drive | None = None
         self._keeper: Keeper | None = None
-        self._told: frozenset[int] = frozenset()
+        self._delivered: frozenset[int] = frozenset()
         self._used_at = world.clock.monotonic()
 
     # -- turns ---------------------------------------------------------------------------------------------------
 
-    def look(self) -> Think | None:
-        """Who has the focus, with all facts that are not heard yet; a free focus is given away first."""
+    def next_turn(self) -> Think | None:
+        """Return the focus with all facts that are not consumed yet; a free focus is given away first."""
         with self.lock:
-            drive = self._driving()
+            drive = self._ensure_drive()
             try:
                 think = self._next(drive)
             except LaneLost:
                 self._lose()
                 raise
-            self._told = frozenset() if think is None else frozenset(think.consumed)
+            self._delivered = frozenset() if think is None else frozenset(think.consumed)
             return think
 
     def answer(
@@ -68,20 +70,20 @@ class LaneSession:
         control: Control | None = None,
         effects: dict[str, Effect] | None = None,
     ) -> bool:
-        """Write down what the host decided about its focus. False: that turn was answered already; nothing is done."""
+        """Commit what the host decided about its focus; return False where that turn was answered already."""
         with self.lock:
-            drive = self._driving()
+            drive = self._ensure_drive()
             answered = self.task(task_id).turn
             if turn is not None and turn <= answered:
                 return False
             if turn is not None and turn > answered + 1:
-                raise Conflict(f"Task {task_id} is in turn {answered + 1}; there is no turn {turn} yet.")
+                raise Conflict("turn_not_reached", id=task_id, current=answered + 1, turn=turn)
             try:
                 think = self._focus(drive, task_id)
-                heard = tuple(number for number in think.consumed if number in self._told)
-                asked = replace(think, consumed=heard, control=control or think.control)
-                turns.commit_turn(self.world, drive, asked, directive, policy=self.policy, effects=effects or {})
-                self._told = frozenset()
+                consumed = tuple(number for number in think.consumed if number in self._delivered)
+                committed = replace(think, consumed=consumed, control=control or think.control)
+                turns.commit_turn(self.world, drive, committed, directive, policy=self.policy, effects=effects or {})
+                self._delivered = frozenset()
                 seal(self.world, drive.lane)
             except LaneLost:
                 self._lose()
@@ -89,24 +91,24 @@ class LaneSession:
             return True
 
     def task(self, task_id: str) -> Task:
-        """A task of this lane as it is now."""
+        """Return a task of this lane as it is now."""
         number = task_number(task_id)
         lane = lanes.get_lane(self.world, self.lane, owner=self.owner)
-        found = self.world.store.read(lambda tx: tx.attention.task(number))
-        if found is None or found.lane != lane.number:
-            raise NotFound(f"There is no task {task_id} in lane {self.lane!r}.")
-        return found
+        task = find_task(self.world, number)
+        if task is None or task.lane != lane.number:
+            raise NotFound("task_unknown", id=task_id, lane=self.lane)
+        return task
 
     def context_of(self, task_id: str, context: object, note: str | None) -> tuple[object, str | None]:
-        """What a directive carries on: what the host hands over, else what is kept."""
-        kept = self.task(task_id)
-        had = None if kept.context is None else decode(kept.context)
-        return had if context is None else context, kept.note if note is None else note
+        """Return the context and note for a directive: what the host hands over, else what is kept."""
+        task = self.task(task_id)
+        kept = None if task.context is None else decode(task.context)
+        return kept if context is None else context, task.note if note is None else note
 
     # -- life ----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Give the lane back; its focus stays where it is, for whoever drives it next."""
+        """Give the lane back; its focus stays where it is, for the next driver."""
         with self.lock:
             drive, self._drive = self._drive, None
             self._stop_keeping()
@@ -118,14 +120,14 @@ class LaneSession:
     def is_silent(self) -> bool:
         return self._lets_go and self.world.clock.monotonic() - self._used_at > SILENCE.total_seconds()
 
-    def _goes_on(self) -> bool:
-        """Whether the lane is kept on; whoever has been silent for long gives it back."""
+    def _keeps_on(self) -> bool:
+        """Return whether the lease is renewed; a host that has been silent for long gives the lane back."""
         if self.is_silent:
             self.close()
             return False
         return True
 
-    def _driving(self) -> Drive:
+    def _ensure_drive(self) -> Drive:
         self._used_at = self.world.clock.monotonic()
         serve_due(self.world, self.driver)
         if self._keeper is not None and self._keeper.lost:
@@ -135,18 +137,15 @@ class LaneSession:
                 self.world, self.lane, self.driver, owner=self.owner, lease=LEASE, policy=self.policy
             )
             if self._drive is None:
-                raise Conflict(
-                    f"Lane {self.lane!r} is driven by another process, which decides about its tasks. Add tasks and "
-                    "post events to it, or stop that process and call again."
-                )
-            self._keeper = Keeper(self.world, self._drive, LEASE, self._goes_on)
+                raise Conflict("lane_driven_elsewhere", lane=self.lane)
+            self._keeper = Keeper(self.world, self._drive, LEASE, self._keeps_on)
             self._keeper.start()
         return self._drive
 
     def _next(self, drive: Drive) -> Think | None:
-        """The focus in its turn. A step that another kind of driver left open cannot be run here, and is told so."""
+        """Return the focus in its turn; a step that another kind of driver left open fails, as it cannot run here."""
         while isinstance(work := turns.next_work(self.world, drive, Control(), self.policy), Perform):
-            missing = Found("failed", {"error": "the lane is driven over MCP now, where nobody has this action"})
+            missing = ActionResult("failed", {"error": "the lane is driven over MCP now, where nobody has this action"})
             turns.commit_facts(self.world, drive, work, missing, self.policy)
         return work
 
@@ -155,13 +154,14 @@ class LaneSession:
         if think is not None and think.task.id == task_id:
             return think
         state = self.task(task_id).state
-        has = "nobody has it" if think is None else f"{think.task.id} has it"
-        hint = "" if state in FINAL else " Call safe_point without a task to learn what to work on."
-        raise Conflict(f"Task {task_id} is {state} and not the focus; {has}.{hint}")
+        focus = "nobody" if think is None else think.task.id
+        if state in FINAL:
+            raise Conflict("task_has_ended", id=task_id, state=state, focus=focus)
+        raise Conflict("task_not_focused", id=task_id, state=state, focus=focus)
 
     def _lose(self) -> None:
         self._stop_keeping()
-        self._drive, self._told = None, frozenset()
+        self._drive, self._delivered = None, frozenset()
 
     def _stop_keeping(self) -> None:
         if self._keeper is not None:
@@ -170,7 +170,7 @@ class LaneSession:
 
 
 class LaneSessions:
-    """The seats of one server, one for each owner and lane."""
+    """The sessions of one server, one for each owner and lane."""
 
     def __init__(self, world: World, *, lets_go: bool = False) -> None:
         self.world = world
@@ -181,11 +181,11 @@ class LaneSessions:
 
     def at(self, lane: str, owner: str) -> LaneSession:
         with self._lock:
-            found = self._sessions.get((owner, lane))
-            if found is None:
-                found = LaneSession(self.world, lane, owner, self.driver, lets_go=self._lets_go)
-                self._sessions[(owner, lane)] = found
-            return found
+            session = self._sessions.get((owner, lane))
+            if session is None:
+                session = LaneSession(self.world, lane, owner, self.driver, lets_go=self._lets_go)
+                self._sessions[(owner, lane)] = session
+            return session
 
     def close(self) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""The servers: one for agents, one for operators. What is expected to fail tells the model why and what to do."""
+"""The MCP servers, one for agents and one for operators. Expected failures tell the model why and what to do."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ FOR_OPERATORS = (
 
 
 def agent_server(here: Here, tools: Selection = "all") -> MCPServer[None]:
-    """The agent's own endpoint: no approval is within its reach."""
+    """Return the server for agents, which has no tool that approves."""
     if tools not in ("all", "minimal"):
-        raise InvalidInput(f"--tools {tools} is not known; choose all or minimal.")
+        raise InvalidInput("tool_selection_unknown", tools=str(tools))
     tasks, turns, schedules = TaskTools(here), TurnTools(here), ScheduleTools(here)
     offered: list[tuple[Callable[..., Any], ToolAnnotations]] = [
         (tasks.attention_view, READS),
@@ -78,7 +78,7 @@ def agent_server(here: Here, tools: Selection = "all") -> MCPServer[None]:
 
 
 def operator_server(here: Here, *, owner: str | None = None, lane: str | None = None) -> MCPServer[None]:
-    """The endpoint of people who approve. It has no tool of an agent."""
+    """Return the server for people who approve, which has no tool of an agent."""
     confirm = ConfirmTools(here, owner, lane)
     tools = [_tool(confirm.confirm_list, READS, None), _tool(confirm.confirm_answer, ENDS, None)]
     return _server("horae-operator", FOR_OPERATORS, here, tools, None)
@@ -107,7 +107,7 @@ def _server(
 
 
 def _tool(run: Callable[..., Any], hints: ToolAnnotations, bus: SubscriptionBus | None) -> Tool:
-    """A verb as a tool: in a thread, its refusals in words, and no argument that it does not know."""
+    """Return a function as a tool: run in a thread, with its refusals in words and unknown arguments forbidden."""
     signature = inspect.signature(run, eval_str=True)
     model = _model_of(signature.return_annotation)
 
@@ -130,7 +130,7 @@ def _tool(run: Callable[..., Any], hints: ToolAnnotations, bus: SubscriptionBus 
 
 
 def _model_of(answer: type[Any]) -> type[Any]:
-    """The model through which the SDK describes and writes an answer: a public value as it is."""
+    """Return the model through which the SDK describes and writes an answer: a public value as it is."""
     if issubclass(answer, BaseModel):
         return answer
     base: Any = RootModel[answer]  # type: ignore[valid-type]
@@ -139,7 +139,7 @@ def _model_of(answer: type[Any]) -> type[Any]:
 
 
 def in_words(problem: HoraeError) -> str:
-    """Our own sentence, and the code that programs know it by; what the database said stays in the log."""
+    """Return the sentence and the code of an error; what the database said stays in the log."""
     if isinstance(problem, StoreError):
         return f"The store does not answer just now; nothing is known to be done. Try again. ({problem.code})"
     return f"{problem} ({problem.code})"
@@ -152,7 +152,7 @@ def _add_resources(server: MCPServer[None], tasks: TaskTools) -> None:
 
     @server.resource("attention://tasks/{id}", name="task", description="One task.", mime_type=JSON)
     def task(id: str) -> str:  # noqa: A002
-        return _text(_found(lambda: tasks.task_get(id)))
+        return _text(_read(lambda: tasks.task_get(id)))
 
     @server.resource(
         "attention://journal{?since}", name="journal", description="What happened, up to 100 lines.", mime_type=JSON
@@ -167,7 +167,7 @@ def _text(value: Any) -> str:
     return json.dumps(to_json(value), ensure_ascii=False)
 
 
-def _found(read: Callable[[], T]) -> T:
+def _read(read: Callable[[], T]) -> T:
     try:
         return read()
     except (NotFound, InvalidInput) as problem:

@@ -1,5 +1,5 @@
-"""What the tools answer with: the public values of the rooms, or fewer of their fields where a model would read too
-much, and what a reply states besides. Each becomes the schema of its tool's structured output.
+"""The answers of the tools: public values of the rooms, or fewer of their fields where a model would read too much,
+with what a reply states besides. Each becomes the schema of its tool's structured output.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, Field
 
 from horae.api.attention.values import Confirmation, LaneControl, PostedEvent, TaskDetail, Wait
+from horae.api.schedules.values import Schedule
 from horae.api.values import PYDANTIC, Get
-from horae.core.schedules.schedule import Schedule
-from horae.core.schedules.standing import described
 from horae.core.time.instants import iso
 
 UTC_ONLY = "UTC"
@@ -73,9 +72,9 @@ class View(InUtc):
     """The agent's attention at one moment."""
 
     DERIVED: ClassVar[dict[str, Get]] = {
-        "lane": lambda seen: seen.lane.name,
-        "driver": lambda seen: "nobody",
-        "timezone": lambda seen: UTC_ONLY,
+        "lane": lambda detail: detail.lane.name,
+        "driver": lambda detail: "nobody",
+        "timezone": lambda detail: UTC_ONLY,
     }
 
     lane: str
@@ -137,7 +136,7 @@ class JournalLine:
     task: str | None = None
     before: str | None = None
     after: str | None = None
-    told: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +152,7 @@ class JournalPage(InUtc):
 
 @dataclass(frozen=True, kw_only=True)
 class FactLine:
-    """Something that happened; told once for each committed turn.
+    """Something that happened; handed over once for each committed turn.
 
     ``data`` is what the event or the action said; ``about`` what it is: ``key`` and ``event`` of an event, ``action``
     of an action.
@@ -282,5 +281,5 @@ def schedule_shape(schedule: Schedule) -> ScheduleShape:
         ends_at=None if schedule.ends_at is None else iso(schedule.ends_at),
         max_runs=schedule.max_fires,
         next_run_at=None if schedule.next_fire_at is None else iso(schedule.next_fire_at),
-        in_words=described(schedule),
+        in_words=schedule.words,
     )

@@ -1,4 +1,4 @@
-"""Tools that look at a lane and put things into it: anybody may use them, whoever drives."""
+"""Tools that read a lane and add to it, whichever process drives it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from horae.actions.attention.queries import has_room
 from horae.api.attention.values import LaneDetail
 from horae.api.values import extended, published
 from horae.errors import NotFound, QuotaExceeded
@@ -35,7 +36,6 @@ from horae.mcp.shapes import (
     View,
     WholeTask,
 )
-from horae.ports import Tx
 
 KIND = "goal"
 MOST_TASKS = 200  # that are not ended, in one lane
@@ -53,15 +53,15 @@ class TaskTools:
         """See what has your focus, what was interrupted, what is ready, and what waits for an event and until when."""
         here = self._here
         try:
-            seen = here.attention.get(here.lane, limit=MOST_SHOWN)
+            detail = here.attention.get(here.lane, limit=MOST_SHOWN)
         except NotFound:  # a lane is made by its first task; until then there is nothing in it
             return View(lane=here.lane, at=here.world.clock.now())
-        view: View = published(View, seen)
-        return replace(view, driver=self._driver(seen))
+        view: View = published(View, detail)
+        return replace(view, driver=self._driver(detail))
 
-    def _driver(self, seen: LaneDetail) -> Driver:
-        lane = seen.lane
-        if lane.driver is None or lane.driven_until is None or lane.driven_until <= seen.at:
+    def _driver(self, detail: LaneDetail) -> Driver:
+        lane = detail.lane
+        if lane.driver is None or lane.driven_until is None or lane.driven_until <= detail.at:
             return "nobody"
         return "this server" if lane.driver == self._here.sessions.driver else "somebody else"
 
@@ -81,7 +81,7 @@ class TaskTools:
         focus at its next safe point. For something that repeats use schedule_create.
         """
         here = self._here
-        self._check_room(here.who().owner, idempotency_key)
+        self._check_quota(here.who().owner, idempotency_key)
         added = here.attention.add(
             here.lane,
             KIND,
@@ -95,19 +95,10 @@ class TaskTools:
         line = published(TaskLine, added)
         return extended(TaskAdded, line, deduplicated=added.deduplicated, durability=here.durability)
 
-    def _check_room(self, owner: str, key: str) -> None:
-        """An agent that adds tasks in a loop is stopped before it fills the store."""
-
-        def crowded(tx: Tx) -> bool:
-            lane = tx.attention.lane(self._here.lane, owner)
-            if lane is None or tx.attention.task_by_key(lane.number, key) is not None:
-                return False
-            return len(tx.attention.live_tasks(lane.number)) >= MOST_TASKS
-
-        if self._here.world.store.read(crowded):
-            raise QuotaExceeded(
-                "tasks", MOST_TASKS, f"{MOST_TASKS} tasks have not ended, which is the most. End or cancel some first."
-            )
+    def _check_quota(self, owner: str, key: str) -> None:
+        """Stop an agent that adds tasks in a loop before it fills the store."""
+        if not has_room(self._here.world, self._here.lane, key, most=MOST_TASKS, owner=owner):
+            raise QuotaExceeded("tasks", MOST_TASKS, "too_many_live_tasks")
 
     def task_get(self, task_id: TaskId) -> WholeTask:
         """See one task: state, context, result."""

@@ -1,7 +1,8 @@
-"""Tools of a host that drives its own turns: it says at its safe points what it decided, and hears what happened.
+"""Tools of a host that drives its own turns: at safe points it states its decision and receives what happened.
 
-The first call is ``safe_point`` without a task: it tells what has the focus, and gives a free focus away. From then on
-every call that names the task commits the host's turn; the reply to ``safe_point`` opens the next one.
+The first call is ``safe_point`` without a task: it returns the focus, and gives a free focus away. From then on every
+call that names the task commits the host's turn; the reply to ``safe_point`` opens the next one. Driving a lane is no
+operation of a room, so these tools use the verbs of the lane through their session.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from horae.actions.attention.queries import new_facts, open_waits_and_facts
 from horae.actions.attention.turns import Think
+from horae.actions.consistency import moment
 from horae.api.attention.values import Task, TaskDetail
 from horae.api.attention.values import Wait as OpenWait
 from horae.api.values import extended, published
@@ -39,7 +42,7 @@ WHY = {
 
 
 class TurnTools:
-    """What only the driver of a lane may do."""
+    """Tools that only the driver of a lane may use."""
 
     def __init__(self, here: Here) -> None:
         self._here = here
@@ -58,14 +61,13 @@ class TurnTools:
         with session.lock:
             if task_id is None:
                 if context is not None or note is not None:
-                    raise InvalidInput("A context or a note belongs to a task; name the one you work on.")
-                return _told(session.look(), None, None)
-            before = session.task(task_id)
-            if before.state == "running":
+                    raise InvalidInput("task_of_context_missing")
+                return _safe_point(session.next_turn(), None, None)
+            if session.task(task_id).state == "running":
                 kept, cue = session.context_of(task_id, context, note)
                 session.answer(task_id, Yield(context=kept, note=cue), turn=turn)
-            think = session.look()
-            return _told(think, task_id, _why(session, session.task(task_id), think))
+            think = session.next_turn()
+            return _safe_point(think, task_id, _why(session, session.task(task_id), think))
 
     def wait_for(
         self, task_id: TaskId, keys: Keys, timeout_s: Timeout, context: Context = None, note: Note = None,
@@ -113,7 +115,7 @@ class TurnTools:
         arguments = args or {}
         taken = next((each for each in RESERVED if each in arguments), None)
         if taken is not None:
-            raise InvalidInput(f"An argument of an action cannot be called {taken!r}; choose another name.")
+            raise InvalidInput("confirmed_argument_reserved", name=taken)
         session = self._session
         with session.lock:
             kept, cue = session.context_of(task_id, None, None)
@@ -122,7 +124,7 @@ class TurnTools:
             session.answer(task_id, act, control=asks, effects={action: "once"})
             task, waits, _ = self._after(session, task_id)
         if not waits:
-            raise NotAllowed(f"Task {task.id} is {task.state}, so nobody is asked.")
+            raise NotAllowed("confirmation_not_opened", id=task.id, state=task.state)
         return extended(Asked, published(OpenWait, waits[0]), durability=self._here.durability)
 
     # -- the parts -----------------------------------------------------------------------------------------------
@@ -139,23 +141,18 @@ class TurnTools:
     def _after(
         self, session: LaneSession, task_id: str
     ) -> tuple[core.Task, list[core.TaskWait], list[core.StoredFact]]:
-        with session.world.store.moment():
+        with moment(session.world):
             task = session.task(task_id)
-            return session.world.store.read(
-                lambda tx: (
-                    task,
-                    tx.attention.waits_of(task.number)[:MAX_KEYS],
-                    tx.attention.new_facts(task.number),
-                )
-            )
+            waits, facts = open_waits_and_facts(session.world, task.number)
+            return task, waits[:MAX_KEYS], facts
 
 
 def _early(facts: list[core.StoredFact]) -> FactLine | None:
-    """The event that was there before its wait."""
+    """Return the event that came before its wait."""
     return next((published(FactLine, each.fact) for each in facts if each.kind == "event"), None)
 
 
-def _told(think: Think | None, named: str | None, why: str | None) -> SafePoint:
+def _safe_point(think: Think | None, named: str | None, why: str | None) -> SafePoint:
     if think is None:
         return SafePoint(answer="idle" if named is None else "yield", reason=why or "nothing is ready")
     stays = named is None or named == think.task.id
@@ -169,15 +166,16 @@ def _told(think: Think | None, named: str | None, why: str | None) -> SafePoint:
 
 
 def _why(session: LaneSession, task: core.Task, think: Think | None) -> str:
-    """Why the task that was named is no longer the focus."""
+    """Return why the task that was named is no longer the focus."""
     if task.state == "running":
         return "it has the focus"
     if task.state == "suspended":
-        facts = session.world.store.read(lambda tx: tx.attention.new_facts(task.number))
-        told: dict[str, Any] = next((decode(fact.data) for fact in reversed(facts) if fact.kind == "interrupted"), {})
-        if told.get("why") == "hold":
+        facts = new_facts(session.world, task.number)
+        newest = (decode(fact.data) for fact in reversed(facts) if fact.kind == "interrupted")
+        interruption: dict[str, Any] = next(newest, {})
+        if interruption.get("why") == "hold":
             return "control does not let it go on; it comes back when control does"
-        return f"interrupted by {told.get('by') or 'a stronger task'}; it comes back when that ends or waits"
+        return f"interrupted by {interruption.get('by') or 'a stronger task'}; it comes back when that ends or waits"
     reason = f": {task.reason}" if task.state in ("cancelled", "failed") and task.reason else ""
     other = "" if think is None else f"; {think.task.id} has the focus"
     return f"{WHY[task.state]}{reason}{other}"

@@ -1,6 +1,6 @@
-"""The circuits of this process: one for each owner and target, the least used forgotten first.
+"""The circuit breakers of this process: one for each owner and target, the least used forgotten first.
 
-Each owner has circuits of their own, so that nobody can close a target to others by making it fail.
+Each owner has circuits of their own, so that no owner can close a target to others by making it fail.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from datetime import datetime, timedelta
 
-from horae.core.outgoing.circuits import Circuit, Patience, after_failure, after_nothing, after_success, asked
+from horae.core.outgoing.circuits import Circuit, Patience, after_failure, after_nothing, after_success, request_call
 
 MOST_CIRCUITS = 10_000
 
@@ -21,8 +21,8 @@ class Breakers:
         self._circuits: OrderedDict[tuple[str, str], Circuit] = OrderedDict()
 
     def ask(self, key: tuple[str, str], now: datetime) -> timedelta | None:
-        """None when the target may be called, else how long to leave it alone."""
-        circuit, wait = asked(self._get(key), self._patience, now=now)
+        """Return None when the target may be called, else how long to leave it alone."""
+        circuit, wait = request_call(self._get(key), self._patience, now=now)
         self._put(key, circuit)
         return wait
 
@@ -33,7 +33,7 @@ class Breakers:
         self._put(key, after_failure(self._get(key), self._patience, now=now))
 
     def broken_off(self, key: tuple[str, str], now: datetime) -> None:
-        """The call was let through and says nothing about the target."""
+        """Record a call that was let through and says nothing about the target."""
         self._put(key, after_nothing(self._get(key), now=now))
 
     def state(self, key: tuple[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""One outgoing call: bounded in time, in what is read and in what is kept. What went wrong is said without secrets.
+"""One outgoing call: bounded in time, in bytes read and in bytes kept. Its errors hold no secrets.
 
 An error names the target by scheme, host and port only, because paths and queries often hold keys.
 """
@@ -13,7 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import cast
 
-from horae.core.access.masking import hidden
+from horae.core.access.masking import hide_secrets
 from horae.core.outgoing.targets import Rules, Target
 from horae.errors import AddressRefused, CallFailed, MissingExtra
 
@@ -28,7 +28,7 @@ from horae.version import VERSION
 
 KEPT_HEADERS = ("content-encoding", "content-type", "retry-after")
 LONGEST_HEADER = 1024
-# Where a name leads is not for whoever named it: a network that an operator allows may be an inner one.
+# An error does not say where a name leads: a network that an operator allows may be an inner one.
 _ADDRESS = re.compile(r"\s*\('[^)]*\)|\[?(?:\d{1,3}\.){3}\d{1,3}\]?(?::\d+)?|\[?[0-9a-fA-F]*(?::[0-9a-fA-F]*){2,}\]?")
 CUT = " … (cut)"
 
@@ -53,7 +53,7 @@ class Answer:
 
     @property
     def is_encoded(self) -> bool:
-        """Compressed, although we asked for plain bytes; it is not unpacked, so a bomb stays small."""
+        """Whether it is compressed, although plain bytes were asked for; it is not unpacked, so a bomb stays small."""
         return self.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity")
 
     @property
@@ -62,11 +62,11 @@ class Answer:
         return self.without(())
 
     def without(self, secrets: Iterable[str]) -> str:
-        """The same without these secrets; one that the cut has left a part of is hidden too."""
+        """Return the text without these secrets; one that the cut has left a part of is hidden too."""
         if self.is_encoded:
             return f"({len(self.body):,} compressed bytes were not unpacked)"
         text = self.body.decode(errors="replace").replace("\x00", "\ufffd")
-        return hidden(text, secrets) + (CUT if self.cut else "")
+        return hide_secrets(text, secrets) + (CUT if self.cut else "")
 
 
 class Calls:
@@ -124,7 +124,7 @@ def _request(target: Target, body: bytes, headers: Mapping[str, str], limits: Li
 
 
 async def _read(stream: AsyncIterable[bytes], most: int) -> tuple[bytes, bool]:
-    """As much as may be kept, and whether there was more; what lies beyond is never fetched."""
+    """Return as much as may be kept, and whether there was more; what lies beyond is never fetched."""
     body = bytearray()
     async for part in stream:
         body += part[: most + 1 - len(body)]
@@ -134,13 +134,13 @@ async def _read(stream: AsyncIterable[bytes], most: int) -> tuple[bytes, bool]:
 
 
 def _failed(target: Target, problem: httpx.HTTPError, limits: Limits) -> CallFailed:
-    """Say what happened in our words: those of the library may repeat headers."""
+    """Return the error for a failed call in our words: those of the library may repeat headers."""
     match problem:
         case httpx.ConnectTimeout():
             return CallFailed("connect_too_slow", target=str(target), seconds=limits.connect)
         case httpx.ConnectError():
-            said = _ADDRESS.sub("", str(problem))[:200].strip()
-            return CallFailed("not_connected", target=str(target), problem=said)
+            text = _ADDRESS.sub("", str(problem))[:200].strip()
+            return CallFailed("not_connected", target=str(target), problem=text)
         case httpx.RemoteProtocolError():
             return CallFailed("answer_not_http", target=str(target))
         case httpx.LocalProtocolError():

@@ -15,7 +15,7 @@ from typing import Any
 from horae.core.jobs.job import SYSTEM, Job
 from horae.core.jobs.payloads import encode
 from horae.core.jobs.retry import Retry
-from horae.core.outgoing.dispatch import PATH, Routing, answer_of, kept, question, without_routing
+from horae.core.outgoing.dispatch import PATH, Routing, answer_of, drop_routing, question, truncate_answer
 from horae.core.outgoing.targets import OPERATOR, Target, target_of
 from horae.errors import AddressRefused, CallFailed, ConfigurationError, DispatchFailed, InvalidInput
 from horae.outgoing.calls import Answer, Calls, Limits
@@ -38,7 +38,7 @@ class Orchestrator:
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Orchestrator:
-        """``ORCHESTRATOR_URL`` and the routing names of document 001; the first of each that is set wins."""
+        """Read ``ORCHESTRATOR_URL`` and the routing names of document 001; the first of each that is set wins."""
         url = _first(environment, "ORCHESTRATOR_URL", "FUN_AGENT_SERVICE_URL")
         try:
             target = target_of(url) if url else None
@@ -65,15 +65,15 @@ class Dispatcher:
         """Post what the payload says and return the answer, as much of it as is kept."""
         if self._orchestrator.target is None:
             raise DispatchFailed("orchestrator_missing")
-        plain, warnings = without_routing(payload)
+        plain, warnings = drop_routing(payload)
         for warning in warnings:
             ctx.logger.warning(warning)
         user = None if ctx.owner == SYSTEM else ctx.owner
         task = await asyncio.to_thread(self._task_of, ctx.claimed)  # it may have to ask the store
         known = {"user_id": user, "scheduled_task_id": task}
-        asked = question(plain, self._orchestrator.routing, known)
-        answer = await self._ask(ctx, self._orchestrator.target.below(PATH), encode(asked, "question").encode())
-        return kept(answer) | ({"warnings": warnings} if warnings else {})
+        request = question(plain, self._orchestrator.routing, known)
+        answer = await self._ask(ctx, self._orchestrator.target.with_path(PATH), encode(request, "question").encode())
+        return truncate_answer(answer) | ({"warnings": warnings} if warnings else {})
 
     async def _ask(self, ctx: Context, target: Target, body: bytes) -> dict[str, Any]:
         headers = {"accept": "application/json", "idempotency-key": ctx.job_id, **trace_headers(ctx.claimed)}
@@ -83,13 +83,13 @@ class Dispatcher:
             ctx.logger.warning("The orchestrator did not answer: %s", problem)
             raise CallFailed("orchestrator_unreachable") from None
         try:
-            return self._judged(answer)
+            return self._result_of(answer)
         except DispatchFailed as problem:
             ctx.logger.warning("The orchestrator is at %s. %s", target, problem)
             raise
 
-    def _judged(self, answer: Answer) -> dict[str, Any]:
-        """What it answered, or why that is none. Tenants read it, so it does not say where the orchestrator is."""
+    def _result_of(self, answer: Answer) -> dict[str, Any]:
+        """Return the answer, or refuse it; tenants read the error, so it does not say where the orchestrator is."""
         if not 200 <= answer.status < 300:
             raise DispatchFailed("orchestrator_status", status=answer.status)
         if answer.cut:

@@ -92,7 +92,7 @@ def _key(text: str) -> bytes:
 
 
 def _label(key: bytes) -> str:
-    """Which key this is; tells nothing else about it."""
+    """Return a name for the key that reveals nothing else about it."""
     return hashlib.sha256(b"horae secret key" + key).hexdigest()[:12]
 
 

@@ -19,11 +19,11 @@ class Keyring(Protocol):
     """Where secrets are kept; each belongs to one owner, who alone can use it."""
 
     def texts(self, owner: str, name: str) -> Sequence[str]:
-        """The secret under this name, then those it replaces that still count; none if the name is unknown."""
+        """Return the secret under this name, then those it replaces that still count; none if the name is unknown."""
 
 
 def new_secret() -> SigningSecret:
-    """A fresh one; show it once with ``reveal()``."""
+    """Return a fresh secret; show it once with ``reveal()``."""
     return SigningSecret(secrets.token_bytes(RANDOM_BYTES))
 
 

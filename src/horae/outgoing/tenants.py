@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from horae.actions.access.owners import get_owner
+from horae.actions.scheduled_tasks import key_of
 from horae.core.jobs.job import Job
 from horae.core.outgoing.targets import Rules
 from horae.ports import Store, World
@@ -37,13 +38,13 @@ class StoreTasks:
         number = job.schedule_id
         if number is None:
             return None
-        store = self._opens().store
-        if store is not self._store or len(self._keys) >= MOST_TASKS:
-            self._store, self._keys = store, {}
+        world = self._opens()
+        if world.store is not self._store or len(self._keys) >= MOST_TASKS:
+            self._store, self._keys = world.store, {}
         key = self._keys.get(number)
         if key is None:
-            found = store.read(lambda tx: tx.schedules.by_number([number])).get(number)
-            if found is None:  # deleted while its last job waited
+            key = key_of(world, number)
+            if key is None:  # deleted while its last job waited
                 return None
-            key = self._keys[number] = found.key
+            self._keys[number] = key
         return key

@@ -13,15 +13,15 @@ _SENDABLE = re.compile(r"[\x21-\x7e]{1,128}")
 
 def trace_headers(job: Job) -> dict[str, str]:
     """``x-trace-id`` always, and ``traceparent`` where the job belongs to a trace by W3C Trace Context."""
-    told = {"x-trace-id": trace_id(job)}
+    headers = {"x-trace-id": trace_id(job)}
     origin = origin_of(job.trace_id)
     if origin is not None:
-        told["traceparent"] = str(Parent(origin.trace_id, _span_id(job), origin.flags))
-    return told
+        headers["traceparent"] = str(Parent(origin.trace_id, _span_id(job), origin.flags))
+    return headers
 
 
 def trace_id(job: Job) -> str:
-    """The job's own; the run's id where the job brought none that a header can carry."""
+    """Return the job's trace id; the run's id where the job has none that a header can carry."""
     own = trace_id_of(job.trace_id)
     return own if own and _SENDABLE.fullmatch(own) else job.run_id
 

@@ -42,7 +42,7 @@ def _resolving() -> ThreadPoolExecutor:
 
 
 async def system_resolver(host: str, port: int) -> Sequence[str]:
-    """As the host is configured: its files, its name servers."""
+    """Resolve a name as the host is configured: its files, its name servers."""
     ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     answers = await asyncio.get_running_loop().run_in_executor(_resolving(), ask)
     return list(dict.fromkeys(str(answer[4][0]) for answer in answers))
@@ -72,12 +72,12 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
             raise AddressRefused("target_changed", target=str(self._target))
         try:
             async with asyncio.timeout(timeout):
-                return await self._connected(await self._addresses())
+                return await self._connect(await self._addresses())
         except TimeoutError:
             raise httpcore.ConnectTimeout(f"no connection within {timeout} s") from None
 
     async def _addresses(self) -> list[Address]:
-        """Every address of the target, all of them checked: one bad answer spoils the name."""
+        """Return every address of the target, all of them checked: one bad answer spoils the name."""
         host = self._target.host
         if isinstance(host, Address):
             self._rules.check_address(host)
@@ -88,10 +88,10 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
             answers = ()
         if not answers:
             raise httpcore.ConnectError("the name has no address")
-        return [self._checked(answer) for answer in answers][:MOST_ANSWERS]
+        return [self._check_answer(answer) for answer in answers][:MOST_ANSWERS]
 
-    def _checked(self, answer: str) -> Address:
-        """An address that the name leads to. Where that is inside, only the operator's log tells which one it is."""
+    def _check_answer(self, answer: str) -> Address:
+        """Return an address that the name leads to; refuse an inner one, which only the operator's log names."""
         try:
             address = Address.read(answer)
             self._rules.check_address(address)
@@ -100,7 +100,7 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
             raise AddressRefused("name_not_public", target=str(self._target)) from None
         return address
 
-    async def _connected(self, addresses: list[Address]) -> httpcore.AsyncNetworkStream:
+    async def _connect(self, addresses: list[Address]) -> httpcore.AsyncNetworkStream:
         for address in addresses[:-1]:
             try:
                 return await self._dial.connect_tcp(str(address), self._target.port)

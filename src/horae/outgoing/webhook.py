@@ -1,4 +1,4 @@
-"""The built-in handler ``webhook``: tell another system, signed, until it has heard or says that it does not want to.
+"""The built-in handler ``webhook``: post a signed message until the receiver accepts it or refuses it for good.
 
 Every attempt at one job carries the same ``webhook-id``, so that a receiver can drop repetitions. What an answer means:
 
@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from horae.core.access.secrets import references, resolved
+from horae.core.access.secrets import references, resolve_references
 from horae.core.jobs.job import Job
 from horae.core.jobs.outcomes import Snooze
 from horae.core.jobs.payloads import encode
@@ -93,7 +93,7 @@ class Webhooks:
 
         ``{"$secret": "name"}`` stands for a secret of the owner's anywhere in body, in a header, or as the URL.
         """
-        letter = await asyncio.to_thread(self._written, ctx.owner, url, body, headers or {}, secret)
+        letter = await asyncio.to_thread(self._compose, ctx.owner, url, body, headers or {}, secret)
         now = self._home.world.clock.now()
         key = (ctx.owner, letter.target.origin)
         wait = self.breakers.ask(key, now)
@@ -101,30 +101,30 @@ class Webhooks:
             raise self._snooze(ctx, now, wait, f"{letter.target} keeps failing and is left alone for a while")
         signed = signed_headers(letter.keys, ctx.job_id, letter.content, now=now)
         answer = await self._call(key, letter, {**trace_headers(ctx.claimed), **letter.headers, **signed})
-        return await asyncio.to_thread(self._judged, ctx, letter, answer)  # to mask a long answer takes a while
+        return await asyncio.to_thread(self._result_of, ctx, letter, answer)  # to mask a long answer takes a while
 
-    def _written(self, owner: str, url: Any, body: Any, headers: Any, secret: Any) -> Letter:
-        """In a thread, because it asks the store: the message as it goes out, or why it never can."""
+    def _compose(self, owner: str, url: Any, body: Any, headers: Any, secret: Any) -> Letter:
+        """Return the message with its secrets in place; refuse one that can never be sent. Reads the store."""
         try:
             content = [url, body, headers]
             texts = {name: self._texts(owner, name)[0] for name in references(content)}
-            url, body, told = resolved(content, texts)
+            url, body, resolved_headers = resolve_references(content, texts)
             rules = self._rules_for(owner)
             return Letter(
                 target=_target(url, rules, is_secret=url != content[0]),
                 rules=rules,
                 content=encode(body, "body").encode(),
-                headers=checked_headers(told, headers),
+                headers=checked_headers(resolved_headers, headers),
                 keys=self._keys(owner, secret),
                 secrets=tuple(texts.values()),
             )
         except AddressRefused:
             raise
         except InvalidInput as problem:
-            raise DeliveryRefused(str(problem)) from None
+            raise DeliveryRefused("webhook_unsendable", problem=str(problem)) from None
 
     async def _call(self, key: tuple[str, str], letter: Letter, headers: Mapping[str, str]) -> Answer:
-        """The answer; however the call ends, the target's circuit learns of it."""
+        """Return the answer; record in the target's circuit how the call ended."""
         clock = self._home.world.clock
         try:
             answer = await self._calls.post(letter.target, letter.content, headers, letter.rules, self._limits)
@@ -140,7 +140,7 @@ class Webhooks:
             self.breakers.succeeded(key)
         return answer
 
-    def _judged(self, ctx: Context, letter: Letter, answer: Answer) -> dict[str, Any]:
+    def _result_of(self, ctx: Context, letter: Letter, answer: Answer) -> dict[str, Any]:
         status, target, now = answer.status, letter.target, self._home.world.clock.now()
         if 200 <= status < 300:
             return {"status": status, "body": answer.without(letter.secrets)}
@@ -161,7 +161,7 @@ class Webhooks:
         return Snooze(min(LONGEST_SNOOZE, max(SHORTEST_SNOOZE, wait)), reason)
 
     def _keys(self, owner: str, secret: Any) -> tuple[SigningSecret, ...]:
-        """The secrets that sign, the current one first."""
+        """Return the secrets that sign, the current one first."""
         name = signing_name(secret)
         return () if name is None else tuple(SigningSecret.read(text) for text in self._texts(owner, name))
 
@@ -172,7 +172,7 @@ class Webhooks:
         return texts
 
     async def decide(self, job: Job, error: str) -> timedelta | None:
-        """When to try again; never after an answer that is final."""
+        """Return how long to wait before the next try; None after an answer that is final."""
         if error.split(":", 1)[0] in FINAL:
             return None
         roll = self._home.world.dice.roll()
@@ -194,7 +194,7 @@ def _target(url: str, rules: Rules, *, is_secret: bool) -> Target:
 
 
 def retry_after(text: str, now: datetime) -> timedelta | None:
-    """How long a ``Retry-After`` header asks to wait: seconds, or a date; None when it cannot be read."""
+    """Return how long a ``Retry-After`` header asks to wait: seconds, or a date; None when it cannot be read."""
     text = text.strip()
     if text.isascii() and text.isdigit():
         return timedelta(seconds=min(int(text[:10]), 10**9))

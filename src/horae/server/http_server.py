@@ -1,4 +1,4 @@
-"""uvicorn as every process of ours runs it: quiet, over a socket that listens already, and stopped by its owner.
+"""uvicorn as every process of Horae runs it: quiet, over a socket that listens already, and stopped by its owner.
 
 A request whose head does not arrive ends its connection: uvicorn itself waits for ever for the rest of one, and one of
 its two parsers takes heads of any length.
@@ -59,7 +59,7 @@ class BoundedHead:
             self._size += len(data)
             if self._size > LONGEST_HEAD and not self._is_answering():
                 self._refuse(431)
-        elif before.response_complete:  # the rest of a body that nobody wants any more
+        elif before.response_complete:  # the rest of a body that is not read any more
             self._start_timer()
 
     def _start_timer(self) -> None:
@@ -74,9 +74,9 @@ class BoundedHead:
 
     def _time_is_up(self, cycle: object) -> None:
         self._timer = None
-        if self.cycle is not cycle:  # it came with the last answer: the next request had been sent already
+        if self.cycle is not cycle:  # the next request arrived with the end of the last one
             self._size = 0
-        elif self._is_answering():  # somebody who sends requests ahead; what follows is looked at after the answer
+        elif self._is_answering():  # pipelined requests: what follows is read after the answer
             self._start_timer()
         else:
             self._refuse(408)
@@ -92,12 +92,12 @@ class BoundedHead:
 
 
 def bounded(protocol: type[Any] = AutoHTTPProtocol, head_timeout: timedelta = HEAD_TIMEOUT) -> type[asyncio.Protocol]:
-    """A protocol of uvicorn's, with whichever parser, whose requests' heads have limits."""
+    """Return a protocol of uvicorn's, with either parser, that limits the heads of requests."""
     return type(f"Bounded{protocol.__name__}", (BoundedHead, protocol), {"head_seconds": head_timeout.total_seconds()})
 
 
 class HttpServer(uvicorn.Server):
-    """Serves one application; the signals are left to whoever runs it."""
+    """Serve one application; signals are left to the caller."""
 
     def __init__(
         self,

@@ -34,14 +34,14 @@ from horae.version import VERSION
 
 log = logging.getLogger("horae.server")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-FATAL = (ConfigurationError, SchemaMissing, SchemaTooNew)  # waiting mends none of these
+FATAL = (ConfigurationError, SchemaMissing, SchemaTooNew)  # waiting does not help
 FIRST_PATIENCE = 3.0  # seconds that a start waits for the store before it goes on without
 KEEP_ALIVE = 75  # seconds: longer than what proxies keep, so that they close first
 
 
 def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -> Options:
-    """What the operator decided, from the environment; whatever is *given* wins."""
-    told: dict[str, Any] = {
+    """Return the options of the service from the settings; *given* ones win."""
+    values: dict[str, Any] = {
         "version": VERSION,
         "simulation": settings.simulation,
         "max_body_bytes": settings.max_body_bytes,
@@ -64,14 +64,14 @@ def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -
     )
     rules.require_whole()
     if rules.are_any:
-        told["recognisers"] = (jwt.Recogniser(rules, lambda: opens().clock.now(), told["monotonic"]),)
+        values["recognisers"] = (jwt.Recogniser(rules, lambda: opens().clock.now(), values["monotonic"]),)
     if given.get("open_to_all"):
-        told["hosts"] = LOOPBACK  # or a page in somebody's browser could reach us under a name of its own
-    return Options(**{**told, **given})
+        values["hosts"] = LOOPBACK  # or a web page could reach the service under a name of its own (DNS rebinding)
+    return Options(**{**values, **given})
 
 
 def application(settings: Settings, opens: Callable[[], World], **given: Any) -> FastAPI:
-    """The service over a store, ready to be mounted or served."""
+    """Return the service over a store, ready to be mounted or served."""
     return build(opens, options_from(settings, opens, **given))
 
 
@@ -79,7 +79,7 @@ def application(settings: Settings, opens: Callable[[], World], **given: Any) ->
 
 
 class Opening:
-    """A store that is opened beside the work, however long it takes; until then requests are told so (C-17)."""
+    """A store that is opened in the background, however long it takes; until then requests are refused (C-17)."""
 
     def __init__(self, opens: Callable[[], World]) -> None:
         self._opens = opens
@@ -90,16 +90,16 @@ class Opening:
 
     def __call__(self) -> World:
         if self._world is None:
-            raise self._problem or StoreUnavailable("The store has not answered yet.")
+            raise self._problem or StoreUnavailable("store_not_opened_yet")
         return self._world
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing can be stored or read yet."""
+        """Why the store is not open yet; None when it is."""
         return None if self._world is not None else str(self._problem or "it has not answered yet")
 
     def start(self) -> None:
-        """Begin, and wait a moment for the usual case. What waiting does not mend is raised."""
+        """Begin to open, and wait a moment for the usual case; raise an error that waiting does not mend."""
         threading.Thread(target=self._open, name="horae-opening", daemon=True).start()
         self._tried.wait(FIRST_PATIENCE)
         if isinstance(self._problem, FATAL):
@@ -117,7 +117,7 @@ class Opening:
             except (HoraeError, OSError) as problem:
                 if self._problem is None:
                     log.error("the store does not answer; trying on: %s", problem)
-                self._problem = problem if isinstance(problem, HoraeError) else StoreUnavailable(str(problem))
+                self._problem = _as_ours(problem)
                 self._tried.set()
                 pause(wait)
                 wait = min(5.0, wait * 2)
@@ -126,20 +126,21 @@ class Opening:
         self._tried.set()
 
 
+def _as_ours(problem: HoraeError | OSError) -> HoraeError:
+    return problem if isinstance(problem, HoraeError) else StoreUnavailable("store_not_opened", problem=str(problem))
+
+
 # -- serving -------------------------------------------------------------------------------------------------------
 
 
 def refuse_open_door(host: str, open_to_all: bool) -> None:
-    """Whoever needs no token to come in may only come from this machine."""
+    """Refuse to serve without authentication on an address that other machines reach."""
     if open_to_all and not is_loopback(host):
-        raise NotAllowed(
-            f"Without authentication the service listens only on this machine, and {host} is open to others. "
-            "Leave out --no-auth and make tokens (horae token create), or listen on 127.0.0.1."
-        )
+        raise NotAllowed("open_service_exposed", host=host)
 
 
 class ServiceServer(HttpServer):
-    """The service, served: it tells when it is ready to answer, and at its end lets go of those who wait for work."""
+    """The server of the service: it reports its start, and at its end answers those who wait for work."""
 
     def __init__(
         self,
@@ -171,5 +172,5 @@ class ServiceServer(HttpServer):
         self._tell_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        room_of(self._app).close()  # nobody needs the grace to wait for work that this server will not hand out
+        room_of(self._app).close()  # long polls need no grace: this server hands out no more work
         await super().shutdown(sockets)

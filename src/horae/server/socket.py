@@ -1,4 +1,4 @@
-"""A socket to serve on: opened before anything is said, so that a wrong address is told while somebody looks."""
+"""A listening socket: opened before the process reports its start, so that a wrong address fails at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_loopback(host: str) -> bool:
 
 
 def listen(host: str, port: int, *, or_any: bool = False) -> socket.socket:
-    """A socket that listens; with *or_any* on a free port where the wanted one is taken."""
+    """Return a listening socket; with *or_any* on a free port where the given one is taken."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
         family, kind, protocol, _, address = found[0]
@@ -43,7 +43,7 @@ def listen(host: str, port: int, *, or_any: bool = False) -> socket.socket:
 
 
 def url_of(listening: socket.socket) -> str:
-    """Where a browser on this machine finds it."""
+    """Return the URL under which this machine reaches a socket."""
     host, port = listening.getsockname()[:2]
     if host in ("0.0.0.0", "::"):
         host = "127.0.0.1"

@@ -1,4 +1,4 @@
-"""The application: every room's router under one roof."""
+"""The application: the routers of all rooms, middleware and error handlers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ BESIDE_IDS = ("/scheduler/jobs/", "/scheduled-tasks/")  # ids there look like jo
 
 
 def methods_beside_ids() -> dict[str, list[str]]:
-    """The methods of names that stand where an id could, such as ``/scheduler/jobs/pull``, and never are one."""
+    """Return the methods of paths that look like an id and never are one, such as ``/scheduler/jobs/pull``."""
     known: dict[str, list[str]] = {}
     for route in (each for router in ROUTERS for each in router.routes if isinstance(each, APIRoute)):
         if "{" not in route.path and route.path.startswith(BESIDE_IDS):
@@ -74,7 +74,7 @@ def room_routes() -> tuple[BaseRoute, ...]:
 
 
 def build(opens: Callable[[], World], options: Options | None = None) -> FastAPI:
-    """The service over a store. *opens* answers with the world, or raises what the caller is told."""
+    """Return the service over a store. *opens* returns the world, or raises the error that callers get."""
     how = options or Options()
     app = FastAPI(
         title="Horae",

@@ -1,7 +1,6 @@
-"""The API as a document: OpenAPI 3.1 in which every answer is named, and a page of it that works offline.
+"""The description of the API: OpenAPI 3.1, and a page of it that works offline.
 
-What FastAPI cannot know is added here: that every refusal is problem+json, who may call what, and where the service is
-reached from outside.
+What FastAPI cannot know is added here: that every refusal is problem+json, and the public URL of the service.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ TAGS = {
 }
 DESCRIPTION = (
     "Send `Authorization: Bearer <token>`. Times are UTC, ISO 8601. Lists go on with `next_cursor`. Every refusal is "
-    "`application/problem+json` with a stable `code`; what belongs to somebody else is not found."
+    "`application/problem+json` with a stable `code`; what belongs to another tenant is not found."
 )
 PROBLEM: dict[str, Any] = {
     "type": "object",
@@ -86,21 +85,21 @@ REFUSALS = {
 }
 MOST = 2**63 - 1  # what every store can count to
 LIST_OF = re.compile(r"\bPage_(\w+?)_(?=\")|\bPage\[(\w+)\]")
-GENERATED = ("HTTPValidationError", "ValidationError")  # FastAPI's own, which we never send
+GENERATED = ("HTTPValidationError", "ValidationError")  # models of FastAPI that are never sent
 
 
 def describe(app: FastAPI, public_url: str = "") -> None:
-    """Let the application tell the whole truth at /openapi.json."""
+    """Serve the completed description at /openapi.json."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = polished(app, public_url)
+            app.openapi_schema = describe_api(app, public_url)
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def polished(app: FastAPI, public_url: str) -> dict[str, Any]:
+def describe_api(app: FastAPI, public_url: str) -> dict[str, Any]:
     document = get_openapi(
         title=app.title,
         version=app.version,
@@ -110,18 +109,18 @@ def polished(app: FastAPI, public_url: str) -> dict[str, Any]:
         tags=[{"name": name, "description": text} for name, text in TAGS.items()],
         servers=[{"url": public_url}] if public_url else None,
     )
-    document = named(document)
+    document = name_lists(document)
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     schemas["Problem"] = PROBLEM
     for path, _, operation in operations(document):
-        refuse_in_our_words(operation, is_open=path in OPEN)
+        add_refusals(operation, is_open=path in OPEN)
     for name in GENERATED:
         schemas.pop(name, None)
-    exact(document)
+    restore_maximum(document)
     return document
 
 
-def named(document: dict[str, Any]) -> dict[str, Any]:
+def name_lists(document: dict[str, Any]) -> dict[str, Any]:
     """Give lists names that a generator can use: ``JobList`` instead of ``Page_Job_``."""
     text = LIST_OF.sub(lambda match: f"{match[1] or match[2]}List", json.dumps(document))
     found: dict[str, Any] = json.loads(text)
@@ -130,12 +129,12 @@ def named(document: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def exact(part: Any) -> None:
-    """FastAPI keeps bounds as floats, and the nearest one to the largest id is an id that there is not."""
+def restore_maximum(part: Any) -> None:
+    """Restore the largest integer: FastAPI keeps bounds as floats, and the nearest float is larger."""
     if isinstance(part, dict) and part.get("type") == "integer" and part.get("maximum") == float(MOST):
         part["maximum"] = MOST
     for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
-        exact(inner)
+        restore_maximum(inner)
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -145,14 +144,14 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
                 yield path, method, item[method]
 
 
-def refuse_in_our_words(operation: dict[str, Any], *, is_open: bool) -> None:
-    told: dict[str, Any] = operation.setdefault("responses", {})
-    if "HTTPValidationError" in json.dumps(told.get("422", "")):
-        del told["422"]
+def add_refusals(operation: dict[str, Any], *, is_open: bool) -> None:
+    responses: dict[str, Any] = operation.setdefault("responses", {})
+    if "HTTPValidationError" in json.dumps(responses.get("422", "")):
+        del responses["422"]
     expected = ("429", "503") if is_open else tuple(REFUSALS)
     for status in expected:
-        told.setdefault(status, problem_answer(REFUSALS[status]))
-    told.setdefault("default", problem_answer("Any other refusal."))
+        responses.setdefault(status, problem_answer(REFUSALS[status]))
+    responses.setdefault("default", problem_answer("Any other refusal."))
 
 
 # -- the page ------------------------------------------------------------------------------------------------------
@@ -171,7 +170,7 @@ POLICY = (
 
 @router.get("/docs", include_in_schema=False)
 async def docs(request: Request) -> HTMLResponse:
-    """Every operation, readable without a network and without a script."""
+    """Return a page of all operations that needs neither network nor script."""
     here = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '').rstrip('/')}"
     base = service_of(request).options.public_url or here
     return HTMLResponse(page(request.app.openapi(), base), headers={"Content-Security-Policy": POLICY})
@@ -209,10 +208,10 @@ def entry(path: str, method: str, operation: dict[str, Any], document: dict[str,
 
 
 def example_of(operation: dict[str, Any], document: dict[str, Any]) -> Any:
-    """The first example of its JSON body, where it has one."""
+    """Return the first example of an operation's JSON body; None where it has no body."""
     content = operation.get("requestBody", {}).get("content", {}).get("application/json")
     if content is None:
         return None
     schema = content.get("schema", {})
-    named = document["components"]["schemas"].get(schema.get("$ref", "").rpartition("/")[2], schema)
-    return next(iter(named.get("examples", [])), {})
+    model = document["components"]["schemas"].get(schema.get("$ref", "").rpartition("/")[2], schema)
+    return next(iter(model.get("examples", [])), {})

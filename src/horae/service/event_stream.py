@@ -1,9 +1,9 @@
 """A lane's journal while it is written: server-sent events, which every browser can read.
 
-Each line is one event whose id is its number, so that whoever comes back (``Last-Event-ID``) misses nothing and hears
-nothing twice. What happens within a moment goes out together. A stream holds no thread while it waits; hints wake it,
-and it looks once a second besides, because a driver does not announce its own commits. It ends after a while, and the
-reader comes back by itself; and within a second after its reader's token was revoked or has expired.
+Each line is one event whose id is its number, so that a reader that reconnects (``Last-Event-ID``) misses nothing and
+gets nothing twice. What happens within a moment goes out together. A stream holds no thread while it waits; hints wake
+it, and it polls once a second besides, because a driver does not announce its own commits. It ends after a while, and
+the reader reconnects by itself; it ends within a second when its reader's token is revoked or expires.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class JournalStream(StreamingResponse):
         with room.listening(self._world, hint(self._lane.number), self._caller) as waiter:
             watching = asyncio.create_task(waiter.watch(Request(scope, receive)))
             timer = asyncio.get_running_loop().call_later(LONGEST.total_seconds(), waiter.is_late)
-            self.body_iterator = self._told(waiter)
+            self.body_iterator = self._events(waiter)
             sending = asyncio.create_task(super().__call__(scope, receive, send))
             try:
                 await until_sent(sending, waiter)
@@ -62,10 +62,10 @@ class JournalStream(StreamingResponse):
                 watching.cancel()
                 sending.cancel()
 
-    async def _told(self, waiter: Waiter) -> AsyncIterator[str]:
+    async def _events(self, waiter: Waiter) -> AsyncIterator[str]:
         clock = self._world.clock
         yield f"retry: {COME_BACK // timedelta(milliseconds=1)}\nid: {self._since}\n\n"
-        said = clock.monotonic()
+        sent_at = clock.monotonic()
         while waiter.waits():
             try:
                 lines = await run_in_threadpool(self._read)
@@ -73,11 +73,11 @@ class JournalStream(StreamingResponse):
                 log.warning("a stream of lane %s ends: %s", self._lane.name, problem)
                 return
             if lines:
-                self._since, said = lines[-1].seq, clock.monotonic()
+                self._since, sent_at = lines[-1].seq, clock.monotonic()
                 yield "".join(map(event, lines))
                 await waiter.rest(TOGETHER)
-            elif clock.monotonic() - said >= HEARTBEAT.total_seconds():
-                said = clock.monotonic()
+            elif clock.monotonic() - sent_at >= HEARTBEAT.total_seconds():
+                sent_at = clock.monotonic()
                 yield ": still here\n\n"
             else:
                 await waiter.sleep(LOOK)
@@ -92,7 +92,7 @@ class JournalStream(StreamingResponse):
 
 
 async def until_sent(sending: asyncio.Task[None], waiter: Waiter) -> None:
-    """Until all is sent. Where the stream is over and its reader takes nothing any more, it is cut off."""
+    """Wait until all is sent; cut off a stream that is over and whose reader takes nothing any more."""
     over = asyncio.create_task(waiter.over())
     try:
         await asyncio.wait({sending, over}, return_when=asyncio.FIRST_COMPLETED)
@@ -109,10 +109,10 @@ def event(line: Line) -> str:
 
 
 def begin_at(last_event_id: str | None, since: int | None, end: int) -> int:
-    """After which line to begin: where a reader that comes back was, else where it says, else at the end."""
+    """Return the line after which to begin: that of a reader that reconnects, else *since*, else the end."""
     if last_event_id is None or not last_event_id.strip():
         return end if since is None else since
-    told = last_event_id.strip()
-    if not (told.isascii() and told.isdigit() and len(told) <= 19 and int(told) <= MOST):
-        raise InvalidInput("Last-Event-ID must repeat the id of an event as it was given, for example 12.")
-    return int(told)
+    text = last_event_id.strip()
+    if not (text.isascii() and text.isdigit() and len(text) <= 19 and int(text) <= MOST):
+        raise InvalidInput("last_event_id_unreadable")
+    return int(text)

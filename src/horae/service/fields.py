@@ -1,4 +1,4 @@
-"""How instants, spans and ids are written in requests and answers."""
+"""Types of instants, spans and ids in requests and answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from horae.core.time.instants import from_iso, iso
 
-LONGEST = 10 * 366 * 86400  # seconds: nobody waits for more than ten years
+LONGEST = 10 * 366 * 86400  # seconds: ten years
 MOST = 2**63 - 1
 
 
@@ -37,7 +37,7 @@ Token = Annotated[int, Field(ge=0, le=MOST, description="The `token` of the pull
 JOB_ID = re.compile(r"^job_[0-9]{1,19}$")
 
 
-def a_job_id(text: str) -> str:
+def check_job_id(text: str) -> str:
     if not JOB_ID.fullmatch(text):
         raise ValueError("this is not a job id; ids look like job_12")
     return text
@@ -46,13 +46,13 @@ def a_job_id(text: str) -> str:
 JobId = Annotated[
     str,
     Path(description="As in `job_12`.", examples=["job_12"], json_schema_extra={"pattern": JOB_ID.pattern}),
-    AfterValidator(a_job_id),
+    AfterValidator(check_job_id),
 ]
 
 
 class Body(BaseModel):
-    """What somebody sends. A name that means nothing here is refused, because it was meant to mean something; so is a
-    value of another JSON type, because `false` seconds are no seconds.
+    """A request body. An unknown name is refused, because it may be a misspelt one; so is a value of another JSON type,
+    because `false` seconds are no seconds.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)

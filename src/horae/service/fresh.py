@@ -1,4 +1,4 @@
-"""An answer that stays good for a while, so that asking often cannot hurt whoever has to find it."""
+"""A cached answer with a minimum age, so that frequent requests cannot overload its source."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-SHARE = 0.05  # of all time, at most, is spent on finding the answer
+SHARE = 0.05  # the largest share of time spent on computing the answer
 
 
 class Fresh(Generic[T]):
-    """Asks again when the last answer is old: one caller does, and those who come meanwhile get the old one.
+    """Compute an answer again when the last one is old: one caller does, and callers meanwhile get the old one.
 
-    The longer an answer took to find, the longer it stays good.
+    The longer an answer took to compute, the longer it is kept.
     """
 
     def __init__(self, ask: Callable[[], T], ticks: Callable[[], float], least: float) -> None:
@@ -27,7 +27,7 @@ class Fresh(Generic[T]):
             return known[0]
         if known is None:
             self._lock.acquire()
-            if self._known is not None:  # found while we waited
+            if self._known is not None:  # computed by another thread meanwhile
                 self._lock.release()
                 return self._known[0]
         try:

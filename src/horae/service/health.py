@@ -1,4 +1,4 @@
-"""Is it alive, is it ready, which version is it."""
+"""``/healthz``, ``/readyz`` and ``/version``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from horae.api.health import Ready
 from horae.api.values import published
 from horae.service.fresh import Fresh
 from horae.service.rooms import answer
-from horae.service.state import How, Service, ticks_of
+from horae.service.state import CurrentService, Service, ticks_of
 
 FRESH = 1.0  # seconds
 
@@ -34,12 +34,12 @@ async def healthz() -> Alive:
 
 
 @router.get("/version", operation_id="get_version", summary="Which Horae this is")
-async def version(service: How) -> ServiceVersion:
+async def version(service: CurrentService) -> ServiceVersion:
     return ServiceVersion(version=service.options.version)
 
 
 def install(app: FastAPI) -> None:
-    """Let this application know how it is; looked at once a second at most, because anybody may ask."""
+    """Add the checkup to an application; cached for a second, because it needs no token."""
     service: Service = app.state.horae
     app.state.checkup = Fresh(lambda: checkup(service.opens), ticks_of(service), FRESH)
 

@@ -1,5 +1,5 @@
-"""What several rooms ask of a caller in the same way: keys, tenants, reasons, versions. Whatever no database could
-store is refused here, before it reaches one.
+"""Types of parameters that several rooms share: keys, tenants, reasons, versions. Text that no database can store is
+refused here.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from horae.service.fields import Body
 _ETAG = re.compile(r'(?:W/)?"([0-9]{1,9})"')
 
 
-def one_line(value: str) -> str:
+def check_one_line(value: str) -> str:
     if not value.isprintable():
         raise ValueError("use printable characters on one line")
     return value
 
 
-def storable(value: str) -> str:
+def check_storable(value: str) -> str:
     if "\x00" in value or any("\ud800" <= sign <= "\udfff" for sign in value):
         raise ValueError("contains a NUL or half a character, which is no text")
     return value
 
 
-Line = Annotated[str, Field(max_length=255), AfterValidator(one_line)]
-Why = Annotated[str, Field(max_length=2000, description="For the audit."), AfterValidator(storable)]
-Reason = Annotated[str, Query(max_length=2000, description="For the audit."), AfterValidator(storable)]
-Key = Annotated[
+Line = Annotated[str, Field(max_length=255), AfterValidator(check_one_line)]
+AuditReason = Annotated[str, Field(max_length=2000, description="For the audit."), AfterValidator(check_storable)]
+ReasonQuery = Annotated[str, Query(max_length=2000, description="For the audit."), AfterValidator(check_storable)]
+ScheduleKey = Annotated[
     str,
     Path(min_length=1, max_length=200, description="The key of the schedule.", examples=["nightly"]),
-    AfterValidator(one_line),
+    AfterValidator(check_one_line),
 ]
-Word = Annotated[str | None, Query(max_length=255), AfterValidator(lambda value: value and one_line(value))]
+TextFilter = Annotated[str | None, Query(max_length=255), AfterValidator(lambda value: value and check_one_line(value))]
 Tenant = Annotated[
     str | None,
-    Query(max_length=255, description="Whose; only an operator may ask for somebody else's."),
-    AfterValidator(lambda value: value and one_line(value)),
+    Query(max_length=255, description="The tenant; only an operator may name another than its own."),
+    AfterValidator(lambda value: value and check_one_line(value)),
 ]
 IfMatch = Annotated[
     str | None,
@@ -51,11 +51,11 @@ IfMatch = Annotated[
 class ReasonBody(Body):
     """An act by hand, and why."""
 
-    reason: Why = ""
+    reason: AuditReason = ""
 
 
 def seconds_text(seconds: float) -> str:
-    """An interval as schedules keep it."""
+    """Return an interval as schedules store it."""
     return f"{seconds:.3f}".rstrip("0").rstrip(".")
 
 
@@ -64,10 +64,10 @@ def etag(version: int) -> str:
 
 
 def version_from(if_match: str | None) -> int | None:
-    """The version that a caller has seen; None where any will do."""
+    """Return the version in an If-Match header; None for any."""
     if if_match is None or if_match.strip() == "*":
         return None
     found = _ETAG.fullmatch(if_match.strip())
     if found is None:
-        raise InvalidInput('If-Match must repeat an ETag as it was given, for example "3", or be *.')
+        raise InvalidInput("if_match_unreadable")
     return int(found[1])

@@ -1,12 +1,11 @@
-"""Where callers wait for work: a long poll costs no thread, and one new job does not wake a crowd.
+"""Long polling without a thread per caller; a new job wakes one waiter per line.
 
 Callers who want the same (tenant, queues) stand in one line. Only the head of a line claims; it is woken by hints
-and at the next due instant, and when it leaves, the next one becomes the head and looks at once. So a hint costs one
+and at the next due instant, and when it leaves, the next one becomes the head and claims at once. So a hint costs one
 claim for each line, however many wait, and claims go through a few threads of their own.
 
-Nothing is claimed for a caller who has hung up; what was claimed in the very moment is given back. Nor is anything
-for one whose token was revoked or has expired meanwhile: it is checked just before each claim, and whoever waits is
-told.
+Nothing is claimed for a caller who has hung up; what was claimed at that moment is given back. Nor is anything claimed
+for a caller whose token was revoked or has expired meanwhile: it is checked just before each claim, and the wait ends.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from datetime import datetime, timedelta
 
 from fastapi import FastAPI, Request
 
+from horae.actions import hints
 from horae.actions.access.tokens import check_valid
 from horae.actions.jobs import claims, endings
 from horae.core.access.callers import Caller
@@ -34,7 +34,7 @@ from horae.service.auth.validity import Watch
 log = logging.getLogger("horae.service")
 THREADS = 4
 MOST_WAITING = 1000
-MOST_OF_ONE = 200  # of one tenant, so that none keeps the others out
+MOST_OF_ONE = 200  # of one tenant, so that none blocks the others
 LOOK_AT_LEAST = timedelta(seconds=10)
 BLOCKED = timedelta(seconds=1)  # due, yet not to be had: another tenant's, or a limit is full
 QUIET_FIRST = timedelta(milliseconds=50)  # how often to look where no hints arrive: soon, then less and less
@@ -43,41 +43,40 @@ QUIET_LAST = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What one pull asks for."""
+    """The request of one pull."""
 
     worker_id: str
     queues: tuple[str, ...]
     limit: int
     lease: timedelta
-    owner: str | None  # only this tenant's jobs; None: everybody's
+    owner: str | None  # only this tenant's jobs; None: of all tenants
     order: Order | None = None  # None: the queue's own
 
 
 def take(world: World, want: Want) -> tuple[list[Job], datetime | None]:
-    """What is due now, and when to look again if that is nothing.
+    """Claim what is due now; return it, and when to look again if that is nothing.
 
-    Leases that ran out are taken back on the way: where only HTTP workers serve, nobody else would notice that one of
-    them fell silent.
+    Leases that ran out are taken back first: where only HTTP workers serve, no other process would do it.
     """
     taken = _pull(world, want)
     if len(taken) == want.limit:
         return taken, None
-    upcoming, now = world.store.peek(want.queues), world.clock.now()
-    expiry = world.wall_time(upcoming.next_expiry_at)
+    upcoming, now = claims.peek(world, want.queues), world.clock.now()
+    expiry = upcoming.next_expiry_at
     if expiry is not None and expiry < now and endings.lose_expired(world):
         taken += _pull(world, replace(want, limit=want.limit - len(taken)))
     return taken, min((at for at in (upcoming.next_due_at, expiry) if at is not None), default=None)
 
 
 def take_if_valid(world: World, want: Want, caller: Caller) -> tuple[list[Job], datetime | None]:
-    """The same for somebody who has waited: its token may count no more, and then nothing is claimed for it."""
+    """Claim for a caller that has waited; refuse one whose token is no longer valid."""
     if caller.token_id is not None or caller.expires_at is not None:
         check_valid(world, caller)
     return take(world, want)
 
 
 def give_back(world: World, jobs: Sequence[Job]) -> None:
-    """Nobody is there to run them; no attempt is counted."""
+    """Release jobs whose caller has hung up; no attempt is counted."""
     for job in jobs:
         try:
             endings.release(world, job.id, job.token, reason="its caller hung up", owner=job.owner)
@@ -98,7 +97,7 @@ def _pull(world: World, want: Want) -> list[Job]:
 
 
 class Waiter:
-    """One caller, and the bell that wakes it from any thread."""
+    """One waiting caller, and the event that wakes it from any thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -106,7 +105,7 @@ class Waiter:
         self._end = asyncio.Event()
         self._late = False  # its time is up
         self._gone = False  # it has hung up
-        self._revoked = False  # its token counts no more
+        self._revoked = False  # its token is no longer valid
 
     def waits(self) -> bool:
         return not (self._late or self._gone or self._revoked)
@@ -126,7 +125,7 @@ class Waiter:
             self._loop.call_soon_threadsafe(self.is_late)
 
     def revoke(self) -> None:
-        """From any thread: its token counts no more."""
+        """End the wait because the token is no longer valid; from any thread."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._end_revoked)
 
@@ -149,40 +148,40 @@ class Waiter:
         self._end.set()
 
     async def sleep(self, at_most: timedelta | None) -> None:
-        """Until the bell, or so long."""
+        """Wait for the bell, or so long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(None if at_most is None else at_most.total_seconds()):
                 await self._bell.wait()
         self._bell.clear()
 
     async def over(self) -> None:
-        """Until there is nothing left to wait for: the time is up, the caller has gone, its token counts no more."""
+        """Wait until the wait is over: its time is up, the caller has gone, or its token is no longer valid."""
         await self._end.wait()
 
     async def rest(self, at_most: timedelta) -> None:
-        """So long, whatever rings meanwhile; less when there is nothing left to wait for."""
+        """Wait so long, whatever rings meanwhile; less when the wait is over."""
         with suppress(TimeoutError):
             async with asyncio.timeout(at_most.total_seconds()):
                 await self._end.wait()
 
 
 class Line:
-    """Those who want the same, first come, first served."""
+    """Callers who want the same jobs, first come, first served."""
 
     def __init__(self, queues: Sequence[str]) -> None:
         self.queues = frozenset(queues)
         self.waiters: deque[Waiter] = deque()
 
 
-Key = tuple[str | None, tuple[str, ...], int]  # whose, for what, and which one of those who stand alone
+LineKey = tuple[str | None, tuple[str, ...], int]  # owner, queues, and a number for a waiter with a line of its own
 
 
 class Room:
-    """Everybody who waits at one service."""
+    """All waiting callers of one service."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._lines: dict[Key, Line] = {}
+        self._lines: dict[LineKey, Line] = {}
         self._count: Counter[str | None] = Counter()
         self._store: Store | None = None
         self._unsubscribe: Callable[[], None] | None = None
@@ -195,7 +194,7 @@ class Room:
         return self._count.total()
 
     async def wait(self, world: World, want: Want, caller: Caller, request: Request, at_most: timedelta) -> list[Job]:
-        """Jobs as soon as there are any; none when the time is up or the caller has hung up.
+        """Return jobs as soon as there are any; none when the time is up or the caller has hung up.
 
         ``Unauthorized`` when the caller's token is revoked or expires meanwhile; then nothing was claimed for it.
         """
@@ -203,11 +202,11 @@ class Room:
             return []
         waiter = Waiter()
         key = (want.owner, tuple(sorted(want.queues)), 0)
-        with self._standing(world.store, key, waiter) as line, self._watch.watching(world, caller, waiter.revoke):
+        with self._stand_in_line(world, key, waiter) as line, self._watch.watching(world, caller, waiter.revoke):
             timer = asyncio.get_running_loop().call_later(at_most.total_seconds(), waiter.is_late)
             watching = asyncio.create_task(waiter.watch(request))
             try:
-                jobs = await self._served(world, want, caller, line, waiter)
+                jobs = await self._serve(world, want, caller, line, waiter)
             finally:
                 timer.cancel()
                 watching.cancel()
@@ -217,13 +216,13 @@ class Room:
 
     @contextmanager
     def listening(self, world: World, hint: str, caller: Caller) -> Iterator[Waiter]:
-        """Somebody who takes nothing and only looks on, in a line of its own: every hint of that name wakes it."""
+        """Register a caller that only reads, in a line of its own: every hint of that name wakes it."""
         waiter = Waiter()
         key = (caller.sees, (hint,), id(waiter))
-        with self._standing(world.store, key, waiter), self._watch.watching(world, caller, waiter.revoke):
+        with self._stand_in_line(world, key, waiter), self._watch.watching(world, caller, waiter.revoke):
             yield waiter
 
-    async def _served(self, world: World, want: Want, caller: Caller, line: Line, waiter: Waiter) -> list[Job]:
+    async def _serve(self, world: World, want: Want, caller: Caller, line: Line, waiter: Waiter) -> list[Job]:
         quiet = QUIET_FIRST
         while waiter.waits():
             if line.waiters[0] is not waiter:
@@ -232,7 +231,7 @@ class Room:
             await asyncio.sleep(0)  # let the news that the caller has hung up come first
             if waiter.has_gone():
                 break
-            jobs, look_at = await self._borrowed(world, want, caller)
+            jobs, look_at = await self._claim_in_thread(world, want, caller)
             if jobs and waiter.has_gone():
                 self._threads.submit(give_back, world, jobs)
                 break
@@ -241,14 +240,14 @@ class Room:
             pause = LOOK_AT_LEAST if look_at is None else min(LOOK_AT_LEAST, look_at - world.clock.now())
             if pause <= timedelta(0):
                 pause = BLOCKED
-            if not world.store.hears():
+            if not hints.hears(world):
                 pause, quiet = min(pause, quiet), min(quiet * 1.5, QUIET_LAST)
             if waiter.waits():
                 await waiter.sleep(pause)
         return []
 
-    async def _borrowed(self, world: World, want: Want, caller: Caller) -> tuple[list[Job], datetime | None]:
-        """Look in a thread; if the request is cancelled meanwhile, whatever that claims is given back."""
+    async def _claim_in_thread(self, world: World, want: Want, caller: Caller) -> tuple[list[Job], datetime | None]:
+        """Claim in a thread; give back what was claimed if the request is cancelled meanwhile."""
         future = self._threads.submit(take_if_valid, world, want, caller)
         try:
             return await asyncio.wrap_future(future)
@@ -257,7 +256,7 @@ class Room:
             raise
 
     def close(self) -> None:
-        """The service ends: everybody goes home with nothing, and nobody waits any more. From any thread."""
+        """End all waits without jobs, and refuse new ones; from any thread."""
         with self._lock:
             self._closed = True
             for line in self._lines.values():
@@ -267,15 +266,15 @@ class Room:
     # -- lines -----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _standing(self, store: Store, key: Key, waiter: Waiter) -> Iterator[Line]:
+    def _stand_in_line(self, world: World, key: LineKey, waiter: Waiter) -> Iterator[Line]:
         owner, queues, _ = key
         with self._lock:
             if self.waiting >= MOST_WAITING or (owner is not None and self._count[owner] >= MOST_OF_ONE):
-                raise TooManyRequests("Too many callers are waiting here already. Ask without waiting.", 5)
+                raise TooManyRequests("too_many_waiting", 5)
             line = self._lines.setdefault(key, Line(queues))
             line.waiters.append(waiter)
             self._count[owner] += 1
-            self._listen(store)
+            self._listen(world)
             if self._closed:
                 waiter.is_late()
         try:
@@ -283,7 +282,7 @@ class Room:
         finally:
             self._leave(key, line, waiter)
 
-    def _leave(self, key: Key, line: Line, waiter: Waiter) -> None:
+    def _leave(self, key: LineKey, line: Line, waiter: Waiter) -> None:
         with self._lock:
             line.waiters.remove(waiter)
             self._count[key[0]] -= 1
@@ -295,15 +294,15 @@ class Room:
                 self._unsubscribe()
                 self._store = self._unsubscribe = None
 
-    def _listen(self, store: Store) -> None:
-        """One subscription for all; anew when the store was opened anew."""
-        if self._store is not store:
+    def _listen(self, world: World) -> None:
+        """Subscribe once for all waiters; again when the store was opened again."""
+        if self._store is not world.store:
             if self._unsubscribe is not None:
                 self._unsubscribe()
-            self._store, self._unsubscribe = store, store.subscribe(self._hint)
+            self._store, self._unsubscribe = world.store, hints.subscribe(world, self._hint)
 
     def _hint(self, queue: str) -> None:
-        """From any thread: there may be work in that queue."""
+        """Wake the head of each line of a queue that may have work; from any thread."""
         with self._lock:
             for line in self._lines.values():
                 if (queue == "*" or queue in line.queues) and line.waiters:
@@ -316,7 +315,7 @@ def _undo(world: World, done: Future[tuple[list[Job], datetime | None]]) -> None
 
 
 def room_of(app: FastAPI) -> Room:
-    """The service's one room; made when it is first asked for, from the event loop."""
+    """Return the service's one room; created at the first call, from the event loop."""
     if not hasattr(app.state, "waiting"):
         app.state.waiting = Room()
     found: Room = app.state.waiting

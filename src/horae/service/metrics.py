@@ -1,7 +1,7 @@
 """GET /metrics: the fleet's figures from the store, this process's own, and what the service itself does.
 
-The store is looked at every few seconds at most, however many scrape. When it does not answer, everything that does
-not come from it is still told.
+The store is read every few seconds at most, however many scrape. When it does not answer, the other metrics are still
+shown.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from horae.actions.metrics import families, survey
 from horae.core.metrics import MOST, OTHER, Family, Spread
 from horae.errors import Forbidden, HoraeError
 from horae.service.fresh import Fresh
-from horae.service.prometheus import MEDIA, exposed
-from horae.service.state import DEMANDS, Service, bearer, caller_of, service_of, ticks_of
+from horae.service.prometheus import MEDIA, expose
+from horae.service.state import REQUIRED_SCOPES, Service, bearer, caller_of, service_of, ticks_of
 
 log = logging.getLogger("horae.service")
 FRESH = 5.0  # seconds
@@ -36,7 +36,7 @@ router = APIRouter(tags=["health"])
 
 
 class Meter:
-    """What one service tells."""
+    """The metrics of one service."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -51,11 +51,11 @@ class Meter:
     def _look(self) -> list[Family]:
         up = "Whether the store answered when it was last asked."
         try:
-            told = families(survey(self._service.world))
+            stored = families(survey(self._service.world))
         except HoraeError as problem:
             log.warning("no figures from the store: %s", problem)
             return [Family("horae_store_up", "gauge", up, (), {(): 0.0})]
-        return [Family("horae_store_up", "gauge", up, (), {(): 1.0}), *told]
+        return [Family("horae_store_up", "gauge", up, (), {(): 1.0}), *stored]
 
     # -- the service itself --------------------------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ class Meter:
         return math.nan if given is None else given()
 
     def answered(self, scope: Scope, status: int, began: float) -> None:
-        """From the event loop only, so that nothing needs a lock."""
+        """Count an answer; called from the event loop only, so that no lock is needed."""
         route = getattr(scope.get("route"), "path", UNMATCHED)
         method = scope["method"] if scope["method"] in METHODS else OTHER
         self._requests[route, method, str(status)] += 1
@@ -106,7 +106,7 @@ class Meter:
 
 
 class Counted:
-    """Counts every answer, whoever gives it; outermost, so that what others refuse is counted as well."""
+    """Count every answer; outermost, so that refusals of other middleware are counted as well."""
 
     def __init__(self, app: ASGIApp, meter: Meter) -> None:
         self._app, self._meter = app, meter
@@ -117,14 +117,14 @@ class Counted:
             return
         began, status = self._meter.began(), 500
 
-        async def told(message: Message) -> None:
+        async def send_counted(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self._app(scope, receive, told)
+            await self._app(scope, receive, send_counted)
         finally:
             self._meter.answered(scope, status, began)
 
@@ -139,17 +139,17 @@ def install(app: FastAPI) -> None:
 async def scraper(
     request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)] = None
 ) -> None:
-    """Operators may look, and everybody where the operator has opened it; the figures are of all tenants together."""
+    """Admit operators, or every caller where metrics are open; the figures are of all tenants together."""
     if service_of(request).options.open_metrics:
         return
     caller = await caller_of(request, given)
     caller.require("read")
     caller.require_all_queues()
     if not caller.is_operator:
-        raise Forbidden("These figures are of all tenants together, so only an operator's token may read them.")
+        raise Forbidden("metrics_for_operator_only")
 
 
-DEMANDS[scraper] = ("read",)
+REQUIRED_SCOPES[scraper] = ("read",)
 
 
 @router.get(
@@ -163,4 +163,4 @@ DEMANDS[scraper] = ("read",)
 def metrics(request: Request) -> Response:
     """The text format of Prometheus, for an operator's token with the scope `read`, or for all where it is open."""
     meter: Meter = request.app.state.meter
-    return Response(exposed(meter.families), media_type=MEDIA)
+    return Response(expose(meter.families), media_type=MEDIA)

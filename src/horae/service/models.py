@@ -1,6 +1,6 @@
-"""Models of what callers send, generated from the dataclasses that the operations take.
+"""Models of request bodies, generated from the dataclasses that the operations take.
 
-A name that means nothing is refused, because it was meant to mean something; so is a value of another JSON type.
+An unknown name is refused, because it may be a misspelt one; so is a value of another JSON type.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from horae.service.fields import Body, Instant, Seconds
 
 
 class Model(Body):
-    """What somebody sends for a value of ``KIND``."""
+    """A request body that stands for a value."""
 
 
 def model_of(kind: Any, name: str, *, without: Collection[str] = (), example: Any = None) -> type[Model]:
     """Make the model of a dataclass: its fields by their names, instants as text, spans in seconds.
 
-    Of a TypedDict nothing has to be said, and what was not said has no value: null is one only where the type has it.
+    No field of a TypedDict is required: one that is missing has no value, and null is a value only where the type has
+    it.
     """
     hints = get_type_hints(kind)
     found: dict[str, Any] = {}
@@ -55,8 +56,8 @@ def value_of(kind: Any, model: Model) -> Any:
         if is_typeddict(kind):
             return {name: from_json(hint, said[name]) for name, hint in get_type_hints(kind).items() if name in said}
         return from_json(kind, said)
-    except DefinitionError as problem:  # a policy that cannot work; in a declaration it would be the programmer's
-        raise InvalidInput(str(problem)) from None
+    except DefinitionError as problem:  # a retry policy that cannot work; here it is the caller's mistake
+        raise InvalidInput.received(str(problem), problem.reason, problem.facts) from None
 
 
 def _no_default(schema: dict[str, Any]) -> None:
@@ -69,7 +70,7 @@ def _nested(kind: Any) -> type[Model]:
 
 
 def _hint(hint: Any) -> Any:
-    """A type as JSON can have it."""
+    """Return a type as JSON can carry it."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint is datetime:
         return Instant

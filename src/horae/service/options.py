@@ -1,4 +1,4 @@
-"""How a service behaves; one frozen value, made at the roof from settings."""
+"""The options of a service: one frozen value, made from the settings."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from horae.core.metrics import Family
 from horae.ports import Sealer
 from horae.service.guard.limits import Rates
 
-Recogniser = Callable[[str], Caller | None]  # a bearer text; None: not mine to judge
+Recogniser = Callable[[str], Caller | None]  # takes the text of a token; None: not of this kind
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the operator decided."""
+    """The operator's decisions."""
 
     version: str = ""
-    open_to_all: bool = False  # no authentication: everybody is the operator; only for loopback
+    open_to_all: bool = False  # no authentication: every caller is the operator; only for loopback
     recognisers: tuple[Recogniser, ...] = ()  # asked before the table of tokens, in order
     simulation: bool = False  # whether a caller may say what time it is
     max_body_bytes: int = 2 * 1024 * 1024
     handlers: Callable[[], dict[str, Any]] = field(default=dict)  # what may be run, by name
     http_lease: timedelta = timedelta(seconds=120)
     longest_wait: timedelta = timedelta(seconds=30)
-    max_enabled_tasks: int = 20  # S1-33; 0: as many as they like
-    max_unfinished_jobs: int = 100_000  # of one tenant, put there over HTTP; 0: as many as they like
+    max_enabled_tasks: int = 20  # S1-33; 0: no limit
+    max_unfinished_jobs: int = 100_000  # of one tenant, enqueued over HTTP; 0: no limit
     shortest_interval: timedelta = timedelta(seconds=10)  # S1-32
-    task_handler: str = "dispatch"  # what a user's task runs unless it says otherwise
-    task_handlers: tuple[str, ...] = ("dispatch", "webhook", "attend")  # what it may say
+    task_handler: str = "dispatch"  # the default handler of a user's task
+    task_handlers: tuple[str, ...] = ("dispatch", "webhook", "attend")  # the handlers that a user's task may name
     public_url: str = ""
     hosts: tuple[str, ...] = ()  # the names it answers to; empty: any
     rates: Rates = field(default_factory=Rates)
     names: Callable[[], str] = field(default_factory=lambda: map("r{}".format, count(1)).__next__)  # ids of requests
     open_metrics: bool = False  # whether /metrics answers without a token
-    figures: Callable[[], Iterable[Family]] = field(default=tuple)  # what a worker in this process tells of itself
+    figures: Callable[[], Iterable[Family]] = field(default=tuple)  # metrics of a worker in this process
     monotonic: Callable[[], float] | None = None  # seconds that never jump; None: requests are not timed
     died: Callable[[Job], Awaitable[None]] | None = None  # called with each job that a caller's `fail` ends for good
     sealer: Sealer | None = None  # None: no key, so no secrets can be kept

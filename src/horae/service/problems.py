@@ -1,7 +1,7 @@
-"""Errors as HTTP answers: problem+json (RFC 9457), the only place that knows both.
+"""Errors as HTTP answers: problem+json (RFC 9457).
 
-Whatever Horae says on purpose has a status here. Anything else is our fault: it is logged with the request's id, and
-the caller learns only that id.
+Every error of Horae has a status here. Any other exception is a fault of the service: it is logged with the id of the
+request, and the caller gets only that id.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from horae.core.access.callers import masked, masked_values
+from horae.core.access.callers import mask_token_values, mask_tokens
 from horae.errors import (
     Conflict,
     Forbidden,
@@ -70,7 +70,7 @@ OWN_CODES = {
     "internal_error": "500: something went wrong here; `request_id` finds it in the log.",
 }
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-MOST_TOLD = 50  # of the places where an input does not fit
+MOST_ERRORS = 50  # of the places where an input does not fit
 LONGEST_NAME = 64
 # How pydantic names a branch of a union.
 INTERNAL = re.compile(r"function-(?:before|after|plain|wrap)\[|constrained-|literal\[|<")
@@ -88,7 +88,7 @@ def problem(status: int, code: str, detail: str, headers: dict[str, str] | None 
         "title": HTTPStatus(status).phrase,
         "status": status,
         "code": code,
-        "detail": masked(detail),
+        "detail": mask_tokens(detail),
         **more,
     }
     return JSONResponse(body, status, headers, media_type=MEDIA)
@@ -103,7 +103,7 @@ HAPPENS = {
 
 
 def refuses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What an endpoint declares: the refusals of its own, beside those that may meet any request."""
+    """Return the refusals that an endpoint declares, beside those that any request may meet."""
     return {status: problem_answer(HAPPENS[status]) for status in statuses}
 
 
@@ -112,16 +112,16 @@ def problem_answer(description: str) -> dict[str, Any]:
 
 
 def register(app: FastAPI) -> None:
-    app.add_exception_handler(HoraeError, response)  # type: ignore[arg-type]
-    app.add_exception_handler(RequestValidationError, not_understood)  # type: ignore[arg-type]
-    app.add_exception_handler(HTTPException, refused)  # type: ignore[arg-type]
-    app.add_exception_handler(Exception, broken)
+    app.add_exception_handler(HoraeError, answer_error)  # type: ignore[arg-type]
+    app.add_exception_handler(RequestValidationError, answer_invalid)  # type: ignore[arg-type]
+    app.add_exception_handler(HTTPException, refuse_request)  # type: ignore[arg-type]
+    app.add_exception_handler(Exception, answer_failure)
 
 
-def response(request: Request, error: HoraeError) -> JSONResponse:
-    """Something Horae says on purpose."""
+def answer_error(request: Request, error: HoraeError) -> JSONResponse:
+    """Answer with an error of Horae."""
     status = status_of(error)
-    request.state.problem = error.code  # for those who count
+    request.state.problem = error.code  # for the metrics
     headers: dict[str, str] = {}
     more = attributes_of(error)
     if isinstance(error, Unauthorized):
@@ -132,7 +132,7 @@ def response(request: Request, error: HoraeError) -> JSONResponse:
         headers["Retry-After"] = str(RETRY_AFTER)
         log.warning("the store: %s", error, extra={"request_id": request_id(request)})
     if status == 500:
-        return broken(request, error)
+        return answer_failure(request, error)
     detail = str(error)
     if isinstance(error, StoreUnavailable) and error.outcome_unknown:
         detail = OUTCOME_UNKNOWN
@@ -140,7 +140,7 @@ def response(request: Request, error: HoraeError) -> JSONResponse:
         detail = STORE_SAYS.get(error.code, STORE_DOWN)
     else:
         more |= error.as_json()  # what the database said stays in the log
-    return problem(status, error.code, detail, headers, **masked_values(more))
+    return problem(status, error.code, detail, headers, **mask_token_values(more))
 
 
 def attributes_of(error: HoraeError) -> dict[str, Any]:
@@ -155,16 +155,16 @@ OUTCOME_UNKNOWN = (
 )
 STORE_DOWN = "The store does not answer at the moment. Nothing was changed; repeat in a few seconds."
 STORE_SAYS = {
-    "store_busy": "The store is busy with somebody else's transaction. Nothing was changed; repeat in a moment.",
+    "store_busy": "The store is busy with another transaction. Nothing was changed; repeat in a moment.",
     "store_full": "The store has no room left. Nothing was changed; the operator must free some space.",
     "schema_missing": "The store's tables are not up to date. The operator must run: horae db migrate",
     "schema_too_new": "The store was migrated by a newer Horae than this service. The operator must upgrade it.",
 }
 
 
-def not_understood(request: Request, error: RequestValidationError) -> JSONResponse:
-    """A body or parameter that does not fit; says where, never repeats what was sent."""
-    errors = [_told(each) for each in error.errors()[:MOST_TOLD]]
+def answer_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+    """Answer that a body or parameter does not fit; say where, never repeat what was sent."""
+    errors = [_input_error(each) for each in error.errors()[:MOST_ERRORS]]
     first = errors[0] if errors else {"where": "body", "message": "cannot be read"}
     is_other = "json" not in request.headers.get("content-type", "")
     if first["where"] == "body" and first.get("kind") != "missing" and is_other:
@@ -172,21 +172,21 @@ def not_understood(request: Request, error: RequestValidationError) -> JSONRespo
     return problem(422, "invalid_input", f"{first['where']}: {first['message']}", errors=errors)
 
 
-def _told(error: Any) -> dict[str, str]:
-    """One place, in words that need no Python."""
-    place, message = error["loc"], str(error["msg"]).removeprefix("Value error, ")
+def _input_error(error: Any) -> dict[str, str]:
+    """Return one validation error, in words that need no Python."""
+    location, message = error["loc"], str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "json_invalid":
-        place, message = place[:1], f"not JSON: {error['ctx']['error']} (character {place[-1]})"
-    return {"where": where(place), "message": message, "kind": error["type"]}
+        location, message = location[:1], f"not JSON: {error['ctx']['error']} (character {location[-1]})"
+    return {"where": input_path(location), "message": message, "kind": error["type"]}
 
 
-def where(place: tuple[int | str, ...]) -> str:
-    """Where the input does not fit, in the caller's own names: not which of our types was tried there."""
-    return ".".join(str(part)[:LONGEST_NAME] for part in place if not INTERNAL.match(str(part)))
+def input_path(location: tuple[int | str, ...]) -> str:
+    """Return where the input does not fit, in the caller's names, without those of pydantic's types."""
+    return ".".join(str(part)[:LONGEST_NAME] for part in location if not INTERNAL.match(str(part)))
 
 
-def refused(request: Request, error: HTTPException) -> JSONResponse:
-    """What the framework refuses by itself: unknown paths and methods."""
+def refuse_request(request: Request, error: HTTPException) -> JSONResponse:
+    """Answer what the framework refuses by itself: unknown paths and methods."""
     code = {404: "not_found", 413: "too_large", 415: "unsupported_media"}.get(error.status_code, "refused")
     detail = str(error.detail) if error.detail else HTTPStatus(error.status_code).phrase
     headers = dict(error.headers or {})
@@ -194,7 +194,7 @@ def refused(request: Request, error: HTTPException) -> JSONResponse:
         root = request.scope.get("root_path", "")
         detail = f"There is nothing at this address. {root}/openapi.json lists what there is."
     if error.status_code == 405:
-        return method_not_allowed(allowed(request))
+        return method_not_allowed(allowed_methods(request))
     return problem(error.status_code, code, detail, headers)
 
 
@@ -203,19 +203,19 @@ def method_not_allowed(methods: Iterable[str]) -> JSONResponse:
     return problem(405, "method_not_allowed", f"This address knows only {allow}.", {"Allow": allow})
 
 
-def allowed(request: Request) -> list[str]:
-    """Every method of the address; the framework names only those of the first route that fits."""
-    told = ((method, {**request.scope, "method": method}) for method in METHODS)
+def allowed_methods(request: Request) -> list[str]:
+    """Return every method of the path; the framework names only those of the first route that fits."""
+    scopes = ((method, {**request.scope, "method": method}) for method in METHODS)
     routes = request.app.router.routes
-    return [method for method, scope in told if any(route.matches(scope)[0] is Match.FULL for route in routes)]
+    return [method for method, scope in scopes if any(route.matches(scope)[0] is Match.FULL for route in routes)]
 
 
-def broken(request: Request, error: Exception) -> JSONResponse:
-    """Our fault; the story is in the log."""
-    told_id = request_id(request)
-    log.error("request %s failed", told_id, exc_info=error, extra={"request_id": told_id})
-    detail = f"Something went wrong here, not with your request. It is in the log as request {told_id}."
-    return problem(500, "internal_error", detail, request_id=told_id)
+def answer_failure(request: Request, error: Exception) -> JSONResponse:
+    """Answer that the service failed, and log the exception."""
+    identifier = request_id(request)
+    log.error("request %s failed", identifier, exc_info=error, extra={"request_id": identifier})
+    detail = f"Something went wrong here, not with your request. It is in the log as request {identifier}."
+    return problem(500, "internal_error", detail, request_id=identifier)
 
 
 def request_id(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""Figures as Prometheus reads them. Needs prometheus-client and nothing else of the service."""
+"""Metrics in the format of Prometheus. Needs prometheus-client and nothing else of the service."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from prometheus_client import CollectorRegistry, generate_latest, start_http_ser
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from horae.core.metrics import Family, Spread, merged
+from horae.core.metrics import Family, Spread, merge_families
 from horae.errors import ConfigurationError
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
-Tell = Callable[[], Iterable[Family]]
+MetricsReader = Callable[[], Iterable[Family]]
 
 
 class StoredMetrics(Collector):
-    """Asks for the figures whenever somebody scrapes."""
+    """A collector that reads the metrics at each scrape."""
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, read: MetricsReader) -> None:
+        self._read = read
 
     def collect(self) -> Iterator[Metric]:
-        for family in merged(list(self._tell())):
+        for family in merge_families(list(self._read())):
             yield as_metric(family)
 
 
-def registry_of(tell: Tell) -> CollectorRegistry:
-    """A registry of our own: what else lives in this process keeps the global one to itself."""
+def registry_of(read: MetricsReader) -> CollectorRegistry:
+    """Return a registry of Horae's own; the global one stays to other code of this process."""
     registry = CollectorRegistry()
-    registry.register(StoredMetrics(tell))
+    registry.register(StoredMetrics(read))
     return registry
 
 
-def exposed(tell: Tell) -> bytes:
-    """One scrape."""
-    return generate_latest(registry_of(tell))
+def expose(read: MetricsReader) -> bytes:
+    """Return the text of one scrape."""
+    return generate_latest(registry_of(read))
 
 
 def as_metric(family: Family) -> Metric:
@@ -55,14 +55,12 @@ def as_metric(family: Family) -> Metric:
     return plain
 
 
-def serve(tell: Tell, *, host: str, port: int) -> Callable[[], None]:
-    """Answer scrapes at a port of their own, for a process without the service; calling the answer ends it."""
+def serve(read: MetricsReader, *, host: str, port: int) -> Callable[[], None]:
+    """Serve scrapes at a port of their own, for a process without the service; return what ends it."""
     try:
-        server, thread = start_http_server(port, addr=host, registry=registry_of(tell))
+        server, thread = start_http_server(port, addr=host, registry=registry_of(read))
     except OSError as problem:
-        raise ConfigurationError(
-            f"Metrics cannot be served at {host}:{port}: {problem.strerror}. Choose another --metrics-port."
-        ) from None
+        raise ConfigurationError("metrics_port_taken", host=host, port=port, problem=str(problem.strerror)) from None
 
     def close() -> None:
         server.shutdown()

@@ -1,4 +1,4 @@
-"""The rooms of whoever calls: each endpoint is a line over one operation."""
+"""The rooms of a caller, as a dependency: each endpoint is a line over one operation."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ from horae.api.values import as_list, to_json
 from horae.core.access.callers import Caller
 from horae.core.scheduled_tasks.task import Terms
 from horae.service.options import Options
-from horae.service.state import needs, service_of, world_of
+from horae.service.state import require_scopes, service_of, world_of
 
-Asked = Rooms[AsyncSender]
-DOORS: dict[Callable[..., object], Method[..., Any, Any, Any]] = {}  # which operation a dependency opens
+CallerRooms = Rooms[AsyncSender]
+ROUTE_OPERATIONS: dict[Callable[..., object], Method[..., Any, Any, Any]] = {}  # the operation behind a dependency
 
 
-def may(operation: Method[..., Any, Any, Any]) -> Any:
-    """Return a dependency: the rooms of the caller, who holds what the operation needs."""
+def rooms_for(operation: Method[..., Any, Any, Any]) -> Any:
+    """Return a dependency that gives the caller's rooms, and refuses a caller without the scopes of the operation."""
     allowed = _allowed(operation)
 
-    async def rooms(request: Request, caller: Caller = Depends(allowed)) -> Asked:
+    async def rooms(request: Request, caller: Caller = Depends(allowed)) -> CallerRooms:
         options = service_of(request).options
         here = Here(
             world_of(request), caller, options.max_unfinished_jobs, lambda: terms_of(options), lambda: options.sealer
         )
         return Rooms(LocalAsync(lambda: here, run_in_threadpool))
 
-    DOORS[rooms] = operation
+    ROUTE_OPERATIONS[rooms] = operation
     return Depends(rooms)
 
 
-def caller_of(operation: Method[..., Any, Any, Any]) -> Any:
-    """Return a dependency: the caller alone, for an answer that goes on for longer than the operation."""
+def caller_for(operation: Method[..., Any, Any, Any]) -> Any:
+    """Return a dependency that gives the caller alone, for an answer that outlasts the operation."""
     allowed = _allowed(operation)
-    DOORS[allowed] = operation
+    ROUTE_OPERATIONS[allowed] = operation
     return Depends(allowed)
 
 
 def _allowed(operation: Method[..., Any, Any, Any]) -> Callable[..., Any]:
-    return needs(*operation.needs.scopes, by_queue=operation.needs.by_queue)
+    return require_scopes(*operation.needs.scopes, by_queue=operation.needs.by_queue)
 
 
 def terms_of(options: Options) -> Terms:
-    """Return what the operator decided about users' tasks."""
+    """Return the operator's terms of users' tasks."""
     handlers = options.handlers()
     return Terms(
         shortest=options.shortest_interval,
         max_enabled=options.max_enabled_tasks,
         handler=options.task_handler,
         handlers=options.task_handlers,
-        known=frozenset(handlers) or None,  # a service beside no worker does not know what workers can do
+        known=frozenset(handlers) or None,  # a service without a worker in its process does not know its handlers
         queues={name: getattr(each, "queue", "default") for name, each in handlers.items()},
     )
 

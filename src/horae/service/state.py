@@ -1,4 +1,4 @@
-"""What every endpoint can reach: the world, the options, and who calls."""
+"""Dependencies of every endpoint: the world, the service and its options, and the caller."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from horae.errors import HoraeError, InvalidInput, Unauthorized
 from horae.ports import World
 from horae.service.guard.limits import Limits, Rates
 from horae.service.options import Options
-from horae.service.trace_context import joined
+from horae.service.trace_context import join_trace
 
-EVERYBODY = Caller(SYSTEM, frozenset({"admin"}), "anybody")
+OPEN_CALLER = Caller(SYSTEM, frozenset({"admin"}), "anybody")
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
-CALLER = "horae.caller"  # where the guard leaves whom it has recognised; in no state that an application around us sets
-DEMANDS: dict[Callable[..., object], tuple[str, ...]] = {}  # which scopes a dependency asks for; one is enough
+CALLER = "horae.caller"  # where the guard leaves the caller; in no state that an outer application sets
+REQUIRED_SCOPES: dict[Callable[..., object], tuple[str, ...]] = {}  # the scopes of which a dependency requires one
 bearer = HTTPBearer(
     auto_error=False, scheme_name="token", description="A token (`horae token create`), or a JWT where configured."
 )
@@ -51,7 +51,7 @@ def service_of(request: Request) -> Service:
 
 
 def ticks_of(service: Service) -> Callable[[], float]:
-    """Seconds that never jump; not a number while nobody can say, which no comparison takes for a time."""
+    """Return a monotonic clock in seconds; it gives NaN while the store does not answer."""
 
     def ticks() -> float:
         given = service.options.monotonic
@@ -64,24 +64,24 @@ def ticks_of(service: Service) -> Callable[[], float]:
 
 
 def world_of(request: Request) -> World:
-    return joined(service_of(request).world, request)
+    return join_trace(service_of(request).world, request)
 
 
 def authenticate(service: Service, authorization: str | None, address: str | None) -> Caller:
-    """Recognise a caller by its Authorization header alone; may ask the store."""
+    """Authenticate a caller by its Authorization header alone; may ask the store."""
     if service.options.open_to_all:
-        caller = EVERYBODY
+        caller = OPEN_CALLER
     else:
         text = bearer_of(authorization)
         if text is None:
-            raise Unauthorized("This needs a token: send the header Authorization: Bearer <token>.")
-        caller = _recognised(service, text, address)
-    service.limits.recognised(caller)
+            raise Unauthorized("token_missing")
+        caller = _recognise(service, text, address)
+    service.limits.count_caller(caller)
     return caller
 
 
 def bearer_of(authorization: str | None) -> str | None:
-    """The token in an Authorization header; None where there is none."""
+    """Return the token in an Authorization header; None where there is none."""
     scheme, _, text = (authorization or "").strip().partition(" ")
     return text.strip() or None if scheme.lower() == "bearer" else None
 
@@ -89,7 +89,7 @@ def bearer_of(authorization: str | None) -> str | None:
 async def caller_of(
     request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)] = None
 ) -> Caller:
-    """Who calls; found once for each request, by the guard where that had to know before reading the body."""
+    """Authenticate the caller; cached per request, as the guard does it before reading a body."""
     caller: Caller | None = request.scope.get(CALLER)
     if caller is None:
         authorization = None if given is None else f"{given.scheme} {given.credentials}"
@@ -103,18 +103,18 @@ def address_of(scope: Scope) -> str | None:
     return None if client is None else str(client[0])[:64]
 
 
-def _recognised(service: Service, text: str, address: str | None) -> Caller:
+def _recognise(service: Service, text: str, address: str | None) -> Caller:
     try:
         known = (each(text) for each in service.options.recognisers)
         found = next((caller for caller in known if caller is not None), None)
         return found or tokens.recognise(service.world, text, address=address)
     except Unauthorized:
-        service.limits.not_recognised(address)
+        service.limits.count_wrong_token(address)
         raise
 
 
-def needs(*scopes: str, by_queue: bool = False) -> Callable[..., Awaitable[Caller]]:
-    """A dependency: who calls, holding one of these scopes. For looking, ``read`` is enough.
+def require_scopes(*scopes: str, by_queue: bool = False) -> Callable[..., Awaitable[Caller]]:
+    """Return a dependency that gives the caller, who holds one of these scopes; for reading, ``read`` is enough.
 
     A token that is limited to queues is refused, unless the endpoint itself keeps to ``caller.queues`` (*by_queue*).
     """
@@ -124,19 +124,19 @@ def needs(*scopes: str, by_queue: bool = False) -> Callable[..., Awaitable[Calle
         if not by_queue:
             caller.require_all_queues()
         if request.method not in READING:
-            _know_all(request)
+            _refuse_unknown_parameters(request)
         return caller
 
-    DEMANDS[check] = scopes
+    REQUIRED_SCOPES[check] = scopes
     return check
 
 
-def _know_all(request: Request) -> None:
-    """Whoever changes something must not be misunderstood: a misspelt filter would mean everything."""
+def _refuse_unknown_parameters(request: Request) -> None:
+    """Refuse unknown parameters of a change: a misspelt filter would mean everything."""
     route: APIRoute = request.scope["route"]
     unknown = sorted(request.query_params.keys() - _query_of(route.dependant))
     if unknown:
-        raise InvalidInput(f"Nothing is called {unknown[0][:64]!r} here; /openapi.json lists what this call takes.")
+        raise InvalidInput("parameter_unknown", name=unknown[0][:64])
 
 
 def _query_of(dependant: Dependant) -> set[str]:
@@ -144,5 +144,5 @@ def _query_of(dependant: Dependant) -> set[str]:
     return own.union(*(_query_of(each) for each in dependant.dependencies))
 
 
-Here = Annotated[World, Depends(world_of)]
-How = Annotated[Service, Depends(service_of)]
+CurrentWorld = Annotated[World, Depends(world_of)]
+CurrentService = Annotated[Service, Depends(service_of)]

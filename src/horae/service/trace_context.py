@@ -1,4 +1,4 @@
-"""Which trace a request belongs to: whatever it enqueues or triggers stays in it, without any endpoint's doing."""
+"""The trace of a request: jobs that it enqueues or triggers belong to it, without code in the endpoints."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from horae.ports import TracedRun, Tracing, World
 
 
 def trace_id_from(request: Request) -> str | None:
-    """The header ``traceparent``; one that is none by W3C Trace Context is ignored, as that standard asks."""
+    """Return the trace in the header ``traceparent``; an invalid one is ignored, as W3C Trace Context asks."""
     parent = parent_of(request.headers.get("traceparent"))
     return None if parent is None else str(parent)
 
 
-def joined(world: World, request: Request) -> World:
-    """The world as this request sees it: what it makes belongs to the caller's trace."""
-    told = trace_id_from(request)
-    return world if told is None else replace(world, tracing=Incoming(told, world.tracing))
+def join_trace(world: World, request: Request) -> World:
+    """Return the world in which new jobs belong to the trace of the request."""
+    trace_id = trace_id_from(request)
+    return world if trace_id is None else replace(world, tracing=Incoming(trace_id, world.tracing))
 
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """The caller's span, below which things happen here, unless a tracer knows a nearer one."""
+    """The caller's span as the parent of new jobs, unless a tracer has a nearer one."""
 
     parent: str
     tracer: Tracing | None = None
@@ -35,11 +35,11 @@ class Incoming:
         return (None if self.tracer is None else self.tracer.current()) or self.parent
 
     def running(self, job: Job) -> AbstractContextManager[TracedRun]:
-        return nullcontext(Untold()) if self.tracer is None else self.tracer.running(job)
+        return nullcontext(UntracedRun()) if self.tracer is None else self.tracer.running(job)
 
 
-class Untold:
-    """A run that nobody traces."""
+class UntracedRun:
+    """A run without a trace."""
 
     def ended(self, outcome: Outcome, problem: BaseException | None) -> None:
         return None

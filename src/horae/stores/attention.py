@@ -37,7 +37,7 @@ LIVE = ("created", "ready", "running", "waiting", "suspended")
 
 
 def _by(declared: Declaration[Any], *names: str, also: ColumnElement[bool] | None = None) -> Select[Any]:
-    """Rows by the values of columns, the oldest first. Built once: building costs more than asking."""
+    """Select rows by the values of columns, the oldest first. Built once: building costs more than asking."""
     table = declared.table
     query = select(*declared.select).where(*(table.c[name] == bindparam(name) for name in names))
     return (query if also is None else query.where(also)).order_by(table.c.id)
@@ -84,8 +84,8 @@ class Attention:
     def lane_by_number(self, number: int, *, lock: bool = False) -> Lane | None:
         return self._lane(LANE_BY_NUMBER_LOCKED if lock else LANE_BY_NUMBER, {"id": number})
 
-    def _lane(self, query: Select[Any], told: dict[str, Any]) -> Lane | None:
-        row = self.connection.execute(query, told).first()
+    def _lane(self, query: Select[Any], parameters: dict[str, Any]) -> Lane | None:
+        row = self.connection.execute(query, parameters).first()
         return None if row is None else LANES.read(row)
 
     def lanes(self, owner: str | None, *, limit: int, after: int) -> list[Lane]:
@@ -94,7 +94,7 @@ class Attention:
         return [LANES.read(row) for row in self.connection.execute(query)]
 
     def make_lane(self, name: str, owner: str, now: datetime) -> None:
-        """Make it unless it is there."""
+        """Make a lane unless it exists."""
         before, behind = BY_NAME[self.connection.dialect.name].insert_ignore
         sql = f"{before} {lanes.name} (owner, name, epoch, seq, created_at) VALUES (:owner, :name, 0, 0, :at) {behind}"
         self.connection.execute(text(sql), {"owner": owner, "name": name, "at": micros(now)})
@@ -105,7 +105,7 @@ class Attention:
     # -- what a lane keeps ---------------------------------------------------------------------------------------
 
     def add(self, kept: K) -> K:
-        """Store a new row; answers with its number in it."""
+        """Store a new row; return it with its number."""
         done = self.connection.execute(INSERTS[type(kept)], KEPT[type(kept)].row(kept))
         assert done.inserted_primary_key is not None
         return replace(kept, number=int(done.inserted_primary_key[0]))
@@ -123,20 +123,20 @@ class Attention:
         return self._first(Task, TASK_BY_KEY, lane_id=lane, task_key=key)
 
     def focus(self, lane: int) -> Task | None:
-        """The one that runs, if any does."""
+        """Return the one that runs, if any does."""
         return self._first(Task, FOCUS, focus=lane)
 
     def live_tasks(self, lane: int) -> list[Task]:
         return self._find(Task, LIVE_TASKS, lane_id=lane)
 
     def tasks(self, lane: int, *, states: Iterable[str] = (), limit: int, before: int | None = None) -> list[Task]:
-        """Newest first, a page at a time."""
-        wanted = [tasks.c.lane_id == lane]
-        if told := tuple(states):
-            wanted.append(tasks.c.state.in_(told))
+        """Return a page of tasks, newest first."""
+        conditions = [tasks.c.lane_id == lane]
+        if listed := tuple(states):
+            conditions.append(tasks.c.state.in_(listed))
         if before is not None:
-            wanted.append(tasks.c.id < before)
-        query = select(*TASKS.select).where(*wanted).order_by(tasks.c.id.desc()).limit(limit)
+            conditions.append(tasks.c.id < before)
+        query = select(*TASKS.select).where(*conditions).order_by(tasks.c.id.desc()).limit(limit)
         return self._find(Task, query)
 
     def wait(self, number: int) -> TaskWait | None:
@@ -150,7 +150,7 @@ class Attention:
         return self._find(TaskWait, OPEN_WAITS, lane_id=lane)
 
     def waits_for(self, lane: int, key: str) -> list[TaskWait]:
-        """Every wait for a key, the oldest first."""
+        """Return every wait for a key, the oldest first."""
         return self._find(TaskWait, WAITS_FOR, lane_id=lane, wait_key=key)
 
     def waits_without_job(self, lane: int | None, *, limit: int) -> list[TaskWait]:
@@ -160,7 +160,7 @@ class Attention:
         return self._find(TaskWait, query.order_by(waits.c.id).limit(limit))
 
     def tasks_without_job(self, lane: int | None, *, limit: int) -> list[Task]:
-        """The same for tasks whose start or deadline is still to come."""
+        """Return tasks with a start or deadline ahead whose job is not there, as with waits."""
         starts = (tasks.c.state == "created") & tasks.c.start_job.is_not(None) & ~_is_kept(tasks.c.start_job)
         ends = tasks.c.deadline_job.is_not(None) & ~_is_kept(tasks.c.deadline_job)
         query = select(*TASKS.select).where(tasks.c.state.in_(LIVE), starts | ends)
@@ -174,17 +174,17 @@ class Attention:
         return self._first(Event, EVENT_BY_ID, lane_id=lane, event_id=event_id)
 
     def pending_events(self, lane: int, key: str | None = None, *, limit: int = 1000) -> list[Event]:
-        """The mailbox, the oldest first."""
+        """Return the mailbox, the oldest first."""
         if key is None:
             return self._find(Event, PENDING, lane_id=lane, most=limit)
         return self._find(Event, PENDING_BY_KEY, lane_id=lane, event_key=key, most=limit)
 
     def new_facts(self, task: int) -> list[StoredFact]:
-        """What cognition has not been told yet, in order."""
+        """Return the facts that cognition has not seen yet, in order."""
         return self._find(StoredFact, NEW_FACTS, task_id=task)
 
     def everything(self, lane: int) -> dict[str, list[Kept]]:
-        """All rows of a lane, for the verification of its journal."""
+        """Return all rows of a lane, for the verification of its journal."""
         return {
             "task": list(self._find(Task, ALL[Task], lane_id=lane)),
             "wait": list(self._find(TaskWait, ALL[TaskWait], lane_id=lane)),
@@ -192,12 +192,12 @@ class Attention:
             "fact": list(self._find(StoredFact, ALL[StoredFact], lane_id=lane)),
         }
 
-    def _find(self, kind: type[K], query: Select[Any], **told: Any) -> list[K]:
+    def _find(self, kind: type[K], query: Select[Any], **parameters: Any) -> list[K]:
         kept: Declaration[K] = KEPT[kind]
-        return [_read(kept, row) for row in self.connection.execute(query, told)]
+        return [_read(kept, row) for row in self.connection.execute(query, parameters)]
 
-    def _first(self, kind: type[K], query: Select[Any], **told: Any) -> K | None:
-        return next(iter(self._find(kind, query, **told)), None)
+    def _first(self, kind: type[K], query: Select[Any], **parameters: Any) -> K | None:
+        return next(iter(self._find(kind, query, **parameters)), None)
 
     # -- the journal ---------------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class Attention:
         self.connection.execute(WRITE, JOURNAL.row(line))
 
     def lines(self, lane: int, *, since: int = 0, limit: int, task: int | None = None) -> list[Line]:
-        """The lines after *since*, in order."""
+        """Return the lines after *since*, in order."""
         query = select(*JOURNAL.select).where(journal.c.lane_id == lane, journal.c.seq > since)
         query = query if task is None else query.where(journal.c.task_id == task)
         rows = self.connection.execute(query.order_by(journal.c.seq).limit(limit))
@@ -217,20 +217,20 @@ class Attention:
         return None if row is None else _line(row)
 
     def unsealed(self, limit: int) -> list[int]:
-        """Lanes whose last line is not sealed."""
+        """Return lanes whose last line is not sealed."""
         last = (journal.c.lane_id == lanes.c.id) & (journal.c.seq == lanes.c.seq)
         query = select(lanes.c.id).join(journal, last).where(journal.c.hash.is_(None)).order_by(lanes.c.id)
         return list(self.connection.execute(query.limit(limit)).scalars())
 
     def seal(self, lane: int, hashes: Mapping[int, str]) -> None:
         """Give lines their hashes, by their numbers."""
-        told = [{"lane": lane, "line": seq, "hash": hash_text} for seq, hash_text in hashes.items()]
-        if told:
-            self.connection.execute(SEAL, told)
+        rows = [{"lane": lane, "line": seq, "hash": hash_text} for seq, hash_text in hashes.items()]
+        if rows:
+            self.connection.execute(SEAL, rows)
 
 
 def _is_kept(number: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Whether a job of Horae's own will come due; one that runs, in whatever queue, is about to."""
+    """Return whether a job of Horae's own will come due; one that runs, in whatever queue, is about to."""
     kept = (jobs.c.state == "running") | ((jobs.c.state == "queued") & (jobs.c.queue == MACHINERY))
     return select(jobs.c.id).where(jobs.c.id == number, kept).exists()
 

@@ -30,7 +30,7 @@ class Audit:
         verb: str | None = None,
         object_type: str | None = None,
     ) -> list[tuple[int, Entry]]:
-        """Newest first, a page at a time; with *owner*, only that tenant's."""
+        """Return a page of entries, newest first; with *owner*, only that tenant's."""
         query = select(*NUMBERED).order_by(audit.c.id.desc()).limit(limit)
         wanted = {"object_id": object_id, "owner": owner, "actor": actor, "verb": verb, "object_type": object_type}
         query = query.where(*AUDIT.equal(wanted))
@@ -41,37 +41,37 @@ class Audit:
     # -- the chain -----------------------------------------------------------------------------------------------
 
     def open_entries(self, limit: int) -> list[tuple[int, Entry]]:
-        """What has not been sealed yet, the oldest first."""
+        """Return what has not been sealed yet, the oldest first."""
         query = select(*NUMBERED).where(audit.c.chain_seq.is_(None)).order_by(audit.c.id).limit(limit)
         return [(row.id, AUDIT.read(row)) for row in self.connection.execute(query)]
 
     def lock_chains(self) -> None:
-        """Let one sealer at a time at it."""
+        """Lock the chains, so that one process seals at a time."""
         self._begin("")
         self.connection.execute(select(chains.c.seq).where(chains.c.owner == "").with_for_update())
 
     def head(self, owner: str) -> tuple[int, str]:
-        """How far an owner's chain has come, and the hash of its last entry."""
+        """Return how far an owner's chain has come, and the hash of its last entry."""
         row = self.connection.execute(select(chains.c.seq, chains.c.hash).where(chains.c.owner == owner)).first()
         return (0, GENESIS) if row is None else (row.seq, row.hash)
 
     def seal(self, number: int, owner: str, seq: int, hash_text: str) -> None:
-        mine = (audit.c.id == number, audit.c.chain_seq.is_(None))
-        self.connection.execute(update(audit).where(*mine).values(chain_seq=seq, hash=hash_text))
+        conditions = (audit.c.id == number, audit.c.chain_seq.is_(None))
+        self.connection.execute(update(audit).where(*conditions).values(chain_seq=seq, hash=hash_text))
         self._begin(owner)
         self.connection.execute(update(chains).where(chains.c.owner == owner).values(seq=seq, hash=hash_text))
 
     def owners(self) -> list[str]:
-        """Whoever has a chain."""
+        """Return the owners that have a chain."""
         query = select(chains.c.owner).where(chains.c.owner != "").order_by(chains.c.owner)
         return list(self.connection.execute(query).scalars())
 
     def chain(self, owner: str, *, after: int, limit: int) -> list[tuple[int, int, str, Entry]]:
-        """Sealed entries of an owner in their order: place, number, hash, entry."""
-        mine = (audit.c.owner == owner, audit.c.chain_seq > after)
+        """Return sealed entries of an owner in their order: place, number, hash, entry."""
+        conditions = (audit.c.owner == owner, audit.c.chain_seq > after)
         query = (
             select(*NUMBERED, audit.c.chain_seq, audit.c.hash)
-            .where(*mine)
+            .where(*conditions)
             .order_by(audit.c.chain_seq, audit.c.id)
             .limit(limit)
         )

@@ -73,7 +73,7 @@ def examine(path: Path) -> Copy:
         if file.read(len(MAGIC)) != MAGIC:
             raise InvalidInput("backup_not_sqlite", path=str(path))
     try:
-        with _connected(path) as connection:
+        with _connect(path) as connection:
             found = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
             if found != "ok":
                 raise InvalidInput("backup_damaged", path=str(path), problem=str(found))
@@ -101,7 +101,7 @@ class Marks:
 
 
 def is_open_elsewhere(path: Path) -> bool:
-    """Whether any other connection, of whichever process, has the database open."""
+    """Return whether any other connection, of whichever process, has the database open."""
     if not path.exists():
         return False
     with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
@@ -117,9 +117,9 @@ def is_open_elsewhere(path: Path) -> bool:
 
 
 def marks_of(path: Path) -> Marks | None:
-    """What a database has handed out; None when it cannot be read any more."""
+    """Return what a database has handed out; None when it cannot be read any more."""
     try:
-        with _connected(path) as connection:
+        with _connect(path) as connection:
             found = connection.execute(
                 "SELECT max(coalesce((SELECT max(token) FROM horae_jobs), 0), "
                 "coalesce((SELECT max(token) FROM horae_runs), 0))"
@@ -136,7 +136,7 @@ def fence(copy: Path, live: Marks | None) -> int:
     database that it replaces, because processes that have that database open go on using it.
     """
     above = live or Marks()
-    with _connected(copy) as connection, _transaction(connection):
+    with _connect(copy) as connection, _transaction(connection):
         connection.execute("UPDATE horae_jobs SET token = token + ?", [above.token + JUMP])
         drawn = _numbers(connection)
         for table in {"horae_jobs", *drawn, *above.numbers}:
@@ -170,7 +170,7 @@ def set_aside(live: Path) -> None:
 
 
 def free_name(live: Path) -> Path:
-    """``horae.db.before-restore``, or with a number behind where there are such already."""
+    """Return ``horae.db.before-restore``, with a number behind where that exists."""
     name = live.with_name(live.name + ".before-restore")
     number = 2
     while name.exists():
@@ -183,7 +183,7 @@ def free_name(live: Path) -> Path:
 
 
 def _copy(source: Path, target: Path, progress: Progress | None, *, into_wal: bool = False) -> None:
-    with _connected(source) as reading, _connected(target) as writing:
+    with _connect(source) as reading, _connect(target) as writing:
         reading.execute("BEGIN")
         reading.execute("SELECT count(*) FROM sqlite_master").fetchone()  # from here on we see one moment
 
@@ -198,8 +198,8 @@ def _copy(source: Path, target: Path, progress: Progress | None, *, into_wal: bo
 
 
 def _equal_pages(copy: Path, live: Path) -> None:
-    """A database in WAL mode keeps its page size; a copy with another one is rewritten first."""
-    with _connected(copy) as theirs, _connected(live) as ours:
+    """Rewrite a copy with another page size: a database in WAL mode keeps its own."""
+    with _connect(copy) as theirs, _connect(live) as ours:
         wanted = ours.execute("PRAGMA page_size").fetchone()[0]
         if theirs.execute("PRAGMA page_size").fetchone()[0] != wanted:
             theirs.execute("PRAGMA journal_mode = DELETE")
@@ -208,7 +208,7 @@ def _equal_pages(copy: Path, live: Path) -> None:
 
 
 @contextmanager
-def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+def _connect(path: Path) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
         yield connection

@@ -84,7 +84,7 @@ class Field:
         return Column(self.column, self.codec.type, nullable=nullable, **self.options)
 
     def copy(self, marks: Mark = Mark.NONE, *, required: bool = False) -> Field:
-        """The same field for another table."""
+        """Return the same field for another table."""
         return Field(self.name, self.codec, marks, column=self.column, required=required)
 
     @property
@@ -103,7 +103,7 @@ class Writer:
         self.values: Callable[..., list[Any]] = _encoder(written)
 
     def row(self, value: Any) -> dict[str, Any]:
-        """The values by the names of their columns."""
+        """Return the values by the names of their columns."""
         return dict(zip(self.columns, self.values(value), strict=True))
 
 
@@ -131,7 +131,7 @@ class Reader(Generic[V]):
         _check(table.name, value, by_name, self._absent)
         expected = fields(cast(Any, value))
         kept = [by_name[each.name] for each in expected if each.name not in self._absent]
-        gaps = [(place, each.default) for place, each in enumerate(expected) if each.name in self._absent]
+        gaps = [(index, each.default) for index, each in enumerate(expected) if each.name in self._absent]
         columns = [each.column for each in kept]
         columns += dict.fromkeys(
             each.codec.beside for each in kept if each.codec.beside and each.codec.beside not in columns
@@ -142,16 +142,16 @@ class Reader(Generic[V]):
         self.read: Callable[[Sequence[Any]], V] = _decoder(make or value, kept, columns, gaps)
 
     def __getitem__(self, name: str) -> Column[Any]:
-        """The column of a field."""
+        """Return the column of a field."""
         return self.table.c[self._fields[name].column]
 
     def sql(self, dialect: Dialect) -> str:
-        """The columns for a select of the driver; JSON is asked for as text, so that no driver parses it by itself."""
+        """Return the columns for a driver's select; JSON is read as text, so that no driver parses it by itself."""
         as_text = dialect.json_as_text.format
         return ", ".join(as_text(each.name) if isinstance(each.type, Json) else each.name for each in self.select)
 
     def equal(self, wanted: Any, *, leave_out: Collection[str] = ()) -> list[ColumnElement[bool]]:
-        """Conditions for every field that a filter and this table both have; None means any value.
+        """Return conditions for every field that a filter and this table both have; None means any value.
 
         *leave_out* names those that the filter means otherwise.
         """
@@ -168,7 +168,7 @@ class Reader(Generic[V]):
         return found
 
     def unreadable(self, row: Sequence[Any]) -> str | None:
-        """The first field whose stored value cannot be read; for those who must say where a row is broken."""
+        """Return the first field whose stored value cannot be read; for those who must say where a row is broken."""
         for each, value in zip(self._fields.values(), row, strict=False):
             if each.codec.read is None or each.codec.beside or value is None:
                 continue
@@ -205,7 +205,7 @@ class Declaration(Reader[V]):
         return tuple(each for each in self.fields if mark in each.marks)
 
     def values(self, value: V) -> list[Any]:
-        """A new row, in the order of ``written``."""
+        """Return a new row, in the order of ``written``."""
         return self._rows.values(value)
 
     @property
@@ -214,11 +214,11 @@ class Declaration(Reader[V]):
         return self._rows.columns
 
     def row(self, value: V) -> dict[str, Any]:
-        """A new row by the names of its columns."""
+        """Return a new row by the names of its columns."""
         return self._rows.row(value)
 
     def changes(self, value: V) -> dict[str, Any]:
-        """The same without what never changes."""
+        """Return a row without the columns that never change."""
         return self._changes.row(value)
 
 
@@ -234,16 +234,16 @@ def _encoder(written: Sequence[Field]) -> Callable[..., list[Any]]:
     """Return a function that makes the stored values of a value."""
     get = attrgetter(*(each.source for each in written))
     writers = tuple(
-        (place, each.codec.write)
-        for place, each in enumerate(written)
+        (index, each.codec.write)
+        for index, each in enumerate(written)
         if each.codec.write is not None and Mark.ENCODED not in each.marks
     )
 
     def encode(value: Any, *behind: Any) -> list[Any]:
         values = [*get(value), *behind]
-        for place, write in writers:
-            if values[place] is not None:
-                values[place] = write(values[place])
+        for index, write in writers:
+            if values[index] is not None:
+                values[index] = write(values[index])
         return values
 
     return encode
@@ -255,28 +255,28 @@ def _decoder(
     """Return a function that makes a value of a row; it runs for every attempt, so it does nothing twice."""
     assert all(default is not MISSING for _, default in gaps), "a field that is absent needs a default"
     count = len(kept)
-    readers = [(place, each, read) for place, each in enumerate(kept) if (read := each.codec.read) is not None]
-    pairs = tuple((place, columns.index(each.codec.beside), read) for place, each, read in readers if each.codec.beside)
+    readers = [(index, each, read) for index, each in enumerate(kept) if (read := each.codec.read) is not None]
+    pairs = tuple((index, columns.index(each.codec.beside), read) for index, each, read in readers if each.codec.beside)
     alone = [reader for reader in readers if not reader[1].codec.beside]
-    always = tuple((place, read) for place, each, read in alone if each.required)
-    perhaps = tuple((place, read) for place, each, read in alone if not each.required)
-    nulls = tuple((place, each.codec.null) for place, each, _ in alone if each.codec.null is not None)
+    always = tuple((index, read) for index, each, read in alone if each.required)
+    perhaps = tuple((index, read) for index, each, read in alone if not each.required)
+    nulls = tuple((index, each.codec.null) for index, each, _ in alone if each.codec.null is not None)
 
     def decode(row: Sequence[Any]) -> V:
         values = list(row)
-        for place, beside, read in pairs:
-            values[place] = read(values[place], values[beside])
-        for place, read in always:
-            values[place] = read(values[place])
-        for place, read in perhaps:
-            if values[place] is not None:
-                values[place] = read(values[place])
-        for place, null in nulls:
-            if values[place] is None:
-                values[place] = null
+        for index, beside, read in pairs:
+            values[index] = read(values[index], values[beside])
+        for index, read in always:
+            values[index] = read(values[index])
+        for index, read in perhaps:
+            if values[index] is not None:
+                values[index] = read(values[index])
+        for index, null in nulls:
+            if values[index] is None:
+                values[index] = null
         del values[count:]
-        for place, default in gaps:
-            values.insert(place, default)
+        for index, default in gaps:
+            values.insert(index, default)
         return make(*values)
 
     return decode

@@ -42,17 +42,17 @@ class Logs:
         self.connection = connection
 
     def find(self, wanted: LogFilter, *, limit: int, before: tuple[int, int] | None) -> list[Logged]:
-        """A page of runs; *before* is (job, token) of the last one of the page before."""
-        told: dict[tuple[int, int], Logged] = {}
+        """Return a page of runs; *before* is (job, token) of the last one of the page before."""
+        found: dict[tuple[int, int], Logged] = {}
         for source in _sources(wanted):
-            query = _narrowed(_lines(source), source, wanted)
+            query = _apply_filter(_lines(source), source, wanted)
             number, token = _name(source)
             if before is not None:
                 earlier = and_(number == before[0], token < before[1])
                 query = query.where(or_(number < before[0], earlier))
             rows = self.connection.execute(query.order_by(number.desc(), token.desc()).limit(limit))
-            told |= {(row.job_id, row.token): _logged(row) for row in rows}  # an ended one wins: it is read last
-        page = [told[name] for name in sorted(told, reverse=True)[:limit]]
+            found |= {(row.job_id, row.token): _read_logged(row) for row in rows}  # an ended one wins: it is read last
+        page = [found[name] for name in sorted(found, reverse=True)[:limit]]
         return self._with_triggers(page)
 
     def get(self, number: int, token: int) -> Logged | None:
@@ -63,24 +63,24 @@ class Logs:
                 query = query.where(jobs.c.state == RUNNING)
             row = self.connection.execute(query).first()
             if row is not None:
-                return self._with_triggers([_logged(row)])[0]
+                return self._with_triggers([_read_logged(row)])[0]
         return None
 
     def count(self, wanted: LogFilter) -> int:
         return sum(
-            int(self.connection.execute(_narrowed(select(func.count()), source, wanted)).scalar_one())
+            int(self.connection.execute(_apply_filter(select(func.count()), source, wanted)).scalar_one())
             for source in _sources(wanted)
         )
 
     def count_old(self, wanted: LogFilter, before: datetime) -> int:
-        """How many ended runs of finished jobs ended before an instant."""
-        query = _narrowed(select(func.count()), runs, wanted).where(*_forgettable(before))
+        """Return how many ended runs of finished jobs ended before an instant."""
+        query = _apply_filter(select(func.count()), runs, wanted).where(*_forgettable(before))
         return int(self.connection.execute(query).scalar_one())
 
     def remove_old(self, wanted: LogFilter, before: datetime, *, limit: int) -> int:
         """Remove a few of them; how many there were. They stay counted."""
         columns = [runs.c[name] for name in ("job_id", "token", *COUNTED)]
-        query = _narrowed(select(*columns), runs, wanted).where(*_forgettable(before))
+        query = _apply_filter(select(*columns), runs, wanted).where(*_forgettable(before))
         query = query.order_by(runs.c.finished_at).limit(limit).with_for_update(skip_locked=True)
         rows = self.connection.execute(query).all()
         if rows:
@@ -108,7 +108,7 @@ class Logs:
 
 
 def _sources(wanted: LogFilter) -> list[Any]:
-    """Where to look: runs under way are in the job table."""
+    """Return where to look: runs under way are in the job table."""
     is_any = not wanted.outcomes
     under_way = [jobs] if is_any or RUNNING in wanted.outcomes else []
     return under_way + ([runs] if is_any or set(wanted.outcomes) - {RUNNING} else [])
@@ -119,25 +119,25 @@ def _name(source: Any) -> tuple[ColumnElement[int], ColumnElement[int]]:
 
 
 def _lines(source: Any) -> Select[Any]:
-    """What a line of the log tells; payloads and results stay where they are."""
-    columns = [_told(source, name) for name in LOGGED.columns]
+    """Return what a line of the log tells; payloads and results stay where they are."""
+    columns = [_column(source, name) for name in LOGGED.columns]
     chosen: Select[Any] = select(*columns, schedules.c.schedule_key.label("schedule_key"))
     return chosen.select_from(source.outerjoin(schedules, schedules.c.id == source.c.schedule_id))
 
 
-def _told(source: Any, name: str) -> ColumnElement[Any]:
+def _column(source: Any, name: str) -> ColumnElement[Any]:
     if source is runs:
-        told: ColumnElement[Any] = runs.c[name]
+        column: ColumnElement[Any] = runs.c[name]
     elif name == "job_id":
-        told = jobs.c.id.label(name)
+        column = jobs.c.id.label(name)
     elif name == "outcome":
-        told = literal(RUNNING).label(name)
+        column = literal(RUNNING).label(name)
     else:
-        told = literal_column("NULL").label(name) if name in UNKNOWN else jobs.c[name]
-    return told
+        column = literal_column("NULL").label(name) if name in UNKNOWN else jobs.c[name]
+    return column
 
 
-def _narrowed(query: Select[Any], source: Any, wanted: LogFilter) -> Select[Any]:
+def _apply_filter(query: Select[Any], source: Any, wanted: LogFilter) -> Select[Any]:
     c = source.c
     query = query.where(*(JOBS if source is jobs else LOGGED).equal(wanted))
     if wanted.schedule_id is None and wanted.handler is None:
@@ -160,6 +160,6 @@ def _forgettable(before: datetime) -> tuple[ColumnElement[bool], ...]:
     return runs.c.finished_at < micros(before), ~exists().where(jobs.c.id == runs.c.job_id)
 
 
-def _logged(row: Any) -> Logged:
+def _read_logged(row: Any) -> Logged:
     run = LOGGED.read(row)
     return Logged(run, row.schedule_key, "job" if run.schedule_id is None else "schedule")

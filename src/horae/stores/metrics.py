@@ -17,20 +17,20 @@ class Metrics:
         self.connection = connection
 
     def depths(self) -> dict[tuple[str, str], int]:
-        """How many jobs are in which (queue, state); history is not counted, so that its size does not matter."""
+        """Count jobs by (queue, state); without the history, so that its size does not matter."""
         query = select(jobs.c.queue, jobs.c.state, func.count()).where(jobs.c.queue != MACHINERY)
         rows = self.connection.execute(query.group_by(jobs.c.queue, jobs.c.state))
         return {(queue, state): count for queue, state, count in rows}
 
     def waiting(self, now: datetime) -> dict[str, Backlog]:
-        """By queue: how many jobs are due, and since when the first of them."""
+        """Return by queue how many jobs are due, and since when the first of them."""
         theirs = jobs.c.queue != MACHINERY
         due = (jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at <= micros(now), theirs)
         query = select(jobs.c.queue, func.count(), func.min(jobs.c.run_at)).where(*due).group_by(jobs.c.queue)
         return {queue: Backlog(count, instant(oldest)) for queue, count, oldest in self.connection.execute(query)}
 
     def endings(self, since: datetime) -> list[Ended]:
-        """Attempts that ended since then, by queue, handler and outcome; delays only where the history has them."""
+        """Return attempts ended since then, by queue, handler and outcome; delays only where the history has them."""
         took = runs.c.finished_at - runs.c.started_at
         late = runs.c.started_at - runs.c.run_at  # the due time is kept with the last attempt of a job
         columns = (func.count(), func.count(took), func.sum(took), func.max(took))
@@ -44,12 +44,12 @@ class Metrics:
         ]
 
     def verdicts(self, since: datetime) -> dict[str, int]:
-        """Fires recorded since then, by what became of them."""
+        """Count fires recorded since then, by what became of them."""
         query = select(fires.c.verdict, func.sum(fires.c.fire_count)).where(fires.c.recorded_at >= micros(since))
         return {verdict: int(count) for verdict, count in self.connection.execute(query.group_by(fires.c.verdict))}
 
     def last_number(self) -> int:
-        """The highest job number on record: two looks at the ends of two keys."""
+        """Return the highest job number on record: two looks at the ends of two keys."""
         live = self.connection.execute(select(func.max(jobs.c.id))).scalar()
         ended = self.connection.execute(select(func.max(runs.c.job_id))).scalar()
         return max(live or 0, ended or 0)

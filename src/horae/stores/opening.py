@@ -20,7 +20,7 @@ EXTRAS = {"postgresql": "postgres", "mysql": "mysql"}
 
 
 def read_url(url: str) -> URL:
-    """The parts of a database URL, or a sentence about what is wrong with it that tells no password."""
+    """Return the parts of a database URL, or a sentence about what is wrong with it that tells no password."""
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):  # no URL at all; a port that is no number
@@ -62,7 +62,7 @@ def create_store_engine(url: str, synchronous: Any = "FULL", timeouts: Timeouts 
 
 
 def store_on(engine: Engine, timeouts: Timeouts | None = None) -> SqlStore:
-    """The store that fits an engine; nothing is read or written yet."""
+    """Return the store that fits an engine; nothing is read or written yet."""
     kind = BY_NAME[engine.dialect.name].name
     if kind == "sqlite":
         return SqliteStore(engine, timeouts)
@@ -76,7 +76,7 @@ def store_on(engine: Engine, timeouts: Timeouts | None = None) -> SqlStore:
 
 
 def open_store(engine: Engine, timeouts: Timeouts | None = None, *, owned: bool = True) -> SqlStore:
-    """A store whose tables are there and current: made at once on SQLite, demanded elsewhere.
+    """Return a store whose tables are there and current: made at once on SQLite, demanded elsewhere.
 
     An engine that is *owned* is disposed of with the store; one of the caller's own outlives it.
     """

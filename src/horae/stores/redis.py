@@ -17,7 +17,7 @@ try:
 except ImportError as missing:
     raise MissingExtra("redis_client_missing") from missing
 
-__all__ = ["Redis", "Script", "in_our_words", "redis_client"]
+__all__ = ["Redis", "Script", "redis_client", "translate_errors"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,7 +25,7 @@ PATIENCE = 5.0  # seconds for an answer
 
 
 def redis_client(server: str | Redis) -> Redis:
-    """A client for a URL; an application's own client is taken as it is."""
+    """Return a client for a URL; an application's own client is taken as it is."""
     if not isinstance(server, str):
         return server
     try:
@@ -48,11 +48,11 @@ class Script:
             return client.eval(self.text, len(keys), *keys, *arguments)
 
 
-def in_our_words(function: Callable[P, T]) -> Callable[P, T]:
-    """Tell the client's errors as ours."""
+def translate_errors(function: Callable[P, T]) -> Callable[P, T]:
+    """Raise the client's errors as errors of Horae."""
 
     @wraps(function)
-    def told(*args: P.args, **kwargs: P.kwargs) -> T:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return function(*args, **kwargs)
         except (RedisConnectionError, RedisTimeoutError) as problem:
@@ -60,4 +60,4 @@ def in_our_words(function: Callable[P, T]) -> Callable[P, T]:
         except RedisError as problem:
             raise StoreError("redis_refused", problem=str(problem)) from problem
 
-    return told
+    return wrapper

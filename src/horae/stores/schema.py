@@ -41,8 +41,8 @@ class Schema:
 
 
 def inspect_schema(engine: Engine) -> Schema:
-    """Which version the tables have; None where there are none. A newer one is refused."""
-    with _in_our_words(), engine.connect().execution_options(horae_reading=True) as connection:
+    """Return which version the tables have; None where there are none. A newer one is refused."""
+    with _translate_errors(), engine.connect().execution_options(horae_reading=True) as connection:
         found = _version(connection)  # reading: an app may be opened first inside its own write transaction
     if found is not None and found not in KNOWN:
         raise SchemaTooNew("tables_too_new", version=found, known=HEAD)
@@ -62,7 +62,7 @@ def migrate(engine: Engine) -> Schema:
     before = inspect_schema(engine)
     if before.is_current:
         return before
-    with _in_our_words(), _locked(engine) as connection:
+    with _translate_errors(), _lock_migrations(engine) as connection:
         found = _version(connection)
         if found != HEAD:
             _upgrade(connection)
@@ -70,7 +70,7 @@ def migrate(engine: Engine) -> Schema:
 
 
 def create_all(engine: Engine) -> None:
-    """The current tables at once, for a database in memory that nobody will ever migrate."""
+    """Return the current tables at once, for a database in memory that nobody will ever migrate."""
     with engine.begin() as connection:
         if _version(connection) is not None:
             return
@@ -105,30 +105,30 @@ def _upgrade(connection: Connection) -> None:
 
 
 @contextmanager
-def _in_our_words() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except (OperationalError, InterfaceError) as problem:
-        told = f"{problem.orig}".partition("\n\tIs the server running")[0].strip() or type(problem).__name__
-        if "locked" in told:
-            raise StoreBusy("database_locked", problem=told) from problem
+        message = f"{problem.orig}".partition("\n\tIs the server running")[0].strip() or type(problem).__name__
+        if "locked" in message:
+            raise StoreBusy("database_locked", problem=message) from problem
         no_room = getattr(problem.orig, "sqlite_errorcode", None) in NO_ROOM
-        if no_room or "is full" in told or "No space left" in told:
-            raise StoreFull("database_no_room", problem=told) from problem
-        raise StoreUnavailable("database_unreachable", problem=told) from problem
+        if no_room or "is full" in message or "No space left" in message:
+            raise StoreFull("database_no_room", problem=message) from problem
+        raise StoreUnavailable("database_unreachable", problem=message) from problem
 
 
 @contextmanager
-def _locked(engine: Engine) -> Iterator[Connection]:
-    """A connection on which nobody else migrates; the transaction, where DDL has one, covers the whole upgrade."""
+def _lock_migrations(engine: Engine) -> Iterator[Connection]:
+    """Lock migrations for one connection; the transaction, where DDL has one, covers the whole upgrade."""
     name = BY_NAME[engine.dialect.name].name
     with engine.connect() as connection:
         if name == "postgresql":
-            with connection.begin(), unbounded(connection):
+            with connection.begin(), lift_timeouts(connection):
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
                 yield connection
         elif name == "mysql":
-            with unbounded(connection):
+            with lift_timeouts(connection):
                 if connection.execute(text(f"SELECT GET_LOCK('{LOCK}', 600)")).scalar() != 1:
                     raise StoreBusy("migration_too_long")
                 try:
@@ -142,7 +142,7 @@ def _locked(engine: Engine) -> Iterator[Connection]:
 
 
 @contextmanager
-def unbounded(connection: Connection) -> Iterator[None]:
+def lift_timeouts(connection: Connection) -> Iterator[None]:
     """Lift all timeouts of a connection of Horae: a migration may have to wait for other sessions.
 
     On PostgreSQL the settings end with the transaction; on MariaDB the connection is closed afterwards.

@@ -19,14 +19,14 @@ from horae.core.time.boots import Boot, LeaseLine
 from horae.core.time.instants import instant
 from horae.core.timeouts import Timeouts
 from horae.errors import StoreBusy, StoreUnavailable
-from horae.ports import Claim, Node, Placed, Renewed, Upcoming, make_placed
+from horae.ports import Claim, Decide, Node, Placed, Renewed, Upcoming, make_placed
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver
 from horae.stores.databases.hot import Hot
 from horae.stores.jobs.insertion import chunks
 from horae.stores.jobs.jobs import Jobs
 from horae.stores.retention import forget
-from horae.stores.schedules.fires import Decide, Firings
+from horae.stores.schedules.fires import Firings
 from horae.stores.schema import require_current
 from horae.stores.transaction import Transaction
 
@@ -57,33 +57,33 @@ class SqlStore(ABC):
 
     @abstractmethod
     def driving(self) -> AbstractContextManager[Driver]:
-        """A driver connection inside a write transaction, committed at the end."""
+        """Open a driver connection inside a write transaction; commit at the end."""
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Connection]:
-        """An SQLAlchemy connection inside a write transaction."""
+        """Open an SQLAlchemy connection inside a write transaction."""
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Connection]:
-        """An SQLAlchemy connection in a read-only transaction whose statements all see one moment."""
+        """Open an SQLAlchemy connection in a read-only transaction that sees one moment."""
 
     @abstractmethod
     def add_plain(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
         """Insert jobs without keys; their numbers, in order."""
 
     @abstractmethod
-    def translated(self, problem: Exception, *, sent: bool = True) -> Exception:
-        """A driver's error in our words; what is not the database's fault comes back unchanged.
+    def translate_error(self, problem: Exception, *, sent: bool = True) -> Exception:
+        """Return a driver's error as one of Horae; what is not the database's fault comes back unchanged.
 
         *sent*: a writing statement was sent, so that a missing answer leaves the outcome unknown.
         """
 
     @abstractmethod
     def may_retry(self, problem: Exception) -> bool:
-        """Deadlocks and the like: surely rolled back, and worth another try."""
+        """Return whether the work was surely rolled back and is worth another try, as after a deadlock."""
 
     def is_lock_timeout(self, problem: Exception) -> bool:
-        """Whether a retryable problem is a lock timeout, which has cost ``timeouts.lock``."""
+        """Return whether a retryable problem is a lock timeout, which has cost ``timeouts.lock``."""
         return False
 
     def limit(self, connection: Any, limit: timedelta | None) -> None:  # noqa: B027 - a file needs none
@@ -121,7 +121,7 @@ class SqlStore(ABC):
             with self.reading() as connection, self.lend(connection, None) if unbounded else nullcontext():
                 return work(Transaction(connection))
 
-        joins = attempt if moment is None else lambda: moment.look(work)
+        joins = attempt if moment is None else lambda: moment.read(work)
         return self.run_with_retry(joins, self.timeouts.statement, sent=False)
 
     @contextmanager
@@ -145,7 +145,7 @@ class SqlStore(ABC):
         return self.run_with_retry(attempt)
 
     def run_with_retry(self, attempt: Callable[[], T], limit: timedelta | None = None, *, sent: bool = True) -> T:
-        """Run a transaction; again where it was surely rolled back; in our words where it failed.
+        """Run a transaction; retry where it was surely rolled back; raise Horae's errors where it failed.
 
         Lock timeouts are retried until they have used up *limit* (default: the hot timeout).
         """
@@ -161,10 +161,10 @@ class SqlStore(ABC):
                     patience -= self.timeouts.lock if self.is_lock_timeout(cause) else timedelta(0)
                     if patience > self.timeouts.lock:
                         continue
-                told = self.translated(cause, sent=sent)
-                if told is cause:
+                error = self.translate_error(cause, sent=sent)
+                if error is cause:
                     raise
-                raise told from problem
+                raise error from problem
         raise AssertionError("the last round always returns or raises")
 
     def acquire(self, connect: Callable[[], C]) -> C:
@@ -175,10 +175,10 @@ class SqlStore(ABC):
             raise _pool_exhausted() from problem
         except Exception as problem:
             cause = driver_error(problem)
-            told = self.translated(cause, sent=False)
-            if told is cause:
+            error = self.translate_error(cause, sent=False)
+            if error is cause:
                 raise
-            raise told from problem
+            raise error from problem
 
     # -- the hot verbs -------------------------------------------------------------------------------------------
 
@@ -206,8 +206,8 @@ class SqlStore(ABC):
             placed = Jobs(connection).insert(jobs, now)
         except DBAPIError as problem:
             cause = driver_error(problem)
-            told = self.translated(cause, sent=False)  # the transaction is the caller's, and so is its commit
-            raise (problem if told is cause else told) from problem
+            error = self.translate_error(cause, sent=False)  # the transaction is the caller's, and so is its commit
+            raise (problem if error is cause else error) from problem
         self.announce_on(connection, {job.queue for job in jobs})
         return placed
 
@@ -229,8 +229,8 @@ class SqlStore(ABC):
         answer = self.with_driver(lambda driver: self.hot.renew(driver, list(asked.values()), until))
         busy = sorted(answer.busy)
         self._turn += 1  # start at another row each time, so that none is always left out
-        for place in range(min(len(busy), MAX_PATIENCE)):
-            number = busy[(self._turn + place) % len(busy)]
+        for offset in range(min(len(busy), MAX_PATIENCE)):
+            number = busy[(self._turn + offset) % len(busy)]
             same = [lease for lease in asked.values() if lease.job_number == number]
             answer = self._renew_patiently(answer, same, until)
         return answer
@@ -246,13 +246,15 @@ class SqlStore(ABC):
             now = self.run_with_retry(attempt, timedelta(0))
         except StoreBusy:
             return answer  # still locked: the reaper cannot hand the job on either
-        mine = {lease.job_number for lease in leases}
+        again = {lease.job_number for lease in leases}
         return Renewed(
-            answer.held - mine | now.held, answer.cancelled - mine | now.cancelled, answer.busy - mine | now.busy
+            answer.held - again | now.held,
+            answer.cancelled - again | now.cancelled,
+            answer.busy - again | now.busy,
         )
 
-    def expired(self, *, now: datetime, limit: int) -> list[Job]:
-        return self.with_driver(lambda driver: self.hot.expired(driver, now, limit))
+    def find_expired(self, *, now: datetime, limit: int) -> list[Job]:
+        return self.with_driver(lambda driver: self.hot.find_expired(driver, now, limit))
 
     def fire(self, decide: Decide, *, now: datetime, limit: int) -> list[tuple[Firing, list[int]]]:
         return self.with_driver(lambda driver: self.firings.fire(driver, decide, now, limit))
@@ -269,14 +271,14 @@ class SqlStore(ABC):
         return self.with_driver(lambda driver: forget(driver, self.dialect, table, before, limit))
 
     def let_in_forgotten(self) -> set[str]:
-        queues = self.with_driver(self.hot.slots.forgotten)
+        queues = self.with_driver(self.hot.slots.let_in_forgotten)
         queues |= self.with_driver(lambda driver: self.hot.admission.release(driver, INSERT_CHUNK))[1]
         self.wake(queues)
         return queues
 
     def settle_children(self, *, now: datetime, limit: int) -> int:
         needs = self.hot.links.needs
-        done, queues = self.with_driver(lambda driver: needs.go_on(driver, now, limit))
+        done, queues = self.with_driver(lambda driver: needs.settle_pending(driver, now, limit))
         self.wake(queues)
         return done
 
@@ -335,7 +337,7 @@ class _Moment:
         self._open: ExitStack | None = None
         self._transaction: Transaction | None = None
 
-    def look(self, work: Callable[[Transaction], T]) -> T:
+    def read(self, work: Callable[[Transaction], T]) -> T:
         if self._transaction is None:
             opened = ExitStack()
             self._transaction = Transaction(opened.enter_context(self._reading()))
@@ -352,11 +354,11 @@ class _Moment:
             opened.close()
 
 
-def unavailable(product: str, said: str, *, sent: bool) -> StoreUnavailable:
-    """The error for a missing answer; says whether a writing statement had been sent."""
+def unavailable(product: str, problem: str, *, sent: bool) -> StoreUnavailable:
+    """Return the error for a missing answer; says whether a writing statement had been sent."""
     if not sent:
-        return StoreUnavailable("database_not_reached", product=product, problem=said)
-    return StoreUnavailable("outcome_unknown", product=product, problem=said, outcome_unknown=True)
+        return StoreUnavailable("database_not_reached", product=product, problem=problem)
+    return StoreUnavailable("outcome_unknown", product=product, problem=problem, outcome_unknown=True)
 
 
 def _pool_exhausted() -> StoreBusy:
@@ -364,6 +366,6 @@ def _pool_exhausted() -> StoreBusy:
 
 
 def driver_error(problem: Exception) -> Exception:
-    """What the driver said, without SQLAlchemy's wrapping."""
+    """Return what the driver said, without SQLAlchemy's wrapping."""
     inner = problem.orig if isinstance(problem, DBAPIError) else None
     return inner if isinstance(inner, Exception) else problem

@@ -15,6 +15,7 @@ from horae.stores.access.secrets import Secrets
 from horae.stores.access.tokens import Tokens
 from horae.stores.attention import Attention
 from horae.stores.audit import Audit
+from horae.stores.health import Health
 from horae.stores.jobs.definitions import Definitions
 from horae.stores.jobs.jobs import Jobs
 from horae.stores.jobs.ledger import Ledger
@@ -37,7 +38,7 @@ class Transaction:
         self._lend = lend
 
     @contextmanager
-    def lent(self, limit: timedelta | None = None) -> Iterator[Connection]:
+    def lend_connection(self, limit: timedelta | None = None) -> Iterator[Connection]:
         """Lend the connection to a handler; committing is refused, because the transaction ends with its record.
 
         *limit* bounds each of the handler's statements; without it they are not bounded.
@@ -109,6 +110,10 @@ class Transaction:
     @cached_property
     def metrics(self) -> Metrics:
         return Metrics(self.connection)
+
+    @cached_property
+    def health(self) -> Health:
+        return Health(self.connection)
 
     @cached_property
     def attention(self) -> Attention:

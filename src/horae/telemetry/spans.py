@@ -28,7 +28,7 @@ FAILED = frozenset({"failed", "timed_out", "lost"})
 
 
 class HasTracing(Protocol):
-    """An application, as far as it concerns this module."""
+    """An application, as far as this module needs it."""
 
     def trace(self, tracing: Tracing | None) -> None: ...
 
@@ -39,7 +39,7 @@ def instrument(app: HasTracing, tracer_provider: TracerProvider | None = None) -
 
 
 def headers() -> Mapping[str, str]:
-    """What an outgoing call sends along to stay in the trace; nothing where nobody traces."""
+    """Return the headers that keep an outgoing call in the trace; none where tracing is off."""
     if "opentelemetry.trace" not in sys.modules:
         return {}
     parent = _current()
@@ -62,12 +62,12 @@ class OpenTelemetry:
 
     @contextmanager
     def running(self, job: Job) -> Iterator[Ending]:
-        """A span around one attempt, below whatever enqueued the job."""
+        """Open a span around one attempt, below the span that enqueued the job."""
         from opentelemetry import context, trace
 
         ending = Ending()
         try:
-            span = self._begun(job)
+            span = self._start_span(job)
             token = context.attach(trace.set_span_in_context(span))
         except Exception:
             log.exception("the run of %s is not traced", job.id)
@@ -79,7 +79,7 @@ class OpenTelemetry:
             context.detach(token)
             _end(span, ending)
 
-    def _begun(self, job: Job) -> Span:
+    def _start_span(self, job: Job) -> Span:
         from opentelemetry.trace import SpanKind
 
         attributes: dict[str, Any] = {
@@ -123,25 +123,25 @@ def _end(span: Span, ending: Ending) -> None:
             span.set_status(StatusCode.ERROR, (outcome.error or outcome.ending).partition("\n")[0][:500])
         span.end()
     except Exception:
-        log.exception("the end of a run could not be told to the tracer")
+        log.exception("the end of a run was not traced")
 
 
 def _current() -> Parent | None:
     from opentelemetry import trace
 
-    told = trace.get_current_span().get_span_context()
-    if not told.is_valid:
+    current = trace.get_current_span().get_span_context()
+    if not current.is_valid:
         return None
-    return Parent(f"{told.trace_id:032x}", f"{told.span_id:016x}", int(told.trace_flags) & 0xFF)
+    return Parent(f"{current.trace_id:032x}", f"{current.span_id:016x}", int(current.trace_flags) & 0xFF)
 
 
 def _below(parent: Parent | None) -> Context:
-    """A context whose current span is the parent, or none: never the worker's own."""
+    """Return a context whose current span is the parent, or none: never the worker's own."""
     from opentelemetry import trace
     from opentelemetry.context import Context
     from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
     if parent is None:
         return Context()
-    told = SpanContext(int(parent.trace_id, 16), int(parent.span_id, 16), True, TraceFlags(parent.flags))
-    return trace.set_span_in_context(NonRecordingSpan(told), Context())
+    above = SpanContext(int(parent.trace_id, 16), int(parent.span_id, 16), True, TraceFlags(parent.flags))
+    return trace.set_span_in_context(NonRecordingSpan(above), Context())

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from horae.actions.jobs.jobs import Request
+from horae.actions.jobs.requests import Request
 from horae.core.jobs.job import Job, NewJob, Priority, State, band_of
 from horae.core.jobs.payloads import encode
 from horae.core.schedules.schedule import Schedule
@@ -16,7 +16,7 @@ LEASE = timedelta(seconds=30)
 
 
 def a_job(state: State = "queued", **fields: Any) -> Job:
-    """A job as a store would give it back; a running one holds a lease with token 1."""
+    """Return a job as a store would give it back; a running one holds a lease with token 1."""
     held: dict[str, Any] = {}
     if state == "running":
         held = {"token": 1, "worker_id": "w1", "leased_until": NOON + LEASE, "started_at": NOON}
@@ -42,7 +42,7 @@ def a_new_job(
     tags: tuple[str, ...] = (),
     **fields: Any,
 ) -> NewJob:
-    """A job ready to be stored, due at noon; payload and tags are given as values."""
+    """Return a job ready to be stored, due at noon; payload and tags are given as values."""
     fields.setdefault("handler", "greet")
     fields.setdefault("queue", "default")
     fields.setdefault("planned_at", run_at)
@@ -56,12 +56,12 @@ def a_new_job(
 
 
 def a_request(payload: Any = None, **fields: Any) -> Request:
-    """What somebody might ask to be run."""
+    """Return a request for a job of the handler ``greet``."""
     fields.setdefault("handler", "greet")
     return Request(payload=payload, **fields)
 
 
 def a_schedule(key: str = "minutely", expression: str = "* * * * *", **fields: Any) -> Schedule:
-    """A schedule about to be created: every minute, unless told otherwise."""
+    """Return a schedule about to be created: every minute, unless *expression* says otherwise."""
     fields = {"kind": "cron", "handler": "greet"} | fields
     return Schedule(key=key, expression=expression, **fields)

@@ -18,8 +18,8 @@ from typing import Any, Literal, Self, TypeVar
 
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.jobs import Enqueued
 from horae.actions.jobs.machinery import serve_due
+from horae.actions.jobs.requests import Enqueued
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
 from horae.app import Horae, JobHandle
@@ -39,7 +39,7 @@ from horae.runtime.worker.threads import Threads
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.testing.clock import LoadedDice, VirtualClock
-from horae.testing.trace import Happening, Trace, found, queues_in_use
+from horae.testing.trace import Happening, Trace, find_jobs, queues_in_use
 
 T = TypeVar("T")
 AnyJob = str | Job | Enqueued
@@ -106,7 +106,7 @@ class Lab:
         tzdata, most = zone_database_version(), self.app.max_payload_bytes
         self.world = World(store, self.clock, self._dice, max_payload_bytes=most, tzdata=tzdata)
         self._trace = Trace(self.world)
-        self._exits.callback(store.subscribe(self._heard))
+        self._exits.callback(store.subscribe(self._notice))
         threads = Threads(32)
         self._exits.callback(threads.close)
         self._executor = Executor(threads, _NoProcesses(), self.world.max_payload_bytes)
@@ -148,7 +148,7 @@ class Lab:
             if not await self._walk(self.now + limit, predicate):
                 last = "\n".join(f"  {happening}" for happening in self.trace[-10:])
                 raise AssertionError(
-                    f"It did not come true within {limit} of virtual time. What happened last:\n{last}"
+                    f"The predicate did not hold within {limit} of virtual time. What happened last:\n{last}"
                 )
 
     async def sleep(self, duration: timedelta | float) -> None:
@@ -156,7 +156,7 @@ class Lab:
 
         Nothing else runs meanwhile: the lab has one pair of hands.
         """
-        ctx = self._in_hand("sleep")
+        ctx = self._running_context("sleep")
         end = self.now + span(duration)
         while self.now < end:
             self.clock.move_to(min(end, self.now + renewal_pause(self.lease)))
@@ -165,37 +165,37 @@ class Lab:
                 ctx.cancel()
 
     async def freeze(self, duration: timedelta | float) -> None:
-        """For a handler that belongs to the test: the whole process stands still, and nobody keeps its lease.
+        """For a handler that belongs to the test: the whole process stands still, and its lease is not renewed.
 
         If that takes longer than the lease, the job is handed on and the late ending of this attempt is refused.
         """
-        self._in_hand("freeze")
+        self._running_context("freeze")
         self.clock.advance(span(duration))
         await self._hand_on_lost_jobs()
 
     # -- asking --------------------------------------------------------------------------------------------------
 
     def job(self, job: AnyJob) -> Job:
-        """The job as the store has it now."""
+        """Return the job as the store has it now."""
         return verbs.get(self.world, _id(job))
 
     def state_of(self, job: AnyJob) -> State:
         return self.job(job).state
 
     def runs(self, job: AnyJob) -> list[Run]:
-        """Every attempt at a job, the oldest first."""
+        """Return every attempt at a job, the oldest first."""
         return verbs.runs(self.world, _id(job))
 
     def enqueued(self, handle: AnyHandle) -> list[Job]:
-        """Every job of a handler that was ever enqueued here, the oldest first."""
-        return found(self.world, Filter(handler=_name(handle)))
+        """Return every job of a handler that was ever enqueued here, the oldest first."""
+        return find_jobs(self.world, Filter(handler=_name(handle)))
 
     def fired(self, schedule: AnyHandle) -> list[str]:
-        """The instants for which a schedule became a job, the oldest first; by hand and after the fact too."""
+        """Return the instants for which a schedule became a job, the oldest first; by hand and after the fact too."""
         return [iso(fire.fire_at) for fire in self.fires(schedule) if fire.verdict == "ran"]
 
     def fires(self, schedule: AnyHandle) -> list[Fire]:
-        """What became of every fire of a schedule, the oldest first: run, skipped or merged, with the reason."""
+        """Return what became of every fire of a schedule, the oldest first: run, skipped or merged, with the reason."""
         fires: list[Fire] = []
         key = _name(schedule)
         while page := schedules.history(self.world, key, limit=PAGE, before=fires[-1].fire_at if fires else None):
@@ -252,7 +252,7 @@ class Lab:
             self._driven = False
 
     async def _walk(self, target: datetime, predicate: Callable[[], Any] | None = None) -> bool:
-        """From due instant to due instant up to the target; true as soon as the predicate holds."""
+        """Move from due instant to due instant up to the target; return True as soon as the predicate holds."""
         while True:
             await self._settle()
             if predicate is not None and await _holds(predicate):
@@ -265,7 +265,7 @@ class Lab:
         return False
 
     def _next_instant(self) -> datetime | None:
-        """When something will be due that is not due now. What is due and still waits, waits for something else."""
+        """Return when something becomes due that is not due now; what is due and waits is held by something else."""
         store, now = self.world.store, self.now
         dues = [store.peek([queue]).next_due_at for queue in self._known_queues()]
         upcoming = store.peek([])
@@ -342,15 +342,15 @@ class Lab:
                 return True
         return False
 
-    def _in_hand(self, verb: str) -> Context:
+    def _running_context(self, verb: str) -> Context:
         if self._held is None:
             raise RuntimeError(f"lab.{verb} is for handlers that run in the lab; elsewhere use advance.")
         return self._held
 
     # -- noticing ------------------------------------------------------------------------------------------------
 
-    def _heard(self, queue: str) -> None:
-        """From any thread: something was enqueued, or may be claimed again."""
+    def _notice(self, queue: str) -> None:
+        """Note from any thread that something was enqueued, or may be claimed again."""
         if queue != "*":
             self._queues = self._queues | {queue: None}
         self._trace.expect_news()

@@ -30,7 +30,7 @@ class Happening(NamedTuple):
 
 
 class Trace:
-    """Writes happenings down. Enqueues are not told but found, before anything else is written."""
+    """Records what happens. Enqueues are read from the store, before anything else is recorded."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -39,7 +39,7 @@ class Trace:
         self._has_news = True
 
     def expect_news(self) -> None:
-        """Something may have been enqueued; from any thread."""
+        """Note that something may have been enqueued; from any thread."""
         self._has_news = True
 
     def note(self, event: str, job: Job, outcome: str = "") -> None:
@@ -57,13 +57,13 @@ class Trace:
         self._has_news = False
         if self._world.store.read(_newest_job) <= self._newest:
             return
-        for job in found(self._world, Filter(), after=self._newest):
+        for job in find_jobs(self._world, Filter(), after=self._newest):
             self._lines.append(Happening(job.created_at, "enqueued", job.id, job.handler))
             self._newest = job.number
 
 
-def found(world: World, wanted: Filter, *, after: int = 0) -> list[Job]:
-    """All jobs that fit, the oldest first; those up to number *after* are known."""
+def find_jobs(world: World, wanted: Filter, *, after: int = 0) -> list[Job]:
+    """Return all jobs that fit, the oldest first; those up to number *after* are known."""
     jobs_found: list[Job] = []
     size, before = FEW, None  # newest first, and mostly only a few are new
     while page := verbs.find(world, wanted, limit=size, before=before):
@@ -75,7 +75,7 @@ def found(world: World, wanted: Filter, *, after: int = 0) -> list[Job]:
 
 
 def queues_in_use(tx: Tx) -> list[str]:
-    """Where live jobs are; also queues that a transaction of the application's own has filled without a word."""
+    """Return the queues of live jobs; also those that a transaction of the application's own has filled silently."""
     return list(tx.connection.execute(select(jobs.c.queue).distinct()).scalars())
 
 

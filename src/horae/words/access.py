@@ -13,7 +13,10 @@ ERRORS = {
     "scope_unknown": "{scope!r} is not a scope; choose from {choices}.",
     "scopes_missing": "A token without scopes may do nothing; choose from {choices}.",
     "tenant_unknown": "There is no tenant {owner!r}.",
+    "tenants_for_operator_only": "Only an operator sees tenants. Use a token with the scope admin, or a token of the "
+    "house.",
     "token_invalid": "The token is not valid: unknown, expired or revoked. Ask the operator for a new one.",
     "token_life_too_short": "A token cannot live for {expires_in:span}; expires_in must be at least one minute.",
+    "token_missing": "Missing token. Send the header Authorization: Bearer <token>.",
     "token_unknown": "There is no token {id}; `horae token list` shows those there are.",
 }

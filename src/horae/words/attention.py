@@ -2,15 +2,25 @@
 
 ERRORS = {
     "action_answer_unreadable": "An action answers Facts(...), Pending(...) or nothing, not {given}.",
+    "action_declared_twice": "There is already an action {name!r}; choose another name.",
+    "action_timeout_too_short": "An action needs a timeout above zero; leave it out for 25 seconds.",
+    "agent_function_is_generator": "A generator function cannot be the {function}: calling it would run none of its "
+    "code. Remove the yield.",
     "aging_cap_too_high": "aging_cap {aging_cap} must stay below margin {margin}, or age could interrupt.",
+    "cognition_declared_twice": "Tasks of kind {kind!r} have a cognition already; declare one for each kind.",
     "confirm_timeout_missing": "confirm_timeout is a timedelta above zero: a person may never answer.",
+    "confirmation_decided": "Confirmation {id} has already been {verdict} by {decided_by}; that answer counts.",
+    "confirmation_not_needed": "Confirmation {id} is no longer needed: its task does not wait for it any more.",
+    "confirmation_timed_out": "Confirmation {id} was not answered by {deadline} and has timed out.",
     "confirmation_unknown": "There is no confirmation {id} in lane {lane!r}.",
+    "effect_unknown": "Unknown effect {effect!r}; choose one of {choices}.",
     "failure_without_reason": "A failure needs a reason that a person can read.",
     "journal_line_unknown": "The journal of {lane!r} has lines 1 to {last}; there is no line {line}.",
     "lane_lost": "{driver} no longer drives this lane (epoch {epoch}): its lease ran out, or it was stopped. Drop "
     "this step; whoever drives the lane now decides.",
     "lane_name_taken": "{name!r} cannot name a lane: /{taken} behind a lane is where its own {taken} are. Choose "
     "another word.",
+    "lane_spans_too_short": "lease and turn_timeout must be above zero.",
     "lane_unknown": "There is no lane {lane!r}; `horae attention lanes` shows those there are.",
     "must_confirm_no_list": "must_confirm is a list of actions.",
     "must_confirm_unreadable": "must_confirm is a set of names of actions, not {given}.",
@@ -21,12 +31,15 @@ ERRORS = {
     "policy_times_too_short": "Waits and events need a positive time: longest_wait and keep_events.",
     "row_gone": "{kind} {number} is gone; look again.",
     "rule_action_unknown": "The rule for {event!r} cannot do {action!r}; choose from {choices}.",
+    "rule_declared_twice": "There is already a rule for {event!r}; keep one.",
     "rule_key_missing": "The rule for {event!r} merges by key, so it must name one.",
     "rule_kind_missing": "The rule for {event!r} makes a task, so it must name its kind.",
     "rule_payload_unreadable": "The payload of the rule for {event!r} is an object, to which the event's is added.",
+    "run_until_unknown": "run(until={until}) is not known; use until='idle', or await serve().",
     "stack_without_room": "A stack needs room for at least one task, and aging a positive period.",
     "start_at_and_delay": "Give start_at or delay, not both.",
     "switch_unknown": "{switch!r} is not a switch of control; choose from {choices}.",
+    "task_id_malformed": "{id!r} is not the id of a task; ids look like t12.",
     "task_id_unreadable": "There is no task {id!r}; ids look like t12.",
     "task_key_taken": "The key {key!r} already belongs to task {id}, which is about something else. Choose another "
     "key.",

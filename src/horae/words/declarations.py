@@ -2,12 +2,18 @@
 
 ERRORS = {
     "after_no_list": "after={value} is not a list of ids; write for example after=['nightly-sync'].",
+    "application_already_running": "This application is already running here; shut it down first.",
     "arguments_not_named": "arguments={value} are not named; write arguments={{name: value}}.",
     "arguments_unfit": "{handler} cannot be enqueued like that: {problem}. {advice}",
     "backoff_on_generator": "{function} is a generator: it has already handed out values when it fails, so it cannot "
     "be tried again. Put the back-off on the call inside it.",
     "backoff_outside": "A back-off needs retries, base and jitter of at least 0 and a factor of at least 1.",
+    "blueprint_included_twice": "These jobs are already included in an application; make a new Blueprint() for each.",
+    "blueprint_not_included": "These jobs belong to no application yet, so there is no store to enqueue them in. "
+    "Include them where the application is made: app.include(jobs).",
     "concurrency_argument_missing": "The concurrency key {key!r} of {handler} needs the argument {argument}.",
+    "connection_unusable": "connection={given} is neither an SQLAlchemy Connection nor a Session. From an AsyncSession "
+    "or AsyncConnection use enqueue_async, or run_sync.",
     "cron_no_text": "cron={value} is not text; write for example cron='0 3 * * *'.",
     "declarations_invalid": "These declarations cannot work; correct each of them:\n{problems:lines}",
     "exclusive_with_limit": "{handler} is exclusive, so its concurrency_limit is 1; drop one of the two.",
@@ -15,6 +21,13 @@ ERRORS = {
     "executor_refuses_async": "{handler} is an async function; drop executor=, or use async or process.",
     "executor_unknown": "Unknown executor {executor!r} of {handler}; choose async, thread or process.",
     "external_without_decide": "{handler} needs both Retry.external(…) and decide=…, or neither.",
+    "file_mode_unknown": "Write one of {choices}.",
+    "file_value_not_a_span": 'Write seconds, or a duration such as "250ms", "90s", "5m" or "2h".',
+    "file_value_not_a_table": "Write a table, name by name.",
+    "file_value_not_boolean": "Write true or false, without quotes.",
+    "file_value_not_text": "Write text in quotes.",
+    "file_value_not_whole": "Write a whole number.",
+    "file_value_too_many_ms": "Write fewer milliseconds; no calendar reaches that far.",
     "handler_misspelt": "No job named {name!r} is declared. Did you mean {close!r}?",
     "handler_not_declared": "No job named {name!r} is declared; declare it with @app.job, or import the module that "
     "does.",
@@ -25,6 +38,7 @@ ERRORS = {
     "job_not_callable": "{value} cannot be a job: decorate a function, or a class with run(ctx).",
     "job_priority_unknown": "Unknown priority {priority!r} of {handler}; choose one of {choices}.",
     "job_retry_unreadable": "retry={value} of {handler} is no policy; write for example Retry.fixed(60, attempts=3).",
+    "limit_declared_twice": "The limit {name} is declared twice; keep one.",
     "option_invalid": "{name}: {problem}",
     "parameter_not_by_name": "The parameter {parameter} of {handler} cannot travel as JSON by name; make it an "
     "ordinary parameter.",
@@ -36,5 +50,7 @@ ERRORS = {
     "seed_no_mapping": 'The seed {seed} is no mapping; write {{"id": "nightly", "cron": "0 3 * * *"}}.',
     "seed_without_id": 'The seed {seed} names no schedule; add "id": "…".',
     "seed_without_times": "The seed {seed!r} does not say when; give cron, every or after.",
+    "service_extra_missing": "The service needs {module!r}, which is not installed. Run: pip install 'horae[server]'",
     "tenants_not_boolean": "tenants={value} of {handler} is neither True nor False; say whether tenants may run it.",
+    "worker_needs_database": "These declarations need a database; run the worker with --db:\n{problems:lines}",
 }

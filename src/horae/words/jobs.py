@@ -7,9 +7,19 @@ ERRORS = {
     "attempts_too_few": "A job needs at least one attempt, not {attempts}; use Retry.none() for one.",
     "attempts_too_many": "attempts={attempts} are too many; at most {most:,} are accepted. For work that never gives "
     "up, declare a schedule.",
+    "before_and_age": "Give before or olderThanDays, not both.",
     "before_in_future": "before {before} lies in the future; give a time that has passed.",
+    "cleaning_not_confirmed": "Without an age, runs that ended more than {days} days ago are removed: {count:,} now. "
+    "Repeat with confirm=true, or give olderThanDays=… or before=….",
     "concurrency_key_missing": "An exclusive start needs a concurrency key: it names what must not run twice.",
+    "connection_needs_database": "using(connection=…) joins a transaction of a database, and this process reaches a "
+    "service only. Leave connection out and give a key, or run this code where the database is.",
+    "definition_field_unknown": "A definition has no {field!r}; it has name, queue and tenants.",
+    "definition_without_name": "A definition needs a name: the handler that it is about.",
+    "definitions_for_house_only": "Only a worker of the house stores definitions. Use a token of the owner system with "
+    "the scope worker. A worker with a tenant's token needs no definitions: it claims all jobs of that tenant.",
     "delay_negative": "A delay of {delay:span} lies in the past; use zero or more.",
+    "failure_acknowledged": "A job that failed cannot be acknowledged; send its error to /scheduler/jobs/{id}/fail.",
     "filter_choice_unknown": "{found!r} is no {field}; choose one of {choices}.",
     "filter_field_unknown": "A filter has no field {field!r}; choose one of {choices}.",
     "filter_number_unreadable": "{found!r} is not a whole number; write for example {field}:>3 or {field}:1..5.",
@@ -28,8 +38,12 @@ ERRORS = {
     'Declare it with @app.job("{handler}", tenants=True) and start its worker again, or choose another handler.',
     "job_changed": "Job {id} changed meanwhile; look at it again and repeat.",
     "job_id_unreadable": "{id!r} is not a job id; ids look like job_12.",
+    "job_never_started": '{key} was never started; say how often it runs, as in {{"interval_minutes": 30}}.',
     "job_not_ended": "Job {id} is {state}; only a job that has ended can be run again.",
+    "job_not_ended_in_time": "Job {id} is still {state} after {timeout:span}. Wait again, or ask what it waits for: "
+    "`horae job show {id}`.",
     "job_reserved": "{id} is Horae's own: it keeps {kept}. Leave it alone and {advice} (horae attention …).",
+    "job_row_locked": "{id} is yours, but a transaction keeps its row locked; renew it again in a moment.",
     "job_unknown": "There is no job {id}. It may have been cleaned up; `horae job list` shows what there is.",
     "key_taken": "The key {key!r} already belongs to {job_id}, which came with another request. Send exactly the same"
     " request to get that one back, or choose another key.",
@@ -39,6 +53,11 @@ ERRORS = {
     "limit_for_two_things": "A limit is for a group or for a queue, not for both; set two.",
     "limit_outside": "A limit of {value} cannot be kept; use a whole number from 1 to {most:,}.",
     "limit_scope_unknown": "{text!r} names no limit; write global, group:NAME or queue:NAME.",
+    "no_jobs_given": "There is nothing to enqueue; give at least one job.",
+    "owner_needs_database": "owner={owner!r} cannot be chosen behind a service: there the token decides whose job it "
+    "is. Leave owner out, or run this code where the database is.",
+    "page_too_deep": "Pages by number end at row {most:,}; go on with the cursor of the last page.",
+    "params_no_object": "params is an object: the arguments of the job by name.",
     "parent_unknown": "A job cannot wait for {id}: there is no such job, or it is no longer on record.",
     "queue_limit_too_low": "A limit of {max_running} would stop the queue; pause it instead, or use 1 or more.",
     "queue_reserved": "The queue {queue!r} is Horae's own: the jobs in it keep the timeouts of waits and "
@@ -55,17 +74,27 @@ ERRORS = {
     "retry_factor_too_low": "The retry factor {factor} would shrink the wait; use a number from 1 on.",
     "retry_kind_unknown": "Unknown retry kind {kind!r}; choose one of {choices}.",
     "retry_unreadable": "retry={value} is no policy; write for example Retry.fixed(60, attempts=3).",
+    "run_age_missing": "Give before or older_than, one of them: how old the runs are that shall go.",
     "run_at_and_delay": "Give run_at or delay, not both.",
     "run_at_passed": "run_at {run_at} has passed; it is {now} now. Give a time from then on, or leave it out.",
     "run_unknown": "There is no run {id!r} in the log; it may have been cleaned up.",
+    "scheduler_job_unknown": "There is no job {key!r}; GET /scheduler/status lists those that can be started.",
     "step_rolled_back": "{problem} What the step {step!r} wrote was rolled back: it has not happened.",
     "timeout_too_short": "The {name} timeout must be longer than zero.",
+    "token_needed_after_handover": "{id} was handed out before to a worker that may still run it, so its end needs a "
+    "token. Send the token of your pull.",
+    "token_needed_after_lease": "The lease of {id} ran out at {leased_until}, so its end needs a token. Pull again, and"
+    " send the token of that pull.",
+    "token_needed_of_other_caller": "{id} was pulled by {worker_id}, not by you, so its end needs the token of that "
+    "pull. Without a token only the caller that pulled a job may end it.",
     "too_many_definitions": "{count:,} definitions are too many; at most {most:,} are accepted.",
     "too_many_jobs": "{owner} may have {allowed} unfinished jobs at once, and has {unfinished}. Let some end first.",
     "too_many_tags": "{count} tags are too many; at most {most} are accepted.",
+    "too_many_worker_queues": "A worker serves at most {most} queues, not {count}.",
     "unique_name_in_other_queue": "An unfinished job in another queue has this unique name. Choose another.",
     "unique_name_reserved": "{name!r} cannot be a unique name: those that begin with {prefix!r} are Horae's own. "
     "Choose another.",
     "unique_name_taken": "Job {id} cannot be revived: another live job has its unique name {unique!r}. Let that one "
     "end first.",
+    "wait_timeout_negative": "timeout={timeout} is below zero; give zero to look once, or more.",
 }

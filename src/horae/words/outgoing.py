@@ -69,4 +69,5 @@ ERRORS = {
     "webhook_target_gone": "{target} answered 410: it is gone and wants no more messages. Remove this webhook.",
     "webhook_url_has_credentials": "The URL of a webhook holds a user or password; keep it as a secret and name that.",
     "webhook_url_missing": "The payload of a webhook needs a url, such as https://example.org/hook.",
+    "webhook_unsendable": "The webhook cannot be sent: {problem}",
 }

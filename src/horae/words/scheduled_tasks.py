@@ -11,6 +11,7 @@ ERRORS = {
     "payload_key_unknown": "The payload of {handler} has no key {key!r}; it has {choices}.",
     "scheduled_task_unknown": "There is no such task; GET /scheduled-tasks lists those there are.",
     "task_cannot_run": "The task cannot run: {problem}",
+    "task_field_unknown": "A task has no {field!r}; choose from {choices}.",
     "task_interval_too_long": "An interval of {seconds} seconds is too long; the most is {most:,} seconds.",
     "task_interval_too_short": "An interval of {seconds} seconds is too short; the least is {least:g} seconds.",
     "task_interval_unreadable": "The schedule_expr of an interval is a whole number of seconds such as 60, not "

@@ -20,6 +20,9 @@ ERRORS = {
     "secret_not_plain": "A secret is text without NUL, lone surrogates, or space at either end.",
     "secret_unknown": "There is no secret {name!r}; GET /secrets lists those there are.",
     "secrets_extra_missing": "Secrets need {module!r}, which is not installed. Run: pip install 'horae[server]'",
+    "secrets_without_key": "Secrets cannot be kept here yet. The operator sets HORAE_SECRET_KEY (or "
+    "HORAE_SECRET_KEY_FILE) for the service and its workers, and starts them again. Make a key with: python -c 'import"
+    " secrets; print(secrets.token_urlsafe(32))'.",
     "too_many_references": "A message may refer to {most} secrets, not {count}.",
     "too_many_secrets": "There are {allowed} secrets already; delete one that is not needed.",
     "worker_without_secret_key": "This worker cannot open secrets: give it the HORAE_SECRET_KEY of the service, and "

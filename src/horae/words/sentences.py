@@ -15,13 +15,17 @@ from typing import Any
 from horae.words import (
     access,
     attention,
+    cli,
     common,
     declarations,
     jobs,
+    mcp,
     outgoing,
+    runtime,
     scheduled_tasks,
     schedules,
     secrets,
+    service,
     settings,
     stores,
 )
@@ -35,9 +39,13 @@ ROOMS: dict[str, Mapping[str, str]] = {
     "access": access.ERRORS,
     "secrets": secrets.ERRORS,
     "outgoing": outgoing.ERRORS,
+    "service": service.ERRORS,
     "stores": stores.ERRORS,
+    "mcp": mcp.ERRORS,
     "declarations": declarations.ERRORS,
+    "runtime": runtime.ERRORS,
     "settings": settings.ERRORS,
+    "command_line": cli.ERRORS,
 }
 JOINED = {"lines": "\n", "path": " → "}  # how a list is read, where it is not with commas
 ENGLISH = {reason: text for table in ROOMS.values() for reason, text in table.items()}

@@ -1,4 +1,4 @@
-"""The verbs of tenants: what is special about one, set by the operator."""
+"""The verbs of tenants: settings that the operator gives one."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from horae.ports import Tx, World
 def set_owner(
     world: World, owner: str, settings: OwnerSettings, *, actor: str = SYSTEM, reason: str = ""
 ) -> OwnerSettings:
-    """Decide about a tenant; counts from its next call and its next task on."""
+    """Change the settings of a tenant; they apply from its next call and its next task on."""
     label(owner, "owner")
-    checked = OwnerSettings.read(settings.into({}))
+    checked = OwnerSettings.read(settings.merge_into({}))
     now = world.clock.now()
 
     def write(tx: Tx) -> None:
         before = tx.owners.lock(owner, now)
-        after = checked.into(before)
+        after = checked.merge_into(before)
         if after != before:
             tx.owners.put(owner, after, now)
             why = reason or None
@@ -31,19 +31,19 @@ def set_owner(
 
 
 def get_owner(world: World, owner: str) -> OwnerSettings:
-    """What was decided about a tenant; one that nobody decided about is like everybody."""
+    """Return the settings of a tenant; the defaults where none were set."""
     return OwnerSettings.read(world.route(owner=owner).store.read(lambda tx: tx.owners.settings(label(owner, "owner"))))
 
 
 def find_owners(world: World, *, limit: int = 100, after: str | None = None) -> list[tuple[str, OwnerSettings]]:
-    """Tenants that have settings, secrets or tasks, by name."""
+    """Return tenants that have settings, secrets or tasks, by name."""
     page_size(limit)
 
     if after is not None:
         label(after, "owner")
 
-    def look(tx: Tx) -> list[tuple[str, OwnerSettings]]:
+    def read(tx: Tx) -> list[tuple[str, OwnerSettings]]:
         names = tx.owners.all(limit=limit, after=after)
         return [(name, OwnerSettings.read(tx.owners.settings(name))) for name in names]
 
-    return world.route().store.read(look)
+    return world.route().store.read(read)

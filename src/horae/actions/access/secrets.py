@@ -1,4 +1,4 @@
-"""The verbs of secrets: keep one, replace it, list their names, forget it.
+"""The verbs of secrets: put, rotate, list, delete, open, reseal.
 
 Values are sealed before they are stored, come out only for an outgoing call, and are in no audit entry.
 """
@@ -36,7 +36,7 @@ def put_secret(
     actor: str = SYSTEM,
     reason: str = "",
 ) -> Sealed:
-    """Keep a secret under a name; the one that was there stays valid for signatures as long as told."""
+    """Store a secret under a name; the previous one stays valid for signatures for *keep_previous_for*."""
     secret_name(name)
     secret_text(text)
     if text.startswith(PREFIX):
@@ -56,7 +56,7 @@ def rotate_secret(
     actor: str = SYSTEM,
     reason: str = "",
 ) -> tuple[Sealed, str]:
-    """A new signing secret in place of the old one, and, this once, its text. Meanwhile messages are signed by both."""
+    """Replace a signing secret and return it with its text, this once; messages are signed by both for a while."""
     overlap, text = _overlap(keep_previous_for), new_signing_text(world)
     act = partial(Entry, actor=actor, verb="rotate", reason=reason or None)
 
@@ -70,12 +70,12 @@ def rotate_secret(
 
 
 def find_secrets(world: World, *, owner: str) -> list[Sealed]:
-    """A tenant's secrets by name, as sealed as they are stored."""
+    """Return a tenant's secrets by name, sealed as they are stored."""
     return world.route(owner=owner).store.read(lambda tx: tx.secrets.names(owner))
 
 
 def delete_secret(world: World, name: str, *, owner: str, actor: str = SYSTEM, reason: str = "") -> None:
-    """Forget a secret and the one before it; deliveries that name it fail from now on."""
+    """Delete a secret and the previous one; deliveries that name it fail from now on."""
 
     def write(tx: Tx) -> None:
         _get(tx, owner, name)
@@ -86,7 +86,7 @@ def delete_secret(world: World, name: str, *, owner: str, actor: str = SYSTEM, r
 
 
 def open_secret(world: World, sealer: Sealer, name: str, *, owner: str) -> tuple[str, ...]:
-    """For the worker, just before a call: the current text, then the one before while it is valid; none if unknown."""
+    """Return the current text, then the previous one while it is valid; for the worker, just before a call."""
     sealed = world.route(owner=owner).store.read(lambda tx: tx.secrets.get(owner, name))
     if sealed is None:
         return ()
@@ -96,7 +96,7 @@ def open_secret(world: World, sealer: Sealer, name: str, *, owner: str) -> tuple
 
 
 def reseal_secrets(world: World, sealer: Sealer, *, actor: str = SYSTEM, reason: str = "") -> int:
-    """Seal everything with the key that seals now, so that older ones can be dropped; how many were resealed."""
+    """Seal every secret with the current key, so that older keys can be dropped; return how many were resealed."""
     done = 0
     for owner in _owners(world):
         done += world.route().store.transact(partial(_reseal, world, sealer, owner, actor, reason))
@@ -104,7 +104,7 @@ def reseal_secrets(world: World, sealer: Sealer, *, actor: str = SYSTEM, reason:
 
 
 def new_signing_text(world: World) -> str:
-    """A fresh ``whsec_…``."""
+    """Return a new signing secret, ``whsec_…``."""
     return SigningSecret(bytes.fromhex(world.dice.name(RANDOM_DIGITS))).reveal()
 
 
@@ -133,8 +133,8 @@ def _put(
         updated_at=now,
     )
     tx.secrets.put(owner, after)
-    told = {"previous_until": None if after.previous_until is None else iso(after.previous_until)}
-    tx.audit.append(act(at=now, object_type="secret", object_id=name, owner=owner, after=told))
+    details = {"previous_until": None if after.previous_until is None else iso(after.previous_until)}
+    tx.audit.append(act(at=now, object_type="secret", object_id=name, owner=owner, after=details))
     return after
 
 
@@ -155,7 +155,7 @@ def _reseal(world: World, sealer: Sealer, owner: str, actor: str, reason: str, t
 
 
 def _owners(world: World) -> Iterator[str]:
-    """Whoever keeps a secret: each of them has a row, because a secret is put behind its lock."""
+    """Yield all tenants that may have a secret: each has a row, because a secret is stored behind its lock."""
 
     def after(last: str | None) -> list[str]:
         return world.route().store.read(lambda tx: tx.owners.all(limit=PAGE, after=last))

@@ -1,4 +1,4 @@
-"""The verbs of access: make a token, recognise one, list them, revoke one."""
+"""The verbs of access tokens: create, recognise, list, revoke."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from horae.core.access.callers import (
     is_secret_of,
     parse_token,
     scopes_from,
+    token_text,
 )
-from horae.core.access.callers import token_text as written_out
 from horae.core.audit.entries import Entry
 from horae.core.cursors import page_size
 from horae.core.jobs.job import SYSTEM
@@ -28,7 +28,7 @@ from horae.ports import Tx, World
 
 DEFAULT_LIFE = timedelta(days=90)
 SHORTEST_LIFE = timedelta(minutes=1)
-USED_EVERY = timedelta(minutes=1)  # how precisely "last used" is kept: not every call shall be a write
+USED_EVERY = timedelta(minutes=1)  # precision of "last used", so that not every call writes
 
 
 def create_token(
@@ -42,7 +42,7 @@ def create_token(
     actor: str = SYSTEM,
     reason: str = "",
 ) -> tuple[Token, str]:
-    """A new token and, this once, its text. With *expires_in* None it is valid until it is revoked."""
+    """Create a token and return it with its text, this once. With *expires_in* None it is valid until revoked."""
     if expires_in is not None and expires_in < SHORTEST_LIFE:
         raise InvalidInput("token_life_too_short", expires_in=expires_in.total_seconds())
     now = world.clock.now()
@@ -61,33 +61,33 @@ def create_token(
 
     def write(tx: Tx) -> None:
         tx.tokens.add(token)
-        told = {
+        details = {
             "scopes": list(token.scopes),
             "queues": list(token.queues),
             "expires_at": None if token.expires_at is None else iso(token.expires_at),
         }
-        entry = Entry(now, actor, "create", "token", token.token_id, token.owner, reason or None, after=told)
+        entry = Entry(now, actor, "create", "token", token.token_id, token.owner, reason or None, after=details)
         tx.audit.append(entry)
 
     world.route(owner=owner).store.transact(write)
-    return token, written_out(token.token_id, secret)
+    return token, token_text(token.token_id, secret)
 
 
 def recognise(world: World, text: str, *, address: str | None = None) -> Caller:
-    """Whose token this is; every reason to refuse it sounds the same."""
+    """Return the caller of a token; an invalid one is refused without saying why."""
     parsed = parse_token(text)
     token = None if parsed is None else world.route().store.read(lambda tx: tx.tokens.get(parsed[0]))
     now = world.clock.now()
     if parsed is None or token is None or not is_secret_of(token, parsed[1]) or token.state(now) != "valid":
         raise Unauthorized("token_invalid")
     if token.used_at is None or now - token.used_at >= USED_EVERY:
-        with suppress(StoreFull):  # looking must be possible while there is no room to write
-            world.route().store.transact(lambda tx: tx.tokens.used(token.token_id, address=address, now=now))
+        with suppress(StoreFull):  # reads must work while the disk is full
+            world.route().store.transact(lambda tx: tx.tokens.mark_used(token.token_id, address=address, now=now))
     return token.caller
 
 
 def find_invalid(world: World, callers: Sequence[Caller]) -> list[Caller]:
-    """Which of these callers, recognised earlier, would not be any more: revoked, expired or gone."""
+    """Return those callers whose token has been revoked, has expired or is gone since they were recognised."""
     now = world.clock.now()
     named = {caller.token_id for caller in callers if caller.token_id is not None}
     valid = world.route().store.read(lambda tx: tx.tokens.valid(named, now)) if named else set[str]()
@@ -100,7 +100,7 @@ def find_invalid(world: World, callers: Sequence[Caller]) -> list[Caller]:
 
 
 def check_valid(world: World, caller: Caller) -> None:
-    """Refuse a caller who was recognised earlier and would not be any more."""
+    """Refuse a caller whose token has become invalid since it was recognised."""
     if find_invalid(world, [caller]):
         raise Unauthorized("token_invalid")
 
@@ -108,7 +108,7 @@ def check_valid(world: World, caller: Caller) -> None:
 def find_tokens(
     world: World, *, owner: str | None = None, limit: int = 100, after: tuple[datetime, str] | None = None
 ) -> list[Token]:
-    """Tokens without their secrets, newest first; *after*: when the last of the page before was made, and its id."""
+    """Return tokens without their secrets, newest first; *after* is created_at and id of the last one before."""
     page_size(limit)
     return world.route(owner=owner).store.read(lambda tx: tx.tokens.find(owner, limit=limit, after=after))
 
@@ -116,7 +116,7 @@ def find_tokens(
 def revoke_token(
     world: World, token_id: str, *, owner: str | None = None, actor: str = SYSTEM, reason: str = ""
 ) -> Token:
-    """From now on nobody is recognised by it; revoking twice is no mistake."""
+    """Revoke a token; revoking twice is not an error."""
     now = world.clock.now()
 
     def write(tx: Tx) -> Token:

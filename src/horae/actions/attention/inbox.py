@@ -1,6 +1,6 @@
-"""What the outside does to a lane: add a task, post an event, cancel, confirm; and what comes due in it.
+"""The verbs of callers outside a lane: add a task, post an event, cancel, kill; and of the jobs that come due in it.
 
-Whoever resolves a wait first wins; the other finds it closed and changes nothing. Events that nobody waits for are
+A wait is resolved once; the second to try finds it closed and changes nothing. Events that no task waits for are
 kept, so that an early one is worth as much as one that comes in time.
 """
 
@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeGuard
 
 from horae.actions.attention.lanes import LaneWriter, in_known_lane, in_lane
-from horae.actions.attention.waits import close_waits, closed, resolve_by_event, tell_event, time_out, wake
+from horae.actions.attention.waits import close_event, close_waits, resolve_by_event, tell_event, time_out, wake
 from horae.actions.jobs.jobs import truncate
 from horae.core.attention.lanes import Event, Lane, Task
 from horae.core.attention.task import FINAL, NORMAL, Policy, Rule, base_priority
@@ -41,14 +41,14 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """What became of an event."""
+    """An event, and whether this call stored it."""
 
     event: Event
     is_new: bool = True
 
 
 def task_number(task_id: str) -> int:
-    """``t12`` as 12."""
+    """Return the number in a task id: 12 for ``t12``."""
     digits = task_id.removeprefix(STARTS_WITH) if isinstance(task_id, str) else ""
     if not (digits.isascii() and digits.isdigit() and 0 < int(digits[:20]) <= MAX_NUMBER) or digits == task_id:
         raise NotFound("task_id_unreadable", id=task_id)
@@ -73,7 +73,7 @@ def add(
     owner: str = SYSTEM,
     actor: str = SYSTEM,
 ) -> Added:
-    """Give a lane something to attend to; a key that is known there already leads to the task that has it."""
+    """Add a task to a lane; where the lane has a task with the same key, return that one."""
     if start_at is not None and delay is not None:
         raise InvalidInput("start_at_and_delay")
     now = world.clock.now()
@@ -95,7 +95,7 @@ def add(
 
 
 def put(writer: LaneWriter, wanted: Task, actor: str) -> Added:
-    """T1, and T2 at once unless its time has not come."""
+    """Create a task (T1), and admit it at once unless it starts later (T2)."""
     lane = writer.lane.number
     known = None if wanted.key is None else writer.tx.attention.task_by_key(lane, wanted.key)
     if known is not None:
@@ -118,7 +118,7 @@ def put(writer: LaneWriter, wanted: Task, actor: str) -> Added:
 
 
 def admit(writer: LaneWriter, task: Task) -> Task:
-    """T2."""
+    """Move a created task to ready (T2)."""
     return writer.move(task, "admitted", "admitted", ready_since=writer.now, start_job=None)
 
 
@@ -166,7 +166,10 @@ def cancel(
 
 
 def end_cancelled(writer: LaneWriter, task: Task, reason: str | None, *, by: str | None = None) -> Task:
-    """T3, T5, T11, T13, T15: with everything that was planned for it. At a safe point who asked is told already."""
+    """End a task as cancelled and drop its waits and planned jobs (T3, T5, T11, T13, T15).
+
+    At a safe point *by* is left out: the journal names the actor since the request.
+    """
     close_waits(writer, task, "cancelled")
     writer.forget(task.start_job)
     writer.forget(task.deadline_job)
@@ -210,12 +213,12 @@ def post(
     owner: str = SYSTEM,
     actor: str = SYSTEM,
 ) -> Posted:
-    """Tell a lane that something happened; what follows is decided by its rules, never by what the event says.
+    """Post an event to a lane; what follows is decided by rules, never by the data of the event.
 
-    Whoever does not bring the agent's *rules* is judged by those that the lane's last driver left with it.
+    Without *rules* those count that the lane's last driver stored.
     """
     label(key, "event", 200)
-    told = encode(dict(data or {}), "event data", world.max_payload_bytes)
+    text = encode(dict(data or {}), "event data", world.max_payload_bytes)
     known_as = None if event_id is None else label(event_id, "event id")
     label(actor, "actor")
 
@@ -224,9 +227,9 @@ def post(
         known = None if known_as is None else writer.tx.attention.event_by_id(lane_number, known_as)
         if known is not None:
             return Posted(known, is_new=False)
-        event = writer.add(Event(0, lane_number, key, "pending", writer.now, told, known_as, actor=actor))
-        told_here = rules_of(writer.lane) if rules is None else rules
-        rule = next((each for each in told_here if each.event == key), Rule(key, "wake"))
+        event = writer.add(Event(0, lane_number, key, "pending", writer.now, text, known_as, actor=actor))
+        known_rules = rules_of(writer.lane) if rules is None else rules
+        rule = next((each for each in known_rules if each.event == key), Rule(key, "wake"))
         event = take_in(writer, event, rule, actor)
         writer.line("event", None, event=event.number, key=key, rule=rule.do, became=event.state, went_to=event.task)
         return Posted(event)
@@ -239,46 +242,47 @@ def rules_of(lane: Lane) -> list[Rule]:
 
 
 def take_in(writer: LaneWriter, event: Event, rule: Rule, actor: str) -> Event:
-    """What a rule makes of an event."""
+    """Do with an event what its rule says."""
     data = decode(event.data)
     if rule.do == "log":
-        return closed(writer, event, "dropped", reason="its rule only logs it")
+        return close_event(writer, event, "dropped", reason="its rule only logs it")
     if rule.do == "steer":
         focus = writer.tx.attention.focus(writer.lane.number)
         if focus is None:
-            return closed(writer, event, "dropped", reason="nobody had the focus")
+            return close_event(writer, event, "dropped", reason="nobody had the focus")
         tell_event(writer, focus, "steer", event)
-        return closed(writer, event, "used", task=focus.number)
+        return close_event(writer, event, "used", task=focus.number)
     if rule.do in ("task", "coalesce"):
         return _as_task(writer, event, rule, data, actor)
     return deliver(writer, event)
 
 
 def _as_task(writer: LaneWriter, event: Event, rule: Rule, data: Mapping[str, Any], actor: str) -> Event:
-    """A new task, unless one of its key is still to hear of it. What is merged must be heard: the focus may be about to
-    say its last word, so nothing is merged into that.
+    """Make a task of an event, or give the event to a live task of the same key.
+
+    ``coalesce`` never gives it to the focus, which may be about to end without reading it.
     """
     deaf = (*FINAL, "running") if rule.do == "coalesce" else FINAL
-    key = None if rule.key is None else filled(rule.key, data)
+    key = None if rule.key is None else fill_template(rule.key, data)
     known = None if key is None else writer.tx.attention.task_by_key(writer.lane.number, key)
     if known is not None and key is not None and known.state in deaf:
         known = next((task for task in _occasions(writer, key) if task.state not in deaf), None)
-        key = f"{shortened(key, MAX_KEY - MAX_DIGITS)}#{event.number}"
+        key = f"{shorten_key(key, MAX_KEY - MAX_DIGITS)}#{event.number}"
     if known is not None:
         tell_event(writer, known, "event", event)
-        return closed(writer, event, "used", task=known.number)
+        return close_event(writer, event, "used", task=known.number)
     wanted = Task(
         0, 0, str(rule.kind), "created", rule.priority, encode({**rule.payload, **data}), key=key, created_at=writer.now
     )
     task = put(writer, wanted, actor).task
-    return closed(writer, event, "used", task=task.number)
+    return close_event(writer, event, "used", task=task.number)
 
 
 def _occasions(writer: LaneWriter, key: str) -> Iterator[Task]:
-    """The live tasks of a key after its first: the key of each has the number of the event that made it."""
+    """Yield the live tasks of a key after its first; their keys end with the number of the event that made them."""
     for task in writer.tx.attention.live_tasks(writer.lane.number):
         first, _, digits = (task.key or "").rpartition("#")
-        if first != shortened(key, MAX_KEY - MAX_DIGITS) or not (digits.isascii() and digits.isdigit()):
+        if first != shorten_key(key, MAX_KEY - MAX_DIGITS) or not (digits.isascii() and digits.isdigit()):
             continue
         number = int(digits)
         made_by = writer.tx.attention.event(number) if is_number(number) else None
@@ -286,22 +290,22 @@ def _occasions(writer: LaneWriter, key: str) -> Iterator[Task]:
             yield task
 
 
-def shortened(key: str, most: int) -> str:
-    """A key that fits; long ones that differ stay different."""
+def shorten_key(key: str, most: int) -> str:
+    """Cut a key to *most* characters; long keys that differ stay different."""
     return key if len(key) <= most else f"{key[: most - 33]}~{hashlib.sha256(key.encode()).hexdigest()[:32]}"
 
 
-def filled(template: str, data: Mapping[str, Any]) -> str:
-    """``alert:{id}`` with the event's own id; what the event does not say stays as it is written."""
-    told = template
+def fill_template(template: str, data: Mapping[str, Any]) -> str:
+    """Fill ``alert:{id}`` with the event's data; names that the data lacks stay as they are written."""
+    key = template
     for name_, value in data.items():
-        if isinstance(value, str | int) and "{" + name_ + "}" in told:
-            told = told.replace("{" + name_ + "}", str(value))
-    return label(shortened(told, MAX_KEY), "key")
+        if isinstance(value, str | int) and "{" + name_ + "}" in key:
+            key = key.replace("{" + name_ + "}", str(value))
+    return label(shorten_key(key, MAX_KEY), "key")
 
 
 def deliver(writer: LaneWriter, event: Event) -> Event:
-    """To whoever waits for it, the longest first; else it is late, or kept for whoever will."""
+    """Resolve the oldest open wait for an event; else report it as late, or keep it for a wait to come."""
     waits = [each for each in writer.tx.attention.waits_for(writer.lane.number, event.key) if each.kind == "event"]
     waiting = next((each for each in waits if each.state == "open"), None)
     if waiting is not None:
@@ -311,11 +315,11 @@ def deliver(writer: LaneWriter, event: Event) -> Event:
     if task is None or task.state in FINAL:
         return event
     tell_event(writer, task, "late_event", event)
-    return closed(writer, event, "late", task=task.number)
+    return close_event(writer, event, "late", task=task.number)
 
 
 def start(world: World, lane: int, task: int) -> datetime | None:
-    """The time of a delayed task has come; answers with it when it has not."""
+    """Admit a delayed task; return its start where by this clock that has not come."""
 
     def write(writer: LaneWriter) -> datetime | None:
         found = writer.tx.attention.task(task)
@@ -330,13 +334,13 @@ def start(world: World, lane: int, task: int) -> datetime | None:
 
 
 def pass_deadline(world: World, lane: int, task: int) -> datetime | None:
-    """A task's own deadline has come: cognition hears of it, and a waiting one is woken for it."""
+    """Report a task's deadline to its cognition, and wake the task where it waits; return a deadline still to come."""
 
     def write(writer: LaneWriter) -> datetime | None:
         found = writer.tx.attention.task(task)
         if found is None or found.lane != lane or found.state in FINAL or found.due_by is None:
             return None
-        if found.deadline_job is None:  # said already, by one that was cut off before it could say so
+        if found.deadline_job is None:  # reported already, by a job that died before it ended
             return None
         if writer.now < found.due_by:
             return found.due_by
@@ -363,12 +367,12 @@ def task_of_lane(writer: LaneWriter, number: int) -> Task:
 
 
 def come_due(world: World, handler: str, payload: Any, *, owner: str) -> datetime | None:
-    """One of our own jobs is due. Answers with the instant to come again at, when it is not due by this clock.
+    """Run one of Horae's own jobs; return the instant to run it again at, where by this clock it is not due.
 
-    Anybody may enqueue a job that looks like one of ours, so one that is not its lane's own changes nothing.
+    Any caller can enqueue a job that looks like one of them, so a job whose owner is not the lane's is refused.
     """
-    told = payload if isinstance(payload, Mapping) else {}
-    lane, number = told.get("lane"), told.get("wait" if handler == TIMEOUT else "task")
+    fields = payload if isinstance(payload, Mapping) else {}
+    lane, number = fields.get("lane"), fields.get("wait" if handler == TIMEOUT else "task")
     if handler not in HANDLERS or not (is_number(lane) and is_number(number)):
         raise InvalidInput("not_a_lane_job", handler=handler)
     found = world.route(owner=owner).store.read(lambda tx: tx.attention.lane_by_number(lane))

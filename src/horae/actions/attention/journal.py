@@ -1,4 +1,4 @@
-"""The journal of a lane: read, sealed, folded back, verified, and looked at as of a line."""
+"""The journal of a lane: read it, verify it, and rebuild the lane as of a line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Verified:
 def read_journal(
     world: World, lane: str, *, owner: str = SYSTEM, since: int = 0, limit: int = 100, task: int | None = None
 ) -> list[Line]:
-    """The lines after *since*, in order."""
+    """Return the lines after *since*, in order."""
     page_size(limit, PAGE)
     found, after = get_lane(world, lane, owner=owner), min(since, MAX_NUMBER)
     return world.route(owner=owner).store.read(
@@ -48,52 +48,52 @@ def read_journal(
 
 @one_moment
 def verify(world: World, lane: str, *, owner: str = SYSTEM) -> Verified:
-    """Whether the journal has no gap, its chain holds, and folding it gives the tables and what an operator forbids.
+    """Check that the journal has no gap, that its chain holds, and that folding it gives the tables and the override.
 
-    Also whether everything that waits has a job that ends it.
+    Also that every wait has a job that ends it.
     """
     found = get_lane(world, lane, owner=owner)
 
     def read(tx: Tx) -> Verified:
         try:
-            lines = list(_all(tx, found.number))
+            lines = list(_all_lines(tx, found.number))
             tables = {
                 table: {row.number: picture(row) for row in rows}
                 for table, rows in tx.attention.everything(found.number).items()
             }
-        except ValueError as problem:  # what cannot be read was not written by us
+        except ValueError as problem:  # unreadable: not written by Horae
             return Verified(lane, found.seq, 0, (str(problem),))
-        told = complaints(lines, tables)
+        problems = complaints(lines, tables)
         now = tx.attention.lane_by_number(found.number)
         if now is not None and now.seq != len(lines):
-            told.append(f"the lane counts {now.seq} lines, the journal has {len(lines)}")
+            problems.append(f"the lane counts {now.seq} lines, the journal has {len(lines)}")
         if now is not None and now.override != _forbidden(lines):
-            told.append("the lane's control differs from the journal")
-        told += missing_in(tx, world.clock.now(), lane=found.number).sentences()
-        return Verified(lane, len(lines), sum(line.hash is not None for line in lines), tuple(told))
+            problems.append("the lane's control differs from the journal")
+        problems += missing_in(tx, world.clock.now(), lane=found.number).sentences()
+        return Verified(lane, len(lines), sum(line.hash is not None for line in lines), tuple(problems))
 
     return world.route(owner=owner).store.read(read)
 
 
 def _forbidden(lines: Sequence[Line]) -> str | None:
-    """What an operator forbids by the last word in the journal, as the lane keeps it."""
+    """Return the operator's last override in the journal, as the lane stores it."""
     last = next((line for line in reversed(lines) if line.cause == CONTROL), None)
-    told = None if last is None else last.details.get("switches")
-    return encode(told) if told else None
+    switches = None if last is None else last.details.get("switches")
+    return encode(switches) if switches else None
 
 
 @one_moment
 def at(world: World, lane: str, seq: int, *, owner: str = SYSTEM) -> dict[str, dict[int, dict[str, Any]]]:
-    """The lane as it was after a line: tasks, waits, events and facts, their texts by digest."""
+    """Return the lane as it was after a line: tasks, waits, events and facts, their texts by digest."""
     found = get_lane(world, lane, owner=owner)
     if not 0 <= seq <= found.seq:
         raise InvalidInput("journal_line_unknown", lane=lane, line=seq, last=found.seq)
     return world.route(owner=owner).store.read(
-        lambda tx: fold(line for line in _all(tx, found.number) if line.seq <= seq)
+        lambda tx: fold(line for line in _all_lines(tx, found.number) if line.seq <= seq)
     )
 
 
-def _all(tx: Tx, lane: int) -> Iterator[Line]:
+def _all_lines(tx: Tx, lane: int) -> Iterator[Line]:
     since = 0
     while page := tx.attention.lines(lane, since=since, limit=PAGE):
         yield from page

@@ -1,8 +1,8 @@
-"""Chaining the lines of a lane's journal: by its driver every few seconds, by whoever writes where nobody drives."""
+"""The hash chain of a lane's journal: sealed by the driver every few seconds, by each writer where none drives."""
 
 from __future__ import annotations
 
-from horae.core.attention.lanes import chained
+from horae.core.attention.lanes import hash_line
 from horae.core.audit.chain import GENESIS
 from horae.ports import Tx, World
 
@@ -10,7 +10,7 @@ BATCH = 500
 
 
 def seal(world: World, lane: int, limit: int = BATCH) -> int:
-    """Chain the lines that are not chained yet; how many. Behind the lane's lock, so that two sealers never cross."""
+    """Chain the lines that are not chained yet and return their number; under the lane's lock, one sealer at a time."""
 
     def write(tx: Tx) -> int:
         found = tx.attention.lane_by_number(lane, lock=True)
@@ -20,17 +20,17 @@ def seal(world: World, lane: int, limit: int = BATCH) -> int:
 
 
 def seal_within(tx: Tx, lane: int, limit: int = BATCH) -> int:
-    """The same in a transaction that holds the lane's lock."""
+    """Chain them in a transaction that holds the lane's lock."""
     last = tx.attention.last_sealed(lane)
     previous, since = (GENESIS, 0) if last is None else (str(last.hash), last.seq)
     lines = tx.attention.lines(lane, since=since, limit=limit)
     hashes: dict[int, str] = {}
     for line in lines:
-        hashes[line.seq] = previous = chained(previous, line)
+        hashes[line.seq] = previous = hash_line(previous, line)
     tx.attention.seal(lane, hashes)
     return len(lines)
 
 
 def seal_left(world: World, limit: int = BATCH) -> int:
-    """Chain what drivers that died have left, and those who are in the middle of something long."""
+    """Chain what dead drivers left, and drivers in the middle of a long action."""
     return sum(seal(world, lane) for lane in world.route().store.read(lambda tx: tx.attention.unsealed(limit)))

@@ -1,4 +1,4 @@
-"""The verbs of a lane itself: who drives it, what control allows, what it looks like; and the pen of its journal.
+"""The verbs of a lane itself: drive it, restrict it, read it; and the writer of its rows and journal.
 
 Every verb of attention locks the row of its lane first, so that whatever happens in one lane happens one after the
 other; lanes never touch each other. A driver carries the epoch under which it drives: an older one changes nothing.
@@ -24,7 +24,7 @@ from horae.core.time.instants import iso
 from horae.errors import InvalidInput, LaneLost, NotFound
 from horae.ports import Tx, World
 
-CONTROL = "control"  # the cause of a line that tells what an operator forbids
+CONTROL = "control"  # the cause of a journal line about an operator's restrictions
 PERSISTENT = Retry(attempts=50, delay=timedelta(seconds=5))
 K = TypeVar("K", Task, TaskWait, Event, StoredFact)
 T = TypeVar("T")
@@ -33,7 +33,7 @@ SWITCHES = ("auto_continue", "allow_interrupt", "confirm_everything")
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """The right to drive a lane, until somebody else has it."""
+    """The right to drive a lane, until another driver has it."""
 
     lane: int
     driver: str
@@ -55,7 +55,7 @@ class Snapshot:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing can happen before somebody or some time comes."""
+        """Return whether nothing happens in the lane before an event, a person or a deadline comes."""
         return self.focus is None and not self.stack and not self.backlog
 
 
@@ -82,34 +82,38 @@ class LaneWriter:
             self._note(before, after)
         return after
 
-    def move(self, task: Task, event: str, cause: str, told: Mapping[str, Any] | None = None, **changes: Any) -> Task:
-        """Follow an arrow of the machine; whatever is not drawn is refused."""
+    def move(
+        self, task: Task, event: str, cause: str, details: Mapping[str, Any] | None = None, **changes: Any
+    ) -> Task:
+        """Change the state of a task as its machine allows, and write the journal line."""
         state = TASK.after(task.state, event)
         moved = self.save(task, replace(task, state=state, **changes))
-        self.line(cause, moved, before=task.state, after=state, **(told or {}))
+        self.line(cause, moved, before=task.state, after=state, **(details or {}))
         return moved
 
     def fact(self, task: Task, kind: FactKind, data: Mapping[str, Any], **about: Any) -> StoredFact:
-        """Keep something for cognition to hear of in its next turn; *about* is what Horae says of somebody's *data*.
+        """Store a fact for the next turn of cognition; *about* is what Horae adds to the *data* of a caller.
 
-        That both can be stored was checked when they were taken in.
+        Both were checked for size when they were accepted.
         """
         texts = encode(dict(data), "fact", None), encode(about, "fact", None)
         return self.add(StoredFact(0, self.lane.number, task.number, kind, self.now, texts[0], about=texts[1]))
 
     def line(
-        self, cause: str, task: Task | None = None, *, before: str | None = None, after: str | None = None, **told: Any
-    ) -> None:
+        self, cause: str, task: Task | None = None, *, before: str | None = None, after: str | None = None,
+        **details: Any,
+    ) -> None:  # fmt: skip
+        """Write one line of the journal, with the changes of rows since the last one."""
         self.lane = replace(self.lane, seq=self.lane.seq + 1)
         changes, self._changes = self._changes, []
         number = None if task is None else task.number
         self.tx.attention.write(
-            Line(self.lane.number, self.lane.seq, self.now, cause, number, before, after, changes, told,
+            Line(self.lane.number, self.lane.seq, self.now, cause, number, before, after, changes, details,
                  self._control, self.lane.epoch)
         )  # fmt: skip
 
     def close(self) -> None:
-        """Nothing is written that the journal does not know."""
+        """Write the changes that no line covers yet, and the lane itself."""
         if self._changes:
             self.line("changed")
         self.tx.attention.save_lane(self.lane)
@@ -132,10 +136,10 @@ class LaneWriter:
         return self.tx.jobs.insert([new], self.now)[0].number
 
     def forget(self, job: int | None) -> None:
-        """A planned job whose reason is gone; one that runs already will find nothing to do."""
-        found = None if job is None else self.tx.jobs.lock(job)
-        if found is not None and found.state == "queued":
-            self.tx.jobs.end_waiting(found, reason="no longer needed", now=self.now)
+        """End a planned job that is no longer needed; one that runs already will find nothing to do."""
+        planned = None if job is None else self.tx.jobs.lock(job)
+        if planned is not None and planned.state == "queued":
+            self.tx.jobs.end_waiting(planned, reason="no longer needed", now=self.now)
 
     def _note(self, before: K | None, after: K) -> None:
         table = {Task: "task", TaskWait: "wait", Event: "event", StoredFact: "fact"}[type(after)]
@@ -148,7 +152,7 @@ class LaneWriter:
 
 
 def in_lane(world: World, lane: str, owner: str, work: Callable[[LaneWriter], T], *, quietly: bool = False) -> T:
-    """Do something in a lane, which is made on first use; whoever sleeps beside it is told."""
+    """Do *work* in a lane, which is made on first use, and wake its driver unless *quietly*."""
     lane_name(lane)
     label(owner, "owner")
 
@@ -160,11 +164,11 @@ def in_lane(world: World, lane: str, owner: str, work: Callable[[LaneWriter], T]
         assert found is not None
         return found
 
-    return _written(world, find, work, quietly=quietly)
+    return _write_lane(world, find, work, quietly=quietly)
 
 
 def in_known_lane(world: World, number: int, work: Callable[[LaneWriter], T]) -> T:
-    """The same for a lane that is there."""
+    """Do *work* in an existing lane."""
 
     def find(tx: Tx) -> Lane:
         found = tx.attention.lane_by_number(number, lock=True)
@@ -172,22 +176,22 @@ def in_known_lane(world: World, number: int, work: Callable[[LaneWriter], T]) ->
             raise NotFound("lane_unknown", lane=str(number))
         return found
 
-    return _written(world, find, work)
+    return _write_lane(world, find, work)
 
 
 def driving(world: World, drive: Drive, control: Control, work: Callable[[LaneWriter], T]) -> T:
-    """What only the current driver may do."""
-
-    def find(tx: Tx) -> Lane:
-        found = tx.attention.lane_by_number(drive.lane, lock=True)
-        if found is None or found.epoch != drive.epoch or found.driver != drive.driver:
-            raise LaneLost(drive.driver, drive.epoch)
-        return found
-
-    return _written(world, find, work, control, quietly=True)  # a driver knows what it did
+    """Do *work* in a lane, or refuse it where *drive* is not its driver; quietly, as a driver knows its work."""
+    return _write_lane(world, lambda tx: _lock_driven(tx, drive), work, control, quietly=True)
 
 
-def _written(
+def _lock_driven(tx: Tx, drive: Drive) -> Lane:
+    found = tx.attention.lane_by_number(drive.lane, lock=True)
+    if found is None or found.epoch != drive.epoch or found.driver != drive.driver:
+        raise LaneLost(drive.driver, drive.epoch)
+    return found
+
+
+def _write_lane(
     world: World,
     find: Callable[[Tx], Lane],
     work: Callable[[LaneWriter], T],
@@ -198,20 +202,20 @@ def _written(
     def write(tx: Tx) -> tuple[LaneWriter, T]:
         lane = find(tx)
         writer = LaneWriter(world, tx, lane, None if control is None else effective(lane, control))
-        told = work(writer)
+        result = work(writer)
         writer.close()
         if not lane.is_driven(world.clock.steady()):
             seal_within(tx, lane.number)
-        return writer, told
+        return writer, result
 
-    writer, told = world.route().store.transact(write)
+    writer, result = world.route().store.transact(write)
     hints = [MACHINERY] if writer.has_planned else []
     world.route().store.wake(hints if quietly else [*hints, hint(writer.lane.number)])
-    return told
+    return result
 
 
 def hint(lane: int) -> str:
-    """What is told to those who wait for something to happen in a lane."""
+    """Return the name of the wake-up signal of a lane."""
     return f"lane:{lane}"
 
 
@@ -219,40 +223,40 @@ def hint(lane: int) -> str:
 
 
 def effective(lane: Lane, control: Control) -> Control:
-    """What the agent's control state allows, less what an operator forbids."""
-    told = {} if lane.override is None else decode(lane.override)
+    """Return what the agent's control allows, less what an operator forbids."""
+    switches = {} if lane.override is None else decode(lane.override)
     return replace(
         control,
-        auto_continue=control.auto_continue and told.get("auto_continue", True),
-        allow_interrupt=control.allow_interrupt and told.get("allow_interrupt", True),
-        confirm_everything=control.confirm_everything or told.get("confirm_everything", False),
-        must_confirm=control.must_confirm | frozenset(told.get("must_confirm", ())),
+        auto_continue=control.auto_continue and switches.get("auto_continue", True),
+        allow_interrupt=control.allow_interrupt and switches.get("allow_interrupt", True),
+        confirm_everything=control.confirm_everything or switches.get("confirm_everything", False),
+        must_confirm=control.must_confirm | frozenset(switches.get("must_confirm", ())),
     )
 
 
 def set_control(
     world: World, lane: str, switches: Mapping[str, Any], *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = ""
 ) -> Lane:
-    """What an operator forbids from now on; an empty mapping lifts it all. It can only narrow what the agent may do."""
+    """Set what an operator forbids in a lane; an empty mapping lifts it all. It only narrows what the agent may do."""
     unknown = sorted(set(switches) - {*SWITCHES, "must_confirm"})
     if unknown:
         raise InvalidInput("switch_unknown", switch=unknown[0], choices=[*SWITCHES, "must_confirm"])
     for switch in SWITCHES:
         true_or_false(switches.get(switch, True), switch)
-    wanted = switches.get("must_confirm", ())
-    if isinstance(wanted, str) or not all(isinstance(each, str) for each in wanted):
+    actions = switches.get("must_confirm", ())
+    if isinstance(actions, str) or not all(isinstance(each, str) for each in actions):
         raise InvalidInput("must_confirm_no_list")
-    told = {**switches, **({"must_confirm": sorted(wanted)} if wanted else {})}
+    override = {**switches, **({"must_confirm": sorted(actions)} if actions else {})}
 
     def write(writer: LaneWriter) -> Lane:
-        writer.lane = replace(writer.lane, override=encode(told) if told else None)
+        writer.lane = replace(writer.lane, override=encode(override) if override else None)
         focus = writer.tx.attention.focus(writer.lane.number)
         if focus is not None:
-            writer.fact(focus, "control_changed", {"by": actor, "switches": told})
-        writer.line(CONTROL, focus, by=actor, reason=reason or None, switches=told)
+            writer.fact(focus, "control_changed", {"by": actor, "switches": override})
+        writer.line(CONTROL, focus, by=actor, reason=reason or None, switches=override)
         return writer.lane
 
-    return in_known_lane(world, get_lane(world, lane, owner=owner).number, write)  # one that is not there obeys nobody
+    return in_known_lane(world, get_lane(world, lane, owner=owner).number, write)  # never makes a lane
 
 
 # -- driving -----------------------------------------------------------------------------------------------------------
@@ -262,13 +266,13 @@ def acquire(
     world: World, lane: str, driver: str, *, owner: str = SYSTEM, lease: timedelta, policy: Policy | None = None,
     rules: Sequence[Rule] | None = None, kinds: Iterable[str] | None = None,
 ) -> Drive | None:  # fmt: skip
-    """Become the lane's driver; None while another one is alive. Whatever that one left half done is sorted out.
+    """Become the lane's driver and recover what a dead one left half done; None while another driver is alive.
 
-    Its rules are kept with the lane, so that an event is judged alike whoever posts it. Tasks of other *kinds* than
-    these are left alone; None: it knows all of them.
+    The rules are stored with the lane, so that an event gets the same rule from every sender. Tasks of other *kinds*
+    are left alone; None means that the driver knows all kinds.
     """
     how = policy or Policy()
-    told = None if rules is None else encode([each.as_json() for each in rules], "rules")
+    new_rules = None if rules is None else encode([each.as_json() for each in rules], "rules")
     known = None if kinds is None else encode(sorted(kinds), "kinds")
 
     def write(writer: LaneWriter) -> Drive | None:
@@ -277,12 +281,12 @@ def acquire(
         if held and writer.lane.driver != driver:
             return None
         died = writer.lane.driver is not None
-        kept = writer.lane.rules if told is None else told
+        kept = writer.lane.rules if new_rules is None else new_rules
         until = steady + lease
         epoch = writer.lane.epoch + 1
         writer.lane = replace(writer.lane, driver=driver, epoch=epoch, leased_until=until, rules=kept, kinds=known)
         focus = writer.tx.attention.focus(writer.lane.number)
-        if focus is not None and (died or focus.phase == "act"):  # one that was told to stop may be inside an action
+        if focus is not None and (died or focus.phase == "act"):  # one that was asked to stop may be inside an action
             recover(writer, focus, how, died=died)
         return Drive(writer.lane.number, driver, writer.lane.epoch)
 
@@ -292,13 +296,13 @@ def acquire(
 
 
 def _is_driven(world: World, lane: str, owner: str, driver: str) -> bool:
-    """Whether another driver is alive; only a look, so that those who stand by do not queue up for its lock."""
+    """Return whether another driver is alive. Takes no lock, so that standby drivers do not queue up for it."""
     found = world.route(owner=owner).store.read(lambda tx: tx.attention.lane(lane, owner))
     return found is not None and found.driver != driver and found.is_driven(world.clock.steady())
 
 
 def recover(writer: LaneWriter, focus: Task, policy: Policy, *, died: bool) -> None:
-    """The focus of a driver that died: thinking is done again; an action by the class of its effect."""
+    """Recover the focus of a driver that died: repeat its thinking, or its action where the effect allows it."""
     crashes = focus.crashes + died
     if died and crashes >= policy.crashes:
         writer.forget(focus.deadline_job)
@@ -318,13 +322,10 @@ def recover(writer: LaneWriter, focus: Task, policy: Policy, *, died: bool) -> N
 
 
 def renew(world: World, drive: Drive, lease: timedelta) -> None:
-    """Go on driving; raises when somebody else does."""
+    """Extend the driver's lease; raise LaneLost where another driver has the lane."""
 
     def write(tx: Tx) -> None:
-        found = tx.attention.lane_by_number(drive.lane, lock=True)
-        if found is None or found.epoch != drive.epoch or found.driver != drive.driver:
-            raise LaneLost(drive.driver, drive.epoch)
-        tx.attention.save_lane(replace(found, leased_until=world.clock.steady() + lease))
+        tx.attention.save_lane(replace(_lock_driven(tx, drive), leased_until=world.clock.steady() + lease))
 
     world.route().store.transact(write, hot=True)
 
@@ -342,7 +343,7 @@ def let_go(world: World, drive: Drive) -> None:
     world.route().store.wake([hint(drive.lane)])
 
 
-# -- look --------------------------------------------------------------------------------------------------------------
+# -- queries -----------------------------------------------------------------------------------------------------------
 
 
 def get_lane(world: World, lane: str, *, owner: str = SYSTEM) -> Lane:
@@ -358,7 +359,7 @@ def find_lanes(world: World, *, owner: str | None = None, limit: int = 100, afte
 
 
 def snapshot(world: World, lane: str, *, owner: str = SYSTEM, policy: Policy | None = None) -> Snapshot:
-    """Focus, stack, backlog and waits, as of one moment."""
+    """Return focus, stack, backlog and waits as of one moment."""
     how, now = policy or Policy(), world.clock.now()
 
     def read(tx: Tx) -> Snapshot:
@@ -388,12 +389,12 @@ def snapshot(world: World, lane: str, *, owner: str = SYSTEM, policy: Policy | N
 
 
 def task_dict(task: Task) -> dict[str, Any]:
-    """A task as plain values for people and machines."""
-    told = {
+    """Return a task as plain JSON values."""
+    values = {
         "id": task.id, "kind": task.kind, "state": task.state, "priority": task.base, "phase": task.phase,
         "payload": decode(task.payload), "context": None if task.context is None else decode(task.context),
         "note": task.note, "key": task.key, "turn": task.turn, "step": task.step, "reason": task.reason,
         "result": None if task.result is None else decode(task.result), "cancel_requested": task.cancel_requested,
     }  # fmt: skip
     moments = ("created_at", "start_at", "ready_since", "due_by", "expires_at")
-    return told | {each: None if (moment := getattr(task, each)) is None else iso(moment) for each in moments}
+    return values | {each: None if (moment := getattr(task, each)) is None else iso(moment) for each in moments}

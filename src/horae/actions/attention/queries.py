@@ -1,15 +1,15 @@
-"""Looking at what a lane keeps: its tasks, its open waits. Nothing is changed, and no lane is made by looking."""
+"""Queries of lanes, tasks and open waits. They change nothing, and make no lane."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from horae.actions.attention.inbox import task_number
-from horae.actions.attention.lanes import find_lanes, get_lane
+from horae.actions.attention.lanes import effective, find_lanes, get_lane
 from horae.actions.consistency import one_moment
-from horae.core.attention.lanes import Lane, Task, TaskWait, WaitKind
-from horae.core.attention.task import TASK
+from horae.core.attention.lanes import Event, Kept, Lane, StoredFact, Task, TaskWait, WaitKind
+from horae.core.attention.task import TASK, Control, Policy, at_safe_point
 from horae.core.cursors import MAX_PAGE, page_size
 from horae.core.jobs.job import SYSTEM
 from horae.errors import InvalidInput, NotFound
@@ -18,14 +18,14 @@ from horae.ports import Tx, World
 
 @dataclass(frozen=True, slots=True)
 class OpenWait:
-    """An open wait, and the task that it keeps."""
+    """An open wait, and the task that waits."""
 
     wait: TaskWait
     task: Task
 
 
 def each_lane(world: World, *, owner: str | None = None, page: int = MAX_PAGE) -> Iterator[Lane]:
-    """All lanes, the oldest first."""
+    """Yield all lanes, the oldest first."""
     after = 0
     while found := find_lanes(world, owner=owner, limit=page, after=after):
         yield from found
@@ -45,7 +45,7 @@ def get_task(world: World, lane: str, task_id: str, *, owner: str = SYSTEM) -> T
 def find_tasks(
     world: World, lane: str, *, owner: str = SYSTEM, states: Iterable[str] = (), limit: int = 100, before: str = ""
 ) -> list[Task]:
-    """The newest first; with *before*, those that were added earlier than that one."""
+    """Return tasks, the newest first; with *before*, those that were added earlier than that one."""
     wanted, known = tuple(states), TASK.states
     unknown = next((each for each in wanted if each not in known), None)
     if unknown is not None:
@@ -63,7 +63,7 @@ def find_tasks(
 def find_waits(
     world: World, lane: str, *, owner: str = SYSTEM, kind: WaitKind | None = None, limit: int = 100
 ) -> list[OpenWait]:
-    """What is waited for, the next deadline first; of the *kind* ``confirm`` is what a person must answer."""
+    """Return open waits, the next deadline first; those of the *kind* ``confirm`` wait for a person."""
     page_size(limit)
     home = get_lane(world, lane, owner=owner)
 
@@ -76,8 +76,65 @@ def find_waits(
     return world.route(owner=owner).store.read(read)
 
 
+def find_task(world: World, number: int) -> Task | None:
+    """Return a task as it is stored; None where there is none."""
+    return world.route().store.read(lambda tx: tx.attention.task(number))
+
+
+def new_facts(world: World, task: int) -> list[StoredFact]:
+    """Return what a task's next turn will learn."""
+    return world.route().store.read(lambda tx: tx.attention.new_facts(task))
+
+
+def open_waits_and_facts(world: World, task: int) -> tuple[list[TaskWait], list[StoredFact]]:
+    """Return what a task waits for, and what its next turn will learn."""
+    return world.route().store.read(lambda tx: (tx.attention.waits_of(task), tx.attention.new_facts(task)))
+
+
+def find_wait(world: World, number: int) -> tuple[TaskWait | None, Event | None]:
+    """Return a wait, and the event that has ended it; None where there is none."""
+
+    def read(tx: Tx) -> tuple[TaskWait | None, Event | None]:
+        wait = tx.attention.wait(number)
+        return wait, None if wait is None or wait.event is None else tx.attention.event(wait.event)
+
+    return world.route().store.read(read)
+
+
+def everything(world: World, lane: str, *, owner: str = SYSTEM) -> dict[str, list[Kept]]:
+    """Return all rows of a lane, by table; for small lanes."""
+    home = get_lane(world, lane, owner=owner)
+    return world.route(owner=owner).store.read(lambda tx: tx.attention.everything(home.number))
+
+
+def has_room(world: World, lane: str, key: str, *, most: int, owner: str = SYSTEM) -> bool:
+    """Return whether a lane has fewer than *most* live tasks, or the task of this key already."""
+
+    def read(tx: Tx) -> bool:
+        home = tx.attention.lane(lane, owner)
+        if home is None or tx.attention.task_by_key(home.number, key) is not None:
+            return True
+        return len(tx.attention.live_tasks(home.number)) < most
+
+    return world.route(owner=owner).store.read(read)
+
+
+def would_yield(world: World, task: Task, control: Control, policy: Policy) -> bool:
+    """Return whether the focus would change at a safe point now, also by what an operator has forbidden since."""
+
+    def read(tx: Tx) -> bool:
+        found, lane = tx.attention.task(task.number), tx.attention.lane_by_number(task.lane)
+        if found is None or lane is None or found.state != "running" or found.cancel_requested:
+            return True
+        live = lane.rivals(tx.attention.live_tasks(task.lane))
+        between = replace(found.weighed, phase="gap")
+        return at_safe_point(between, live, effective(lane, control), policy).verdict != "go on"
+
+    return world.route(id=task.id).store.read(read)
+
+
 def lane_of_confirmation(world: World, number: int) -> Lane | None:
-    """Return the lane whose agent asked for a person's word; None where there is no such confirmation."""
+    """Return the lane of a confirmation; None where there is no such confirmation."""
 
     def read(tx: Tx) -> Lane | None:
         wait = tx.attention.wait(number)

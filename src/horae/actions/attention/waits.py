@@ -1,4 +1,4 @@
-"""Waits: opened with a deadline and a job that keeps it, resolved once, by whoever comes first.
+"""Waits: opened with a deadline and a job that keeps it, resolved once, by an event, a person or the deadline.
 
 A confirmation is a wait that only a person can resolve; silence is a time-out, never a refusal.
 """
@@ -23,11 +23,12 @@ from horae.ports import World
 
 
 def resolve_by_event(writer: LaneWriter, wait: TaskWait, event: Event) -> Event:
+    """Wake the task of a wait with the event that it waited for."""
     task = writer.tx.attention.task(wait.task)
     assert task is not None
     late_by = max(0.0, (writer.now - wait.deadline).total_seconds())
     tell_event(writer, task, "event", event, late_by=late_by)
-    event = closed(writer, event, "used", task=task.number)
+    event = close_event(writer, event, "used", task=task.number)
     wake(writer, task, wait, "event", event=event.number)
     return event
 
@@ -37,14 +38,14 @@ def tell_event(writer: LaneWriter, task: Task, kind: FactKind, event: Event, **a
     writer.fact(task, kind, decode(event.data), key=event.key, event=event.number, **about)
 
 
-def closed(
+def close_event(
     writer: LaneWriter, event: Event, state: Any, *, reason: str | None = None, task: int | None = None
 ) -> Event:
     return writer.save(event, replace(event, state=state, reason=reason, task=task, closed_at=writer.now))
 
 
 def wake(writer: LaneWriter, task: Task, wait: TaskWait, outcome: Any, **changes: Any) -> Task:
-    """T12: this wait is resolved, its siblings are closed (their time is up with it), the task is ready again."""
+    """Resolve a wait, close the task's other waits, and make the task ready again (T12)."""
     writer.save(wait, replace(wait, state=outcome, closed_at=writer.now, **changes))
     writer.forget(wait.job)
     close_waits(writer, task, "timeout" if outcome == "timeout" else "cancelled")
@@ -57,14 +58,16 @@ def close_waits(writer: LaneWriter, task: Task, state: Any) -> None:
         writer.forget(wait.job)
 
 
-def open_waits(writer: LaneWriter, task: Task, keys: Sequence[str], timeout: timedelta, **told: Any) -> list[TaskWait]:
-    """One row and one job for each key, with the same deadline."""
+def open_waits(
+    writer: LaneWriter, task: Task, keys: Sequence[str], timeout: timedelta, **fields: Any
+) -> list[TaskWait]:
+    """Open one wait, with a job that ends it, for each key; all have the same deadline."""
     deadline = later(writer.now, timeout)
     opened = []
     for key in keys:
         wait = writer.add(
-            TaskWait(0, writer.lane.number, task.number, key, told.get("kind", "event"), "open", deadline, writer.now,
-                     intent=told.get("intent"), intent_hash=told.get("intent_hash"))
+            TaskWait(0, writer.lane.number, task.number, key, fields.get("kind", "event"), "open", deadline, writer.now,
+                     intent=fields.get("intent"), intent_hash=fields.get("intent_hash"))
         )  # fmt: skip
         job = writer.plan(TIMEOUT, deadline, f"wait:{wait.number}", wait=wait.number)
         opened.append(writer.save(wait, replace(wait, job=job)))
@@ -72,10 +75,10 @@ def open_waits(writer: LaneWriter, task: Task, keys: Sequence[str], timeout: tim
 
 
 def take_early(writer: LaneWriter, task: Task, waits: Sequence[TaskWait]) -> Task:
-    """An event that came before its wait: the oldest one counts."""
+    """Resolve a new wait with an event that came before it; the oldest one counts."""
     for wait in waits:
-        found = writer.tx.attention.pending_events(writer.lane.number, wait.key, limit=1)
-        event = found[0] if found else _late_for_the_last(writer, task, wait)
+        pending = writer.tx.attention.pending_events(writer.lane.number, wait.key, limit=1)
+        event = pending[0] if pending else _late_for_the_last(writer, task, wait)
         if wait.kind == "event" and event is not None:
             resolve_by_event(writer, wait, event)
             return writer.tx.attention.task(task.number) or task
@@ -83,17 +86,17 @@ def take_early(writer: LaneWriter, task: Task, waits: Sequence[TaskWait]) -> Tas
 
 
 def _late_for_the_last(writer: LaneWriter, task: Task, wait: TaskWait) -> Event | None:
-    """An event too late for the last wait for its key, of which cognition has not heard: it is early for this one."""
+    """Return an event that was late for the last wait for its key and is unread: it is early for this wait."""
     for stored in writer.tx.attention.new_facts(task.number):
         about = stored.fact.about
         if wait.kind == "event" and stored.kind == "late_event" and about["key"] == wait.key and "event" in about:
-            writer.save(stored, replace(stored, turn=task.turn))  # it is told as the event that it now is
+            writer.save(stored, replace(stored, turn=task.turn))  # so that it is not reported as late as well
             return writer.tx.attention.event(about["event"])
     return None
 
 
 def time_out(world: World, lane: int, wait_number: int) -> datetime | None:
-    """The deadline of a wait has come; answers with it when it has not, by this clock. Closed already: nothing."""
+    """End a wait whose deadline has come; return the deadline where by this clock it has not. A closed wait stays."""
 
     def write(writer: LaneWriter) -> datetime | None:
         wait = writer.tx.attention.wait(wait_number)
@@ -108,6 +111,7 @@ def time_out(world: World, lane: int, wait_number: int) -> datetime | None:
 
 
 def expire(writer: LaneWriter, wait: TaskWait) -> Task:
+    """Wake the task of a wait whose deadline has passed."""
     task = writer.tx.attention.task(wait.task)
     assert task is not None
     if wait.kind != "backoff":
@@ -151,16 +155,16 @@ def confirm(
         assert task is not None
         intent = decode(wait.intent or "{}")
         grant = writer.world.dice.name(32) if approve else None
-        told = {**intent, "by": actor, "wait": wait.number, "reason": reason or None}
-        writer.fact(task, "confirmed" if approve else "denied", told if grant is None else {**told, "grant": grant})
+        answer = {**intent, "by": actor, "wait": wait.number, "reason": reason or None}
+        writer.fact(task, "confirmed" if approve else "denied", answer if grant is None else {**answer, "grant": grant})
         wake(writer, task, wait, "event", grant=grant, granted_at=writer.now if grant else None, decided_by=actor)
         return writer.tx.attention.wait(wait_number) or wait
 
     return in_lane(world, lane, owner, write)
 
 
-def grant_for(writer: LaneWriter, task: Task, grant: str) -> TaskWait | None:
-    """The confirmation behind a grant, if it still permits what it permitted: once, and before its deadline."""
+def find_grant(writer: LaneWriter, task: Task, grant: str) -> TaskWait | None:
+    """Return the confirmation behind a grant, if the grant is still valid: unused, and before its deadline."""
     waits = writer.tx.attention.waits_of(task.number, only_open=False)
     found = next((each for each in waits if each.grant is not None and each.grant == grant), None)
     if found is None or found.used_at is not None or found.intent is None or writer.now > found.deadline:

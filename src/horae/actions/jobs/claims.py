@@ -1,4 +1,4 @@
-"""The verbs of whoever takes jobs and holds them: claim, peek, renew, show progress, run a step once."""
+"""The verbs of a worker that holds jobs: claim, peek, renew, show progress, run a step once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from horae.actions.jobs.jobs import DEFAULT_QUEUE
+from horae.actions.jobs.requests import DEFAULT_QUEUE
 from horae.core.cursors import page_size
 from horae.core.jobs.job import ORDERS, Job, Lease, Order, renewal_pause
 from horae.core.jobs.machinery import queue_name
@@ -50,13 +50,13 @@ def pull(
 
 
 def claim(world: World, queue: str, limit: int, *, worker_id: str, lease: timedelta) -> list[Job]:
-    """Take up to *limit* due jobs of one queue for a worker of the house; the lease counts from now."""
+    """Take up to *limit* due jobs of one queue for a worker with database access; the lease counts from now."""
     clock = world.clock
     return world.route().store.claim(Claim(queue, limit, worker_id, lease, steady=clock.steady()), now=clock.now())
 
 
 def peek(world: World, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
-    """Say when the next thing is due, in wall-clock time.
+    """Return when the next job is due, in wall-clock time.
 
     With *node* its heartbeat is written as well; with *worker_id* the answer names the jobs of that worker that were
     asked to stop.
@@ -67,30 +67,30 @@ def peek(world: World, queues: Sequence[str], *, node: Node | None = None, worke
 
 
 def leave(world: World, node_id: str) -> None:
-    """Take a worker that ends off the list of nodes."""
+    """Remove a worker that ends from the list of nodes."""
     world.route().store.transact(lambda tx: tx.nodes.remove(node_id))
 
 
 def check_lease(lease: timedelta) -> None:
-    """Refuse a lease that nobody can keep, or that would keep a dead worker's job for ever."""
+    """Refuse a lease too short to renew, or so long that a dead worker's job would never come back."""
     if not timedelta(seconds=1) <= lease <= MAX_LEASE:
         raise InvalidInput("lease_outside", lease=lease.total_seconds(), most_days=MAX_LEASE.days)
 
 
 def renew(world: World, leases: Iterable[Lease], *, lease: timedelta = DEFAULT_LEASE) -> Renewed:
-    """Extend leases from now on; who is missing from the answer has lost the job."""
+    """Extend leases from now on; a job that is missing from the answer is lost."""
     return world.route().store.renew(leases, until=world.clock.steady() + lease)
 
 
 def progress(world: World, lease: Lease, value: Any) -> None:
-    """Show how far the attempt has come."""
+    """Store how far the attempt has come."""
     text = encode(value, "progress", world.max_payload_bytes)
     if not world.route(id=lease.job_id).store.note(lease, progress=text, now=world.clock.now()):
         raise LeaseLost(lease.job_id, lease.token)
 
 
 def checkpoint(world: World, lease: Lease, value: Any) -> None:
-    """Keep what a later attempt needs to go on from here."""
+    """Store what a later attempt needs to go on from here."""
     text = encode(value, "checkpoint", world.max_payload_bytes)
     if not world.route(id=lease.job_id).store.note(lease, checkpoint=text, now=world.clock.now()):
         raise LeaseLost(lease.job_id, lease.token)
@@ -117,7 +117,7 @@ def once(
         tx.ledger.begin(lease.job_number, lease.token)
         known = tx.ledger.get(lease.job_number, step)
         if known is None:
-            with tx.lent(limit) as connection:
+            with tx.lend_connection(limit) as connection:
                 known = _result_of(step, work(connection), world.max_payload_bytes)
             tx.ledger.put(lease.job_number, step, known, world.clock.now())
         took = timedelta(seconds=world.clock.monotonic() - began)

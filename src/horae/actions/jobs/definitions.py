@@ -1,4 +1,4 @@
-"""What the house's workers can run, stored so that it decides what tenants reach: never who happens to be alive."""
+"""Stored definitions of jobs: they decide what tenants may run, independent of which workers are alive."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from horae.ports import StoredDefinition, Tx, World
 
 log = logging.getLogger("horae.definitions")
 MOST = 10_000  # definitions with one call
-RELEASED_AT_ONCE = 1000  # jobs in one transaction, so that opening a handler keeps nobody else waiting
+RELEASED_AT_ONCE = 1000  # jobs in one transaction, so that opening a handler blocks no other transaction for long
 
 
 def store_definitions(
     world: World, definitions: Iterable[StoredDefinition], *, app: str = "", actor: str = SYSTEM, reason: str = ""
 ) -> list[StoredDefinition]:
-    """Store what a worker of the house can run; answers with those that changed.
+    """Store the definitions that a worker can run, and return those that changed.
 
-    The newest stored one rules, whichever worker or application stored it. What is opened or closed to tenants is
+    The newest stored one counts, whichever worker or application stored it. What is opened or closed to tenants is
     audited. Jobs held for a handler that is open now are released, in small transactions: if this process dies between
-    two of them, whoever stores the same next releases the rest, and so does the janitor.
+    two of them, the next process that stores the same releases the rest, and so does the janitor.
     """
     now = world.clock.now()
-    wanted = {each.name: _checked(replace(each, app=app, stored_at=now, stored_by=actor)) for each in definitions}
+    wanted = {each.name: _check(replace(each, app=app, stored_at=now, stored_by=actor)) for each in definitions}
     if len(wanted) > MOST:
         raise InvalidInput("too_many_definitions", count=len(wanted), most=MOST)
-    changed = _write(world, wanted, reason) if _changed(wanted.values(), find_definitions(world)) else []
+    changed = _write(world, wanted, reason) if _find_changed(wanted.values(), find_definitions(world)) else []
     for definition in changed:
         is_usual = definition.tenants == (definition.name in OPEN_HANDLERS)
         level = logging.DEBUG if is_usual else logging.INFO
@@ -41,12 +41,12 @@ def store_definitions(
 
 
 def _write(world: World, wanted: Mapping[str, StoredDefinition], reason: str) -> list[StoredDefinition]:
-    """Store and audit what differs, behind the lock; answers with that."""
+    """Store and audit the definitions that differ, behind the lock; return them."""
 
     def write(tx: Tx) -> list[StoredDefinition]:
         tx.definitions.lock()
         stored = {each.name: each for each in tx.definitions.all()}
-        changed = _changed(wanted.values(), stored.values())
+        changed = _find_changed(wanted.values(), stored.values())
         for definition in changed:
             tx.definitions.put(definition)
             was = stored.get(definition.name)
@@ -58,7 +58,7 @@ def _write(world: World, wanted: Mapping[str, StoredDefinition], reason: str) ->
 
 
 def release_held(world: World) -> int:
-    """Let jobs held for handlers that are open now back into the claim; how many there were."""
+    """Release the jobs held for handlers that are open now; return how many."""
     total = 0
     while True:
         count, queues = world.route().store.transact(lambda tx: tx.definitions.release(RELEASED_AT_ONCE))
@@ -69,12 +69,12 @@ def release_held(world: World) -> int:
 
 
 def find_definitions(world: World) -> list[StoredDefinition]:
-    """Every stored definition, by name."""
+    """Return every stored definition, by name."""
     return world.route().store.read(lambda tx: tx.definitions.all())
 
 
 def refuse_closed(tx: Tx, handler: str, owner: str) -> None:
-    """Refuse to schedule for a tenant what is stored as closed. What nobody has stored yet is held when it fires."""
+    """Refuse to schedule a closed handler for a tenant. One that is not stored yet is held when it fires."""
     if owner == SYSTEM:
         return
     stored = tx.definitions.get(handler)
@@ -82,14 +82,14 @@ def refuse_closed(tx: Tx, handler: str, owner: str) -> None:
         raise InvalidInput("handler_not_for_tenants", handler=handler, owner=owner)
 
 
-def _changed(wanted: Iterable[StoredDefinition], stored: Iterable[StoredDefinition]) -> list[StoredDefinition]:
-    """Which of the wanted ones are not stored as they are wanted, in the order of their names."""
+def _find_changed(wanted: Iterable[StoredDefinition], stored: Iterable[StoredDefinition]) -> list[StoredDefinition]:
+    """Return the definitions that differ from the stored ones, by name."""
     known = {each.name: (each.queue, each.tenants) for each in stored}
     differ = [each for each in wanted if known.get(each.name) != (each.queue, each.tenants)]
     return sorted(differ, key=lambda each: each.name)
 
 
-def _checked(definition: StoredDefinition) -> StoredDefinition:
+def _check(definition: StoredDefinition) -> StoredDefinition:
     name(definition.name, "handler", 200)
     name(definition.queue, "queue")
     if definition.app:

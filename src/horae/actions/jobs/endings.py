@@ -18,23 +18,25 @@ from horae.ports import World
 
 
 def settle(world: World, endings: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
-    """End a batch of held jobs in one transaction; answers, by id, what became of each, None if it was too late.
+    """End a batch of held jobs in one transaction; return the change of each by id, None where the lease was lost.
 
-    The jobs are the values that their claim returned; what follows is decided from them.
+    The jobs are the values that their claim returned; the next state is decided from them.
     """
     now = world.clock.now()
-    written = [settlement(job, outcome, now=now, roll=world.dice.roll()) for job, outcome in endings]
-    return _settled(world, [job for job, _ in endings], written, now)
+    settlements = [settlement(job, outcome, now=now, roll=world.dice.roll()) for job, outcome in endings]
+    return _settle(world, [job for job, _ in endings], settlements, now)
 
 
-def _settled(
-    world: World, jobs: Sequence[Job], written: Sequence[Settlement], now: datetime
+def _settle(
+    world: World, jobs: Sequence[Job], settlements: Sequence[Settlement], now: datetime
 ) -> dict[str, Change | None]:
-    rejected = world.route().store.settle(written, now=now)
-    told = {job.id: None if job.number in rejected else done.change for job, done in zip(jobs, written, strict=True)}
-    again = {job.queue for job in jobs if (change := told[job.id]) is not None and change.state == "queued"}
-    world.route().store.wake(again)  # whoever sleeps until the next due time may have to rise earlier now
-    return told
+    rejected = world.route().store.settle(settlements, now=now)
+    changes = {
+        job.id: None if job.number in rejected else done.change for job, done in zip(jobs, settlements, strict=True)
+    }
+    again = {job.queue for job in jobs if (change := changes[job.id]) is not None and change.state == "queued"}
+    world.route().store.wake(again)  # a worker that sleeps until the next due time may have to wake earlier now
+    return changes
 
 
 def ack(
@@ -48,11 +50,11 @@ def ack(
     owner: str | None = None,
     queues: Collection[str] = (),
 ) -> Job:
-    """The job is done; only its current holder may say so."""
-    told = None if result is None else encode(result, "result", world.max_payload_bytes)
+    """End a job as succeeded; only its current holder may."""
+    text = None if result is None else encode(result, "result", world.max_payload_bytes)
     due = None if next_action_at is None else aware(next_action_at, "next_action_at")
     link = None if audit_event_id is None else label(audit_event_id, "audit event id", 100)
-    outcome = Outcome("succeeded", result=told, next_action_at=due, audit_event_id=link)
+    outcome = Outcome("succeeded", result=text, next_action_at=due, audit_event_id=link)
     return _end(world, job_id, token, outcome, owner=owner, queues=queues)
 
 
@@ -68,7 +70,7 @@ def fail(
     owner: str | None = None,
     queues: Collection[str] = (),
 ) -> Job:
-    """The attempt failed; the job is tried again by *retry_delay* or its own policy, or ends dead at the cap."""
+    """End an attempt as failed; the job is retried after *retry_delay* or by its policy, or is dead at the cap."""
     if retry_delay is not None and retry_delay < timedelta(0):
         raise InvalidInput("delay_negative", delay=retry_delay.total_seconds())
     outcome = Outcome("failed", error=truncate(error), delay=retry_delay, from_run_at=from_run_at, final=final)
@@ -87,7 +89,7 @@ def release(
 ) -> Job:
     """Give a running job back to its queue at once; no attempt is counted.
 
-    A worker gives its token. An operator gives none: then the current holder, whoever it is, loses the job.
+    A worker gives its token. An operator gives none: then the current holder loses the job.
     """
     outcome = Outcome("released", error=truncate(reason) or None)
     if token is not None:
@@ -114,28 +116,28 @@ def _end(
         raise LeaseLost(job.id, token)
     now = world.clock.now()
     done = settlement(job, outcome, now=now, roll=world.dice.roll())
-    written = done if entry is None else replace(done, entry=entry)
-    if _settled(world, [job], [written], now)[job.id] is None:
+    final = done if entry is None else replace(done, entry=entry)
+    if _settle(world, [job], [final], now)[job.id] is None:
         raise LeaseLost(job.id, token)
     return get(world, job_id)
 
 
 def lose_expired(world: World, limit: int = 100) -> list[tuple[Job, bool]]:
-    """Close attempts whose lease ran out; answers with the jobs as they were and whether each is dead now."""
-    return lose(world, world.route().store.expired(now=world.clock.steady(), limit=limit))
+    """End attempts whose lease ran out; return the jobs as they were and whether each is dead now."""
+    return lose(world, world.route().store.find_expired(now=world.clock.steady(), limit=limit))
 
 
 def lose(world: World, silent: Sequence[Job]) -> list[tuple[Job, bool]]:
-    """The same for jobs that somebody has found; one whose lease has been renewed since is left alone."""
+    """End the attempts of these jobs as lost; one whose lease has been renewed since is left alone."""
     if not silent:
         return []
     now, steady = world.clock.now(), world.clock.steady()
     endings = [settlement(job, Outcome("lost"), now=now, roll=world.dice.roll()) for job in silent]
-    written = [replace(ending, expired_before=steady) for ending in endings]
-    rejected = world.route().store.settle(written, now=now)
+    settlements = [replace(ending, expired_before=steady) for ending in endings]
+    rejected = world.route().store.settle(settlements, now=now)
     lost = [
         (job, done.change.state == "dead")
-        for job, done in zip(silent, written, strict=True)
+        for job, done in zip(silent, settlements, strict=True)
         if job.number not in rejected
     ]
     world.route().store.wake({job.queue for job, dead in lost if not dead})

@@ -1,4 +1,4 @@
-"""Verbs of whoever holds jobs and has no database: end and renew several at once, each answered by itself."""
+"""The verbs of a worker without a database: end and renew several jobs at once, with an answer for each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EndingOutcome = Literal["succeeded", "failed", "timed_out", "snoozed", "cancelle
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How the holder of a job says that its attempt ended."""
+    """How an attempt ended, as the holder of the job reports it."""
 
     job_id: str
     token: int
@@ -39,7 +39,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What became of one ending: accepted with the job's new state, or refused because somebody else holds the job."""
+    """The answer to one ending: accepted with the job's new state, or refused because the job has another holder."""
 
     job_id: str
     accepted: bool
@@ -73,11 +73,11 @@ def peek_held(
     owner: str | None = None,
     queues: Collection[str] = (),
 ) -> tuple[timedelta | None, list[str]]:
-    """Say in how long a claim may find something, and which jobs of a worker were asked to stop.
+    """Return in how long a claim may find something, and which jobs of a worker were asked to stop.
 
     A span and no instant, because the worker's clock may differ. A tenant learns nothing about when other tenants' jobs
-    are due: it is told to ask again soon. Leases that ran out are taken back on the way: where only workers over HTTP
-    serve, nobody else would notice that one of them fell silent.
+    are due, and gets a short span instead. Expired leases are taken back on the way: where all workers use HTTP, no
+    other process would notice that one of them fell silent.
     """
     upcoming = peek(world, served, node=node, worker_id=worker_id)
     expiry = upcoming.next_expiry_at
@@ -94,12 +94,12 @@ def peek_held(
 def settle_held(
     world: World, endings: Sequence[Ending], *, owner: str | None = None, queues: Collection[str] = ()
 ) -> list[Settled]:
-    """End jobs in one transaction; an ending that came too late, or is of somebody else's job, stops no other."""
+    """End jobs in one transaction; an ending that is late, or for a job with another holder, stops no other."""
     page_size(len(endings), MAX_PULL)
     found = _held(world, {each.job_id: each.token for each in endings}, owner, queues)
     outcomes = [(found[each.job_id], _outcome(world, each)) for each in endings if each.job_id in found]
     changes = settle(world, outcomes) if outcomes else {}
-    return [_settled(each, found, changes) for each in endings]
+    return [_answer(each, found, changes) for each in endings]
 
 
 def renew_held(
@@ -110,7 +110,7 @@ def renew_held(
     owner: str | None = None,
     queues: Collection[str] = (),
 ) -> list[Renewal]:
-    """Keep jobs for longer, counted from now."""
+    """Extend the leases of jobs, counted from now."""
     page_size(len(holds), MAX_PULL)
     check_lease(lease)
     found = _held(world, {each.job_id: each.token for each in holds}, owner, queues)
@@ -128,7 +128,7 @@ def renew_held(
 
 
 def _held(world: World, tokens: dict[str, int], owner: str | None, queues: Collection[str]) -> dict[str, Job]:
-    """The jobs that are running with these tokens and that the caller sees."""
+    """Return the jobs that run with these tokens and that the caller may see."""
     numbers = {number: job_id for job_id in tokens if (number := _number(job_id)) is not None}
     found = world.route(owner=owner).store.read(lambda tx: tx.jobs.some(numbers))
     return {
@@ -144,7 +144,7 @@ def _held(world: World, tokens: dict[str, int], owner: str | None, queues: Colle
 def _number(job_id: str) -> int | None:
     try:
         return job_number(job_id)
-    except NotFound:  # answered by itself: nobody holds that
+    except NotFound:  # its own answer says that it is not held
         return None
 
 
@@ -164,7 +164,7 @@ def _outcome(world: World, ending: Ending) -> Outcome:
     )
 
 
-def _settled(ending: Ending, found: dict[str, Job], changes: dict[str, Any]) -> Settled:
+def _answer(ending: Ending, found: dict[str, Job], changes: dict[str, Any]) -> Settled:
     job = found.get(ending.job_id)
     change = None if job is None else changes[job.id]
     return Settled(ending.job_id, change is not None, None if change is None else change.state)

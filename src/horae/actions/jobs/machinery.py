@@ -1,9 +1,9 @@
-"""Jobs of Horae's own: serve those that are due, find what should have one and has none, and make it again.
+"""Jobs of Horae's own: serve those that are due, find waits and schedules that lack one, and make it again.
 
-A wait, a start or a deadline and its job are written together, so nothing should ever be missing. It is all the same
-when somebody edits the tables, restores an old copy, or the handler fails until its job is dead; then a promise would
-be broken in silence. Every worker looks for that now and then. Repairing is safe to repeat and to do at once in
-several processes: each is one transaction behind the lane's or the schedule's lock, and looks again before it acts.
+A wait, a start or a deadline and its job are written together, so none should ever be missing. One is missing when the
+tables were edited, an old copy was restored, or the handler failed until its job was dead; then a wait would never end.
+Every worker checks for that now and then. Repairs are safe to repeat and to do in several processes at once: each is
+one transaction behind the lane's or the schedule's lock, and checks again before it acts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from horae.actions.attention.inbox import come_due
 from horae.actions.attention.lanes import LaneWriter, in_known_lane
 from horae.actions.jobs.endings import lose, settle
 from horae.actions.jobs.jobs import truncate
-from horae.actions.schedules.schedules import entry_for, timed
+from horae.actions.schedules.entries import entry_for
+from horae.actions.schedules.schedules import with_next_fire
 from horae.core.attention.lanes import Task, TaskWait
 from horae.core.attention.task import FINAL
 from horae.core.jobs.job import Job, Outcome
@@ -29,7 +30,7 @@ log = logging.getLogger("horae.machinery")
 LEASE = timedelta(seconds=10)
 LEFT_BATCH = 1000
 BATCH = 200
-TOLD = 5  # how many of what was repaired the log names
+MAX_LOGGED = 5  # repairs that the log names
 REPAIRER = "system/machinery"
 
 
@@ -37,12 +38,12 @@ REPAIRER = "system/machinery"
 
 
 def serve_due(world: World, name: str, *, hand_on: bool = True) -> int:
-    """Handle a few jobs of Horae's own that are due; the effect is the same whoever does it. How many there were.
+    """Handle a few jobs of Horae's own that are due, and return how many; any process may do it.
 
-    *hand_on* takes back first what a process that died had taken; workers have a reaper for that.
+    *hand_on* first takes back what a dead process had claimed; workers have a reaper for that.
     """
     if hand_on:
-        left = world.route().store.expired(now=world.clock.steady(), limit=LEFT_BATCH)
+        left = world.route().store.find_expired(now=world.clock.steady(), limit=LEFT_BATCH)
         lose(world, [job for job in left if job.queue == MACHINERY])
     claim = Claim(MACHINERY, SERVED_AT_ONCE, name, LEASE, steady=world.clock.steady())
     taken = world.route().store.claim(claim, now=world.clock.now())
@@ -52,10 +53,10 @@ def serve_due(world: World, name: str, *, hand_on: bool = True) -> int:
 
 
 def outcome_of_due(world: World, job: Job) -> Outcome:
-    """Keep one promise; whatever goes wrong with it must not keep the others waiting."""
+    """Run one of Horae's own jobs; an error ends this job's attempt and does not stop the others."""
     try:
         again = come_due(world, job.handler, job.payload, owner=job.owner)
-    except StoreBusy:  # somebody froze with this lane locked: the due things of other lanes must not wait with it
+    except StoreBusy:  # a frozen process holds this lane's lock: the jobs of other lanes must not wait for it
         return Outcome("snoozed", error="its lane is locked by another transaction", delay=LEASE)
     except StoreError:
         raise
@@ -72,7 +73,7 @@ def outcome_of_due(world: World, job: Job) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What should have a job of Horae's own, or a next fire, and has none."""
+    """Waits and tasks without the job that they need, and schedules without a next fire."""
 
     waits: tuple[TaskWait, ...] = ()
     tasks: tuple[Task, ...] = ()
@@ -82,23 +83,23 @@ class Missing:
         return bool(self.waits or self.tasks or self.schedules)
 
     def sentences(self) -> list[str]:
-        """One sentence for each."""
+        """Return one sentence for each."""
         lines = [f"wait {each.number} of t{each.task} ({each.kind}) has no job that ends it" for each in self.waits]
-        lines += [f"{each.id} has no job for its {_missed(each)}" for each in self.tasks]
+        lines += [f"{each.id} has no job for its {_missing_job(each)}" for each in self.tasks]
         return lines + [f"schedule {each.key} is on and has no next fire" for each in self.schedules]
 
 
-def _missed(task: Task) -> str:
+def _missing_job(task: Task) -> str:
     return "start" if task.state == "created" else "deadline"
 
 
 def missing(world: World, *, limit: int = BATCH) -> Missing:
-    """Find up to *limit* of each, over all lanes and schedules."""
+    """Find up to *limit* of each kind, over all lanes and schedules."""
     return world.route().store.read(lambda tx: missing_in(tx, world.clock.now(), limit=limit))
 
 
 def missing_in(tx: Tx, now: datetime, *, lane: int | None = None, limit: int = BATCH) -> Missing:
-    """The same within a transaction; with *lane* only what that lane should have."""
+    """Find them within a transaction; with *lane* only those of that lane."""
     schedules = [] if lane is not None else tx.schedules.without_fire(now, limit=limit)
     return Missing(
         tuple(tx.attention.waits_without_job(lane, limit=limit)),
@@ -108,10 +109,10 @@ def missing_in(tx: Tx, now: datetime, *, lane: int | None = None, limit: int = B
 
 
 def _lacks_fire(schedule: Schedule, now: datetime) -> bool:
-    """Whether a schedule without a next fire should have one; its rule may have come to its end."""
+    """Return whether a schedule without a next fire should have one; its rule may have ended."""
     try:
         return schedule.is_active and not schedule.is_spent and next_fire(schedule, now) is not None
-    except HoraeError:  # its rule cannot be read here, which the doctor says elsewhere
+    except HoraeError:  # its rule cannot be read here, which the doctor reports
         return False
 
 
@@ -119,13 +120,13 @@ def _lacks_fire(schedule: Schedule, now: datetime) -> bool:
 
 
 def repair(world: World, *, limit: int = BATCH) -> int:
-    """Make again what is missing, and bring into Horae's own queue what older versions kept elsewhere; how much."""
+    """Make missing jobs and fires again, move jobs of older versions into Horae's own queue, and return how many."""
     found = missing(world, limit=limit)
     done = sum(_repair_wait(world, each) for each in found.waits)
     done += sum(_repair_task(world, each) for each in found.tasks)
     done += sum(_repair_schedule(world, each) for each in found.schedules)
     if found:
-        log.warning("repaired %s of %s: %s", done, len(found.sentences()), "; ".join(found.sentences()[:TOLD]))
+        log.warning("repaired %s of %s: %s", done, len(found.sentences()), "; ".join(found.sentences()[:MAX_LOGGED]))
     return done
 
 
@@ -163,13 +164,13 @@ def _repair_task(world: World, found: Task) -> bool:
 
 
 def _is_kept(tx: Tx, job: int | None) -> bool:
-    """Whether a job will keep the promise; one that runs, in whatever queue, is about to."""
+    """Return whether a job waits in Horae's own queue, or runs in any."""
     found = None if job is None else tx.jobs.lock(job)
     return found is not None and (found.state == "running" or (found.state == "queued" and found.queue == MACHINERY))
 
 
 def _keep(writer: LaneWriter, known: int | None, handler: str, run_at: datetime, unique: str, **payload: int) -> int:
-    """Move a job that waits in another queue, give a dead one a new life, or plan a new one; its number."""
+    """Move a job that waits in another queue, revive a dead one, or plan a new one; return its number."""
     found = None if known is None else writer.tx.jobs.lock(known)
     if found is not None and found.handler == handler:
         writer.has_planned = True
@@ -182,7 +183,7 @@ def _keep(writer: LaneWriter, known: int | None, handler: str, run_at: datetime,
 
 
 def _repair_schedule(world: World, found: Schedule) -> bool:
-    """Give a schedule its next fire, counted from now: nobody knows when its last job ended."""
+    """Give a schedule its next fire, counted from now, as the end of its last job is unknown."""
 
     def write(tx: Tx) -> bool:
         before = tx.schedules.get(found.key, found.owner, lock=True)
@@ -191,7 +192,7 @@ def _repair_schedule(world: World, found: Schedule) -> bool:
             return False
         if tx.schedules.awaited(before.number):
             return False
-        after = timed(world, before, now, next_fire(before, now))
+        after = with_next_fire(world, before, now, next_fire(before, now))
         tx.schedules.put(after, expected_version=before.version)
         reason = "it was on, nothing of it was unfinished, and it had no next fire"
         tx.audit.append(entry_for(now, "repair", after, REPAIRER, reason, before={"next_fire_at": None}))

@@ -1,4 +1,4 @@
-"""The processes that take part, as people see them."""
+"""Queries of workers."""
 
 from __future__ import annotations
 
@@ -24,12 +24,17 @@ class WorkerView:
     queues: dict[str, int]
 
 
+def find_nodes(world: World) -> list[Node]:
+    """Return all workers on record, silent ones included."""
+    return world.route().store.read(lambda tx: tx.nodes.all())
+
+
 def list_workers(world: World, *, owner: str | None = None) -> list[WorkerView]:
-    """List who works here; with *owner* nobody, because no worker is a tenant's own."""
+    """Return all workers; with *owner* none, because no worker belongs to a tenant."""
     if owner is not None:
         return []
     now = world.clock.now()
-    return [_view(node, now) for node in world.route(owner=owner).store.read(lambda tx: tx.nodes.all())]
+    return [_view(node, now) for node in find_nodes(world)]
 
 
 def _view(node: Node, now: datetime) -> WorkerView:

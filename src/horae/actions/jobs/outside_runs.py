@@ -1,6 +1,6 @@
 """Runs outside the queue: code that Horae does not schedule, and jobs that every node runs for itself.
 
-Such a run is a job in the hands of the process that started it. It is never handed to another and never tried again;
+Such a run is a job that the process that started it holds. It is never given to another and never tried again;
 when its process dies, its lease runs out and it is closed as lost.
 """
 
@@ -34,7 +34,7 @@ def begin(
     owner: str = SYSTEM,
     lease: timedelta = DEFAULT_LEASE,
 ) -> Job:
-    """Write down that something starts here and now."""
+    """Record that a run starts here and now."""
     now = world.clock.now()
     planned_at = fire_at or now
     new = NewJob(
@@ -64,7 +64,7 @@ def begin(
 
 
 def end(world: World, job: Job, outcome: Outcome) -> Change:
-    """Write down how it ended."""
+    """Record how a run ended."""
     change = settle(world, [(job, outcome)])[job.id]
     if change is None:
         raise LeaseLost(job.id, job.token)

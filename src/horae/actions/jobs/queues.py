@@ -19,7 +19,7 @@ from horae.ports import Node, Queue, Tx, World
 
 @dataclass(frozen=True, slots=True)
 class QueueView(Queue):
-    """A queue as people see it: its settings, its jobs by state, and who serves it."""
+    """A queue with its settings, its jobs by state, and its workers."""
 
     jobs: dict[str, int] = field(default_factory=dict)
     workers: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ def resume_queue(world: World, queue: str, *, actor: str = SYSTEM, reason: str =
 
 
 def limit_queue(world: World, queue: str, max_running: int | None, *, actor: str = SYSTEM, reason: str = "") -> Queue:
-    """At most so many jobs of the queue run at once, over all workers; None lifts the limit."""
+    """Let at most so many jobs of the queue run at once, over all workers; None lifts the limit."""
     if max_running is not None and max_running < 1:
         raise InvalidInput("queue_limit_too_low", max_running=max_running)
     limit = set_limit(world, limit_name(queue=queue), max_running, actor=actor, reason=reason)
@@ -59,9 +59,9 @@ def order_queue(world: World, queue: str, order: Order, *, actor: str = SYSTEM, 
 def list_queues(
     world: World, *, owner: str | None = None, queues: Collection[str] = (), machinery: bool = False
 ) -> list[QueueView]:
-    """Every queue that has settings, jobs or a worker; for a tenant those with jobs of its own, counting only them.
+    """Return every queue that has settings, jobs or a worker; for a tenant those with its own jobs, counting only them.
 
-    With *queues*, none but these. Horae's own queue is left out, unless *machinery* asks for it.
+    With *queues* only these. Horae's own queue is left out unless *machinery* is set.
     """
     numbers = counts(world, owner=owner, machinery=machinery)
     settings, nodes = world.route(owner=owner).store.read(lambda tx: (tx.queues.all(), tx.nodes.all()))
@@ -70,7 +70,7 @@ def list_queues(
     if machinery and owner is None:
         names = sorted({*names, MACHINERY})
     if owner is not None:
-        names, nodes = sorted(numbers), []  # which machines there are is the operator's business
+        names, nodes = sorted(numbers), []  # a tenant does not see the machines
     names = [each for each in names if not queues or each in queues]
     return [_view(known.get(each, Queue(each)), numbers.get(each, {}), _servers(nodes, each)) for each in names]
 
@@ -99,14 +99,14 @@ def _change(world: World, queue: str, verb: str, actor: str, reason: str, **chan
         before = tx.queues.get(queue, lock=True) or Queue(queue)
         after = replace(before, **changes)
         tx.queues.put(after)
-        was, told = ({key: _told(getattr(each, key)) for key in changes} for each in (before, after))
+        old, new = ({key: _audit_text(getattr(each, key)) for key in changes} for each in (before, after))
         now = world.clock.now()
-        tx.audit.append(Entry(now, actor, verb, "queue", queue, reason=reason or None, before=was, after=told))
+        tx.audit.append(Entry(now, actor, verb, "queue", queue, reason=reason or None, before=old, after=new))
         return after
 
     return world.route().store.transact(write)
 
 
-def _told(value: object) -> str | None:
-    """For the audit: what is not set is nothing there too, and not a word that says so."""
+def _audit_text(value: object) -> str | None:
+    """Return a value as the audit stores it: None stays None."""
     return None if value is None else str(value)

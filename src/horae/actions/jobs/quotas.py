@@ -1,4 +1,4 @@
-"""How much a tenant may have at once; counted in the transaction that adds to it, behind the tenant's own lock."""
+"""Quotas of tenants: counted in the transaction that adds a job, behind the tenant's own lock."""
 
 from __future__ import annotations
 
@@ -6,33 +6,34 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from horae.actions.jobs.jobs import Enqueued, Request, enqueue_many, with_known
+from horae.actions.jobs.jobs import enqueue_many, with_known
+from horae.actions.jobs.requests import Enqueued, Request
 from horae.core.jobs.job import check_run_at
 from horae.errors import Conflict, PastDue, QuotaExceeded
 from horae.ports import Tx, World
 
-# With so much room left nobody needs to be counted exactly: that many requests are never under way at once.
+# With so much room left an exact count is not needed: that many requests are never under way at once.
 AMPLE = 50_000
 
 
 def enqueue_within(
     world: World, requests: Sequence[Request], *, owner: str, allowed: int, queues: Collection[str] = ()
 ) -> list[Enqueued]:
-    """Enqueue for a tenant, unless more than *allowed* of its jobs would be unfinished then; zero allows any number.
+    """Enqueue for a tenant; refuse it where more than *allowed* of its jobs would be unfinished (0: no limit).
 
     With *queues*, a request that is answered with a job of another queue (its unique name is taken there) is refused.
     Where a request is strict, a time in the past is refused (S0-9), unless this repeats one that was in time (S0-8).
     """
     if not _may_meet_another_queue(requests, queues) and _has_ample_room(world, owner, allowed):
-        with suppress(PastDue):  # perhaps it was there before
+        with suppress(PastDue):  # it may repeat a request that was in time
             return enqueue_many(world, requests)
 
     def write(tx: Tx) -> list[Enqueued]:
         if not allowed:
-            return _within(tx, _in_time(tx, world, requests), queues)
+            return _check_queues(tx, _enqueue_in_time(tx, world, requests), queues)
         tx.owners.lock(owner, world.clock.now())
         there = tx.jobs.unfinished(owner, allowed)
-        placed = _within(tx, _in_time(tx, world, requests), queues)
+        placed = _check_queues(tx, _enqueue_in_time(tx, world, requests), queues)
         if there + sum(not each.deduplicated for each in placed) > allowed:
             raise QuotaExceeded("jobs", allowed, "too_many_jobs", owner=owner, unfinished=there)
         return placed
@@ -50,11 +51,11 @@ def _has_ample_room(world: World, owner: str, allowed: int) -> bool:
 
 
 def _may_meet_another_queue(requests: Sequence[Request], queues: Collection[str]) -> bool:
-    """A key stands for its queue too; a unique name is the tenant's, whatever the queue."""
+    """Return whether an answer may be a job of another queue: a unique name counts over all queues, a key does not."""
     return bool(queues) and any(request.unique is not None for request in requests)
 
 
-def _within(tx: Tx, placed: list[Enqueued], queues: Collection[str]) -> list[Enqueued]:
+def _check_queues(tx: Tx, placed: list[Enqueued], queues: Collection[str]) -> list[Enqueued]:
     """Refuse to answer with a job of a queue that the caller does not see; the whole transaction is undone."""
     for each in placed if queues else ():
         known = tx.jobs.get(each.number) if each.deduplicated else None
@@ -63,8 +64,8 @@ def _within(tx: Tx, placed: list[Enqueued], queues: Collection[str]) -> list[Enq
     return placed
 
 
-def _in_time(tx: Tx, world: World, requests: Sequence[Request]) -> list[Enqueued]:
-    """Store them; one that is late and was not there before undoes the whole transaction."""
+def _enqueue_in_time(tx: Tx, world: World, requests: Sequence[Request]) -> list[Enqueued]:
+    """Store requests; refuse all of them where a strict one is late and new."""
     placed = enqueue_many(world, [replace(each, strict=False) for each in requests], connection=tx.connection)
     for request, each in zip(requests, placed, strict=True):
         if request.strict and request.run_at is not None and not each.deduplicated:

@@ -1,4 +1,4 @@
-"""The verb that explains: why a job stands where it stands."""
+"""Explain why a job does not run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ MANY = 1000
 
 
 def why(world: World, job: Job, *, owner: str | None = None) -> tuple[Reason, ...]:
-    """Every reason that keeps the job from running, or what became of it; never empty.
+    """Return every reason that keeps the job from running, or what became of it; never empty.
 
-    For the tenant *owner* nothing is told of what others run.
+    With *owner* the reasons show nothing of other tenants' jobs.
     """
     now = world.clock.now()
 
-    def look(tx: Tx) -> Around:
+    def read(tx: Tx) -> Around:
         if job.state != "queued":
             return Around()
         queue = next((each for each in tx.queues.all() if each.name == job.queue), Queue(job.queue))
@@ -48,7 +48,7 @@ def why(world: World, job: Job, *, owner: str | None = None) -> tuple[Reason, ..
             shows_others=owner is None,
         )
 
-    return decide(job, world.route(owner=owner, id=job.id).store.read(look), now=now)
+    return decide(job, world.route(owner=owner, id=job.id).store.read(read), now=now)
 
 
 def _running(tx: Tx) -> list[Job]:

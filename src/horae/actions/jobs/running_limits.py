@@ -1,4 +1,4 @@
-"""The verbs of limits: how many jobs run at once over all, in a group or in a queue (S3-53)."""
+"""The verbs of running limits: how many jobs run at once over all, in a group or in a queue (S3-53)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def set_limit(
 ) -> RunningLimit:
     """Let at most so many jobs run at once, whatever file and code say; None lifts the limit."""
     check_limit_name(name)
-    said = LimitSource(name, BY_HAND, "api", None if max_running is None else check_max_running(max_running))
-    after = world.route().store.transact(lambda tx: write_source(world, tx, name, BY_HAND, said, actor, reason))
+    source = LimitSource(name, BY_HAND, "api", None if max_running is None else check_max_running(max_running))
+    after = world.route().store.transact(lambda tx: write_source(world, tx, name, BY_HAND, source, actor, reason))
     world.route().store.wake(["*"])
     return after
 
@@ -38,18 +38,18 @@ def reset_limit(world: World, name: str, *, actor: str = SYSTEM, reason: str = "
 
 
 def list_limits(world: World) -> list[RunningLimit]:
-    """Every limit that somebody set or declared, with its sources and what runs under it, by name."""
+    """Return every limit by name, with its sources and how many jobs run under it."""
 
-    def look(tx: Tx) -> list[RunningLimit]:
-        said, running = tx.limits.sources(), tx.limits.running()
-        names = sorted({each.name for each in said})
-        return [_limit(name, [each for each in said if each.name == name], running) for name in names]
+    def read(tx: Tx) -> list[RunningLimit]:
+        sources, running = tx.limits.sources(), tx.limits.running()
+        names = sorted({each.name for each in sources})
+        return [_limit(name, [each for each in sources if each.name == name], running) for name in names]
 
-    return world.route().store.read(look)
+    return world.route().store.read(read)
 
 
 def declare_limits(world: World, app: str, declared: Mapping[str, LimitSource]) -> list[str]:
-    """Write what an application's code and file say, and forget what they say no more; the names that changed.
+    """Store the limits that an application declares, remove those it no longer declares, return the changed names.
 
     What was set through a verb stays, and so does what other applications declare.
     """
@@ -67,15 +67,15 @@ def declare_limits(world: World, app: str, declared: Mapping[str, LimitSource]) 
 
 
 def write_source(
-    world: World, tx: Tx, name: str, app: str, said: LimitSource | None, actor: str, reason: str
+    world: World, tx: Tx, name: str, app: str, source: LimitSource | None, actor: str, reason: str
 ) -> RunningLimit:
-    """Write what one source says (None: nothing any more) and let the effective limit follow, with an audit entry."""
+    """Store one source of a limit (None removes it), update the effective limit, and write an audit entry."""
     tx.limits.lock(name)
     before = RunningLimit(name, tuple(tx.limits.sources(name)))
-    if said is None:
-        tx.limits.unsay(name, app)
+    if source is None:
+        tx.limits.remove_source(name, app)
     else:
-        tx.limits.say(said)
+        tx.limits.put_source(source)
     after = _limit(name, tx.limits.sources(name), tx.limits.running())
     if after.max_running != before.max_running:
         tx.limits.apply(name, after.max_running)
@@ -91,5 +91,5 @@ def _limit(name: str, sources: list[LimitSource], running: Mapping[str, int]) ->
 def _entry(world: World, before: RunningLimit, after: RunningLimit, actor: str, reason: str) -> Entry:
     name = after.name
     kind, about = ("queue", name.removeprefix(QUEUE)) if name.startswith(QUEUE) else ("limit", name)
-    told = [{"max_running": each.max_running, "source": each.source} for each in (before, after)]
-    return Entry(world.clock.now(), actor, "limit", kind, about, reason=reason or None, before=told[0], after=told[1])
+    old, new = ({"max_running": each.max_running, "source": each.source} for each in (before, after))
+    return Entry(world.clock.now(), actor, "limit", kind, about, reason=reason or None, before=old, after=new)

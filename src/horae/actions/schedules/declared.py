@@ -1,7 +1,7 @@
-"""What code declares and what the store keeps, brought in line.
+"""Declared schedules: bring the store in line with code and file, and report their status.
 
 Several applications may share a store. ``sources["declared"]`` of a schedule says which of them declares or seeded it;
-an application only ever retires its own.
+an application retires only its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import TypeVar
 from horae.actions.consistency import one_moment
 from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.running_limits import declare_limits
-from horae.actions.schedules.schedules import CHANGEABLE, added, checked, find, locked, written
+from horae.actions.schedules.entries import CHANGEABLE
+from horae.actions.schedules.schedules import add_schedule, check_schedule, find, lock_schedule, write_version
 from horae.actions.schedules.toggles import DECLARED_BY as BY
 from horae.actions.schedules.toggles import forget_toggles
 from horae.core.cursors import MAX_PAGE
@@ -39,12 +40,12 @@ TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an application wants of the store: its schedules, as code and file say, and whether anything fires."""
+    """The schedules, limits and definitions that an application declares, and whether anything fires."""
 
     app: str
     schedules: tuple[Schedule, ...] = ()
     seeds: tuple[Schedule, ...] = ()
-    off: str | None = None  # why nothing fires, where somebody turned the global switch off
+    off: str | None = None  # why nothing fires, where the global switch is off
     handlers: frozenset[str] = frozenset()
     loads_persisted: bool = False
     limits: Mapping[str, LimitSource] = field(default_factory=dict)  # of what runs at once
@@ -57,16 +58,15 @@ class Plan:
 
 
 def bring_in_line(world: World, plan: Plan, *, starts: bool = False) -> list[Schedule]:
-    """Make the store say what the plan says; what somebody changed through a verb stays.
+    """Write the plan to the store; values that were changed through a verb stay.
 
-    When a worker *starts*, toggles that were not for good are forgotten.
+    When a worker *starts*, temporary toggles end.
 
-    One schedule that cannot be written is reported and does not keep the others from being; a store that does not
-    answer is the caller's business.
+    A schedule that cannot be written is logged, and the others are written; an error of the store is raised.
     """
     begun = world.clock.now()
     store_definitions(world, plan.definitions, app=plan.app, actor="system/start")
-    if starts:  # first: whoever sees a schedule that this start declares may toggle it, and keeps the toggle
+    if starts:  # first: a toggle of a schedule that this start declares must last
         for key in forget_toggles(world, plan.app):
             log.info("the toggle of schedule %s ends with this start", key)
     written_down = declare(world, plan.seeds, seed=True, app=plan.app) if plan.seeds else []
@@ -79,14 +79,14 @@ def bring_in_line(world: World, plan: Plan, *, starts: bool = False) -> list[Sch
     if plan.loads_persisted:
         load_persisted(world, plan.handlers, app=plan.app)
     if any(schedule.updated_at is not None and schedule.updated_at >= begun for schedule in written_down):
-        world.route().store.wake(["*"])  # only for news, so that a start does not wake everybody
+        world.route().store.wake(["*"])  # only after a change, so that a start does not wake every worker
     return written_down
 
 
 def declare(
     world: World, declared: Sequence[Schedule], *, seed: bool = False, app: str = "", inactive: str | None = None
 ) -> list[Schedule]:
-    """Bring the store in line with what code (and file) declare; what somebody changed through a verb stays.
+    """Write declared schedules to the store; values that were changed through a verb stay.
 
     With *seed*, only insert what is not there yet (document 004's defaults).
     """
@@ -94,7 +94,7 @@ def declare(
     for schedule in _leaders_first(declared):
         ours = replace(schedule, sources={**schedule.sources, BY: app}, inactive=inactive)
         try:
-            done.append(_persistently(partial(_declared, world, ours, seed)))
+            done.append(_retry_conflicts(partial(_declare, world, ours, seed)))
         except StoreError:
             raise
         except HoraeError as problem:
@@ -103,7 +103,7 @@ def declare(
 
 
 def retire(world: World, keys: Collection[str], *, app: str = "") -> list[str]:
-    """Schedules that this application declared and declares no more become inactive, with the reason visible."""
+    """Make the schedules that this application no longer declares inactive, with a reason; return their keys."""
     gone = [
         each
         for each in _all(world, ScheduleFilter(declared=True))
@@ -115,7 +115,7 @@ def retire(world: World, keys: Collection[str], *, app: str = "") -> list[str]:
 
 
 def load_persisted(world: World, known: Collection[str], *, app: str) -> list[Schedule]:
-    """Document 004: every enabled schedule whose handler the caller knows; the others are kept, inactive.
+    """Return every enabled schedule whose handler is known; make the others inactive (document 004).
 
     Schedules that another application declares or seeded are left alone.
     """
@@ -137,32 +137,32 @@ def load_persisted(world: World, known: Collection[str], *, app: str) -> list[Sc
 
 
 def set_inactive(world: World, schedule: Schedule, reason: str | None) -> Schedule:
-    """Keep a schedule from firing and say why; None lets it fire again."""
+    """Keep a schedule from firing, for a reason; None lets it fire again."""
     if schedule.inactive == reason:
         return schedule
 
     def write(tx: Tx) -> Schedule:
-        before = locked(tx, schedule.key, schedule.owner)
+        before = lock_schedule(tx, schedule.key, schedule.owner)
         if before.inactive == reason:
             return before
         verb = "activate" if reason is None else "deactivate"
-        return written(world, tx, before, replace(before, inactive=reason), verb, "system/start", reason or "")
+        return write_version(world, tx, before, replace(before, inactive=reason), verb, "system/start", reason or "")
 
-    return _persistently(lambda: world.route(owner=schedule.owner, key=schedule.key).store.transact(write))
+    return _retry_conflicts(lambda: world.route(owner=schedule.owner, key=schedule.key).store.transact(write))
 
 
 def stored(world: World, keys: Collection[str]) -> dict[str, Schedule]:
-    """The schedules of these keys as the store has them."""
+    """Return the stored schedules of these keys."""
 
-    def work(tx: Tx) -> dict[str, Schedule]:
+    def read(tx: Tx) -> dict[str, Schedule]:
         return {key: schedule for key in keys if (schedule := tx.schedules.get(key, SYSTEM)) is not None}
 
-    return world.route().store.read(work)
+    return world.route().store.read(read)
 
 
 @one_moment
 def local(world: World, plan: Plan) -> dict[str, Schedule]:
-    """What each node of the application runs for itself, as the store has it: declared so, or made so by a verb."""
+    """Return the stored schedules that each node of the application runs for itself, declared or made by a verb."""
     made = _all(world, ScheduleFilter(owner=SYSTEM, mode="ALL_NODES"))
     known = (each for each in made if each.handler in plan.handlers)
     ours = {each.key: each for each in known if each.sources.get(BY, plan.app) == plan.app}
@@ -170,14 +170,14 @@ def local(world: World, plan: Plan) -> dict[str, Schedule]:
 
 
 def snapshot(world: World, plan: Plan) -> list[JobStatus]:
-    """How all jobs of an application are doing, over the whole cluster (S3-19).
+    """Return the status of all jobs of an application, over the whole cluster (S3-19).
 
     Its schedules come first, declared ones as code lists them and then those that were seeded or stored for its
     handlers, then the handlers that run only when they are asked for. What is not stored yet has no history.
     """
     now = world.clock.now()
 
-    def look(tx: Tx) -> list[JobStatus]:
+    def read(tx: Tx) -> list[JobStatus]:
         known = {each.key: each for each in _pages(tx, ScheduleFilter(owner=SYSTEM))}
         listed = [known.pop(each.key, each) for each in plan.schedules]
         others = (each for each in known.values() if each.handler in plan.handlers)
@@ -187,11 +187,11 @@ def snapshot(world: World, plan: Plan) -> list[JobStatus]:
         asked = [_asked_status(name, counts.get(name, Tally())) for name in unscheduled]
         return _statuses(tx, listed, now) + asked
 
-    return world.route().store.read(look)
+    return world.route().store.read(read)
 
 
 def statuses(world: World, schedules: Sequence[Schedule]) -> list[JobStatus]:
-    """The same for schedules as the store has them, whoever made them."""
+    """Return the status of stored schedules."""
     now = world.clock.now()
     return world.route().store.read(lambda tx: _statuses(tx, schedules, now))
 
@@ -203,7 +203,7 @@ def _statuses(tx: Tx, schedules: Sequence[Schedule], now: datetime) -> list[JobS
 
 
 def _asked_status(handler: str, tally: Tally) -> JobStatus:
-    """The status of a job without a schedule."""
+    """Return the status of a job without a schedule."""
     return JobStatus(
         id=handler,
         enabled=True,
@@ -218,7 +218,7 @@ def _asked_status(handler: str, tally: Tally) -> JobStatus:
 
 
 def _status(schedule: Schedule, tally: Tally, was_skipped: bool, *, now: datetime) -> JobStatus:
-    local = schedule.mode == "ALL_NODES" and schedule.is_active  # no node's timer is ours; this is the rule's answer
+    local = schedule.mode == "ALL_NODES" and schedule.is_active  # each node has a timer; this is what the rule says
     return status_of(
         schedule,
         next_fire_at=first_fire(schedule, now) if local else schedule.next_fire_at,
@@ -234,7 +234,7 @@ def _status(schedule: Schedule, tally: Tally, was_skipped: bool, *, now: datetim
 
 
 def _switch(world: World, plan: Plan) -> None:
-    """The global switch also holds for stored schedules of the application's handlers, and is taken back with it."""
+    """Apply the global switch to stored schedules of the application's handlers too."""
     for schedule in _all(world, ScheduleFilter(owner=SYSTEM, declared=False)):
         if schedule.handler not in plan.handlers:
             continue
@@ -242,24 +242,24 @@ def _switch(world: World, plan: Plan) -> None:
             set_inactive(world, schedule, plan.off)
 
 
-def _declared(world: World, schedule: Schedule, seed: bool) -> Schedule:
-    checked(world, schedule)
+def _declare(world: World, schedule: Schedule, seed: bool) -> Schedule:
+    check_schedule(world, schedule)
     now = world.clock.now()
 
     def write(tx: Tx) -> Schedule:
         before = tx.schedules.get(schedule.key, schedule.owner, lock=True)
         if before is None:
             made = replace(schedule, created_at=now, updated_at=now, tzdata=world.tzdata, declared=not seed)
-            return added(world, tx, made, "declare", "system/start", "", now)
+            return add_schedule(world, tx, made, "declare", "system/start", "", now)
         if seed:
             return before
         kept = {field for field, source in before.sources.items() if source == "api" and field in CHANGEABLE}
-        wanted = {field: getattr(schedule, field) for field in CHANGEABLE if field not in kept}
+        changes = {field: getattr(schedule, field) for field in CHANGEABLE if field not in kept}
         sources = {**schedule.sources, **dict.fromkeys(kept, "api")}
-        after = replace(before, **wanted, sources=sources, declared=True, inactive=schedule.inactive)
+        after = replace(before, **changes, sources=sources, declared=True, inactive=schedule.inactive)
         if _same(before, after):
             return before
-        return written(world, tx, before, after, "declare", "system/start", "")
+        return write_version(world, tx, before, after, "declare", "system/start", "")
 
     return world.route(owner=schedule.owner, key=schedule.key).store.transact(write)
 
@@ -270,8 +270,8 @@ def _same(before: Schedule, after: Schedule) -> bool:
     )
 
 
-def _persistently(work: Callable[[], T]) -> T:
-    """Several processes start at the same time and declare the same; whoever comes second looks again."""
+def _retry_conflicts(work: Callable[[], T]) -> T:
+    """Run *work* again after a conflict: several processes may start at once and declare the same."""
     for left in range(TRIES - 1, -1, -1):
         try:
             return work()
@@ -282,7 +282,7 @@ def _persistently(work: Callable[[], T]) -> T:
 
 
 def _leaders_first(declared: Sequence[Schedule]) -> list[Schedule]:
-    """In an order in which whoever follows comes after those it follows; a circle is refused where it is written."""
+    """Sort schedules so that each comes after those it follows; a circle is refused where it is written."""
     by_key = {schedule.key: schedule for schedule in declared}
     edges = {key: [each for each in schedule.after if each in by_key] for key, schedule in by_key.items()}
     try:

@@ -1,8 +1,8 @@
-"""One running instance at a time, and a way past one that has fallen silent (document 004).
+"""Exclusive jobs: one running instance at a time, and a way past one that has fallen silent (document 004).
 
-The check is made when somebody wants to start another: a running one that has shown progress lately wins, and the
-newcomer is refused with its id; a silent one is closed as lost, and the newcomer goes on from its checkpoint. One that
-was started and still waits for a worker counts too; of two who start at the same moment, one is refused.
+The check is made when another is started: while the running one shows progress, the new one is refused with its id; a
+silent one is ended as lost, and the new one goes on from its checkpoint. One that was started and still waits for a
+worker counts too; of two that start at the same moment, one is refused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from horae.actions.jobs.jobs import Enqueued, Request, enqueue
+from horae.actions.jobs.jobs import enqueue
+from horae.actions.jobs.requests import Enqueued, Request
 from horae.core.jobs.job import Job, Outcome, is_silent, settlement
 from horae.errors import AlreadyRunning, InvalidInput
 from horae.ports import World
@@ -36,7 +37,7 @@ def start_exclusively(world: World, request: Request, *, stale_timeout: timedelt
 
 
 def _close(world: World, job: Job, stale_timeout: timedelta) -> None:
-    """End a silent one for good; if it finished, or was renewed by progress, in the meantime, its token tells."""
+    """End a silent job as lost; its token protects one that has finished or shown progress meanwhile."""
     now = world.clock.now()
     outcome = Outcome("lost", error=f"stale: no progress for more than {stale_timeout}", final=True)
     ending = replace(settlement(job, outcome, now=now, roll=world.dice.roll()), expired_before=None)

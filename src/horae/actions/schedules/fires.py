@@ -1,4 +1,4 @@
-"""Firing schedules: on time, by hand, after the fact, and after a change of the zone database."""
+"""Fires of schedules: due ones, manual triggers, backfills, and moves after a change of the zone database."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from horae.actions.schedules.schedules import entry_for, every, locked, timed, written
+from horae.actions.schedules.entries import entry_for
+from horae.actions.schedules.schedules import every, lock_schedule, with_next_fire, write_version
 from horae.core.jobs.job import SYSTEM, NewJob, band_of
 from horae.core.jobs.payloads import encode
 from horae.core.jobs.retry import LONGEST, Retry
 from horae.core.outgoing.webhooks import refuse_credentials
-from horae.core.scheduled_tasks.rules import raised
-from horae.core.schedules.decisions import admits, decide
+from horae.core.scheduled_tasks.rules import apply_shortest_interval
+from horae.core.schedules.decisions import admits, decide, drop_recorded
 from horae.core.schedules.rules import Rule
 from horae.core.schedules.schedule import Fire, Firing, Schedule, Unfinished
 from horae.core.time.instants import MICROSECOND, aware, earlier, iso
 from horae.errors import HoraeError, InvalidInput, StoreError
-from horae.ports import ScheduleFilter, Tx, World
+from horae.ports import FindRecorded, Occurrence, ScheduleFilter, Tx, World
 
 log = logging.getLogger("horae.schedules")
 MAX_BACKFILL = 10_000
@@ -30,7 +31,7 @@ FIRE_BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class Triggered:
-    """What a manual trigger led to: a job, or a refusal on record."""
+    """The result of a manual trigger: a job, or a recorded refusal."""
 
     schedule: Schedule
     fire: Fire
@@ -51,26 +52,33 @@ class Backfill:
 
 
 def fire_due(world: World, limit: int = FIRE_BATCH) -> list[tuple[Firing, list[str]]]:
-    """Fire what has come due: job, record and next instant in one transaction for the batch."""
+    """Fire due schedules: jobs, records and next fires in one transaction for the batch."""
     now = world.clock.now()
 
-    def decided(due: list[Schedule], unfinished: dict[int, Unfinished]) -> list[tuple[Firing, list[NewJob]]]:
+    def decide_all(
+        due: list[Schedule],
+        unfinished: dict[int, Unfinished],
+        find_recorded: FindRecorded,
+    ) -> list[tuple[Firing, list[NewJob]]]:
         read_at = world.clock.now()
-        return [_decided(world, each, now, unfinished.get(each.number, Unfinished()).at(read_at)) for each in due]
+        decided = [_decide(world, each, now, unfinished.get(each.number, Unfinished()).at(read_at)) for each in due]
+        fires = [(firing.schedule.number, fire.fire_at) for firing, _ in decided for fire in firing.fires]
+        recorded = find_recorded(fires)
+        return [_without(firing, jobs, recorded) for firing, jobs in decided] if recorded else decided
 
-    made = world.route().store.fire(decided, now=now, limit=limit)
+    made = world.route().store.fire(decide_all, now=now, limit=limit)
     queues = {firing.schedule.queue for firing, numbers in made if numbers}
     world.route().store.wake(queues)
     return [(firing, [f"job_{number}" for number in numbers]) for firing, numbers in made]
 
 
-def _decided(world: World, schedule: Schedule, now: datetime, unfinished: Unfinished) -> tuple[Firing, list[NewJob]]:
-    """What follows for one schedule; one that cannot be read (its zone is unknown here) keeps nobody else waiting.
+def _decide(world: World, schedule: Schedule, now: datetime, unfinished: Unfinished) -> tuple[Firing, list[NewJob]]:
+    """Decide the fires of one schedule; one that cannot be read (its zone is unknown here) does not stop the others.
 
-    Its fire stays due and is tried again: by a process that can read it, or once somebody has mended it.
+    Its fire stays due and is tried again: by a process that can read it, or once it has been corrected.
     """
     try:
-        here = raised(schedule, world.shortest_interval)
+        here = apply_shortest_interval(schedule, world.shortest_interval)
         here = here if here.tzdata == world.tzdata else replace(here, tzdata=world.tzdata)
         firing = decide(here, now, unfinished, world.dice.roll())
         ran = [fire for fire in firing.fires if fire.verdict == "ran"]
@@ -79,6 +87,13 @@ def _decided(world: World, schedule: Schedule, now: datetime, unfinished: Unfini
         log.error("schedule %s cannot fire and is tried again in %s: %s", schedule.key, UNREADABLE_WAIT, problem,
                   extra={"schedule": schedule.key})  # fmt: skip
         return Firing(schedule, (), schedule.next_fire_at, now + UNREADABLE_WAIT, schedule.fire_count), []
+
+
+def _without(firing: Firing, jobs: list[NewJob], recorded: set[Occurrence]) -> tuple[Firing, list[NewJob]]:
+    """Drop the fires that are on record already, and their jobs."""
+    number = firing.schedule.number
+    instants = {fire.fire_at for fire in firing.fires if (number, fire.fire_at) in recorded}
+    return drop_recorded(firing, instants), [job for job in jobs if job.fire_at not in instants]
 
 
 def trigger(
@@ -90,11 +105,11 @@ def trigger(
     actor: str = SYSTEM,
     reason: str = "",
 ) -> Triggered:
-    """Run it now, whether enabled or not; obeys overlap, leaves the rhythm alone, is not retried by itself."""
+    """Run a schedule now, whether enabled or not; obeys overlap, leaves the next fire alone, is not retried."""
     now = world.clock.now()
 
     def write(tx: Tx) -> Triggered:
-        schedule = locked(tx, key, owner)
+        schedule = lock_schedule(tx, key, owner)
         busy = not admits(schedule, tx.schedules.unfinished(schedule.number).at(world.clock.now()))
         fire = Fire(now, "skipped", "manual", reason="running") if busy else Fire(now, "ran", "manual", due_at=now)
         number = None
@@ -124,9 +139,9 @@ def backfill(
     actor: str = SYSTEM,
     reason: str = "",
 ) -> Backfill:
-    """Make up for the fires of a range that never became a job; first without doing it, to see how many.
+    """Run the fires of a past range that never became a job; a *dry_run* only counts them.
 
-    Only what lies behind: a fire that is still to come, or still to be decided on, is the schedule's own business.
+    Fires that are still to come, or still to be decided on, are left to the schedule.
     """
     start, end = aware(start, "start"), aware(end, "end")
     if end < start:
@@ -136,8 +151,8 @@ def backfill(
     now = world.clock.now()
 
     def work(tx: Tx) -> Backfill:
-        schedule = locked(tx, key, owner)
-        begin, until = _behind(schedule, start, end, now)
+        schedule = lock_schedule(tx, key, owner)
+        begin, until = _past_part(schedule, start, end, now)
         rule = _rule_to_make_up(schedule, begin, until)
         present = tx.schedules.recorded(schedule.number, begin, until)
         missing = _missing(rule, begin, until, present)
@@ -157,8 +172,8 @@ def backfill(
     return done
 
 
-def _behind(schedule: Schedule, start: datetime, end: datetime, now: datetime) -> tuple[datetime, datetime]:
-    """The part of a range that the schedule has behind it."""
+def _past_part(schedule: Schedule, start: datetime, end: datetime, now: datetime) -> tuple[datetime, datetime]:
+    """Return the part of a range whose fires the schedule has already decided on."""
     begin = start if schedule.starts_at is None else max(start, schedule.starts_at)
     bounds = [moment for moment in (end, now, schedule.ends_at) if moment is not None]
     if schedule.next_fire_at is not None:
@@ -167,7 +182,7 @@ def _behind(schedule: Schedule, start: datetime, end: datetime, now: datetime) -
 
 
 def _rule_to_make_up(schedule: Schedule, begin: datetime, until: datetime) -> Rule:
-    """The rule of a schedule whose fires in this range can be made up for."""
+    """Return the rule of a schedule; refuse one without times, and a range with too many fires."""
     rule = schedule.rule
     if rule is None or schedule.rests:
         raise InvalidInput("no_times_to_backfill", key=schedule.key)
@@ -188,44 +203,44 @@ def _missing(rule: Rule, begin: datetime, until: datetime, present: set[datetime
 
 
 def recompute_zones(world: World) -> list[tuple[Schedule, datetime | None]]:
-    """After an update of the zone database: compute future fires anew; answers with those that moved."""
+    """Compute future fires anew after an update of the zone database; return the schedules whose fire moved."""
     moved: list[tuple[Schedule, datetime | None]] = []
     for schedule in every(world, ScheduleFilter(kind="cron", not_tzdata=world.tzdata)):
         try:
-            moved += _restamped(world, schedule)
+            moved += _restamp(world, schedule)
         except StoreError:
             raise
-        except HoraeError as problem:  # its zone is gone: the last told instant stands, and whoever fires it complains
+        except HoraeError as problem:  # its zone is gone: the stored fire stays, and firing it logs an error
             log.error("the next fire of %s cannot be computed anew: %s", schedule.key, problem)
     return moved
 
 
-def _restamped(world: World, schedule: Schedule) -> list[tuple[Schedule, datetime | None]]:
+def _restamp(world: World, schedule: Schedule) -> list[tuple[Schedule, datetime | None]]:
     def write(tx: Tx) -> list[tuple[Schedule, datetime | None]]:
-        before = locked(tx, schedule.key, schedule.owner)
+        before = lock_schedule(tx, schedule.key, schedule.owner)
         now = world.clock.now()
         stamped = replace(before, tzdata=world.tzdata)
         if before.next_fire_at is None or before.next_fire_at <= now:
-            tx.schedules.put(stamped, expected_version=before.version)  # what is due already is fired as it was told
+            tx.schedules.put(stamped, expected_version=before.version)  # what is due already is fired as planned
             return []
-        after = timed(world, stamped, now)
+        after = with_next_fire(world, stamped, now)
         if after.next_fire_at == before.next_fire_at:
             tx.schedules.put(stamped, expected_version=before.version)
             return []
         why = f"zone database {before.tzdata or 'unknown'} → {world.tzdata}"
-        return [(written(world, tx, before, stamped, "move", "system/zones", why), before.next_fire_at)]
+        return [(write_version(world, tx, before, stamped, "move", "system/zones", why), before.next_fire_at)]
 
     return world.route(owner=schedule.owner, key=schedule.key).store.transact(write)
 
 
 def _trace(world: World) -> str:
-    """Joins the attempts at a job with whatever they call (S1-13): the caller's trace, or for a fire one of its own."""
+    """Return the trace that joins the attempts at a job with what they call (S1-13): the caller's, or a new one."""
     here = None if world.tracing is None else world.tracing.current()
     return here or world.dice.name(32)
 
 
 def _job(world: World, schedule: Schedule, fire: Fire, *, alone: bool = False) -> NewJob:
-    """The job that a fire becomes; several made at once must still not overlap, where the schedule forbids it."""
+    """Return the job of a fire; several made at once must not overlap either, where the schedule forbids it."""
     serial = schedule.overlap == "queue_one" or (alone and schedule.overlap != "allow")
     return NewJob(
         handler=schedule.handler,

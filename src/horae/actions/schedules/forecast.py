@@ -1,4 +1,4 @@
-"""What will fire when: the next hours of all schedules, and the minutes in which many come together."""
+"""The forecast: the fires of the next hours of all schedules, and the minutes in which many come together."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from datetime import datetime, timedelta
 
 from horae.actions.consistency import one_moment
 from horae.actions.schedules.schedules import every
-from horae.core.scheduled_tasks.rules import raised
+from horae.core.scheduled_tasks.rules import apply_shortest_interval
 from horae.core.schedules.schedule import Schedule, first_fire, next_fire
 from horae.errors import InvalidInput
 from horae.ports import ScheduleFilter, World
 
 LONGEST = timedelta(days=31)
-MOST_FIRES = 20_000  # computed; far beyond what anybody reads, well below what anybody waits for
+MOST_FIRES = 20_000  # computed at most, which bounds the time of an answer
 MOST_PILES = 20
-PILE = 2  # fires in one minute that are worth telling
+PILE = 2  # fires in one minute that are worth listing
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,10 @@ def forecast(
     queues: Collection[str] = (),
     limit: int = 1000,
 ) -> Forecast:
-    """The fires of the next hours, as the rules say now. A schedule that rests between runs tells only its next, and
-    of fires that are overdue only one is told: how many of them run is decided when somebody fires it.
+    """Return the fires of the next hours by the current rules.
+
+    A schedule that rests between runs has only its next fire here. Of overdue fires only one is listed: how many of
+    them run is decided when the schedule is fired.
     """
     ahead = timedelta(hours=hours) if 0 < hours <= LONGEST.total_seconds() / 3600 else timedelta(0)
     if not ahead:
@@ -50,26 +52,26 @@ def forecast(
     now = world.clock.now()
     end = now + ahead
     wanted = ScheduleFilter(owner=owner, enabled=True, queues=tuple(sorted(queues)))
-    known = [raised(each, world.shortest_interval) for each in every(world, wanted) if each.is_active]
-    coming = [(at, place) for place, each in enumerate(known) if (at := _first(each, now)) is not None and at <= end]
+    known = [apply_shortest_interval(each, world.shortest_interval) for each in every(world, wanted) if each.is_active]
+    coming = [(at, index) for index, each in enumerate(known) if (at := _first(each, now)) is not None and at <= end]
     heapq.heapify(coming)
-    told: list[tuple[datetime, Schedule]] = []
+    fires: list[tuple[datetime, Schedule]] = []
     minutes: Counter[datetime] = Counter()
     fired: Counter[int] = Counter()
     total = 0
     while coming and total < MOST_FIRES:
-        at, place = heapq.heappop(coming)
-        schedule = known[place]
-        total, fired[place] = total + 1, fired[place] + 1
+        at, index = heapq.heappop(coming)
+        schedule = known[index]
+        total, fired[index] = total + 1, fired[index] + 1
         minutes[max(at, now).replace(second=0, microsecond=0)] += 1
-        if len(told) < limit:
-            told.append((at, schedule))
-        again = _after(schedule, max(at, now), fired[place])
+        if len(fires) < limit:
+            fires.append((at, schedule))
+        again = _after(schedule, max(at, now), fired[index])
         if again is not None and again <= end:
-            heapq.heappush(coming, (again, place))
+            heapq.heappush(coming, (again, index))
     piles = [pile for pile in minutes.most_common(MOST_PILES) if pile[1] >= PILE]
     until = coming[0][0] if coming else end
-    return Forecast(tuple(told), until, not coming, total, tuple(piles))
+    return Forecast(tuple(fires), until, not coming, total, tuple(piles))
 
 
 def _first(schedule: Schedule, now: datetime) -> datetime | None:

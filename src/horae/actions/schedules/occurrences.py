@@ -1,4 +1,4 @@
-"""What the run of a scheduled job must know about its occurrence and about who holds its lock."""
+"""The occurrence of a scheduled job: its schedule, its lock, and putting the job back without it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from horae.core.schedules.schedule import Schedule
 from horae.core.time.instants import micros
 from horae.ports import Tx, World
 
-FIRST_WAIT = timedelta(seconds=1)  # for a lock that somebody else holds
+FIRST_WAIT = timedelta(seconds=1)  # for a lock that another run holds
 AWAY_WAIT = timedelta(seconds=5)  # until a lock manager that does not answer is asked again
 LONGEST_WAIT = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """The schedule of a job as it is now, and whether a later occurrence has taken the job's place."""
+    """The schedule of a job as it is now, and whether a later occurrence has replaced the job."""
 
     schedule: Schedule | None
     is_replaced: bool
 
     @property
     def lock_ttl(self) -> timedelta | None:
-        """How long the lock holds unrenewed; None for a job that takes none."""
+        """Return how long the lock holds unrenewed; None for a job that takes none."""
         schedule = self.schedule
         return schedule.lock_ttl if schedule is not None and schedule.mode == "SINGLE_NODE" else None
 
@@ -45,7 +45,7 @@ def occurrence_of(world: World, job: Job) -> Occurrence:
 
 
 def is_over(world: World, holder: LockHolder) -> bool:
-    """Return whether an attempt is known in this store and no longer running; then nobody holds its lock.
+    """Return whether an attempt is known in this store and no longer running; then its lock is free.
 
     An attempt that this store does not know may be at work in another one.
     """
@@ -75,7 +75,7 @@ def put_back(world: World, job: Job, key: str, held_by: LockHolder | None, now: 
 
 
 def snooze_for_lock(job: Job, problem: Exception, now: datetime) -> Outcome:
-    """Put an attempt back because nobody can be asked for its lock; nothing takes its place meanwhile."""
+    """Put an attempt back because the lock manager does not answer; no other occurrence replaces it meanwhile."""
     return Outcome("snoozed", error=f"the lock manager does not answer: {problem}", delay=_pause(job, now, AWAY_WAIT))
 
 

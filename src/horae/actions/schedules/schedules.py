@@ -4,45 +4,32 @@ Every change a person is accountable for writes its audit entry, with the whole 
 transaction: the history of versions is there.
 """
 
-# size: every verb of one room behind one door
-
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import fields, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from horae.actions.consistency import one_moment
 from horae.actions.jobs.definitions import refuse_closed
+from horae.actions.schedules.entries import CHANGEABLE, entry_for, object_id, schedule_dict
 from horae.core.audit.entries import Entry
 from horae.core.cursors import MAX_PAGE, page_size
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.payloads import encode, label, name
-from horae.core.jobs.retry import Retry
 from horae.core.outgoing.webhooks import refuse_credentials
-from horae.core.scheduled_tasks.rules import raised
+from horae.core.scheduled_tasks.rules import apply_shortest_interval
 from horae.core.scheduled_tasks.task import named_first
-from horae.core.schedules.decisions import coming, left_behind
+from horae.core.schedules.decisions import record_undecided, upcoming_fires
 from horae.core.schedules.schedule import Fire, Schedule, check, cycle, due_at, first_fire
-from horae.core.time.instants import MICROSECOND, iso
+from horae.core.time.instants import MICROSECOND
 from horae.errors import Conflict, InvalidInput, NotFound, VersionConflict
 from horae.ports import ScheduleFilter, Tally, Tx, World
 
-LONGEST_ID = 255  # of what the audit can name
-# What a change may touch; everything else follows from it or is the system's own business.
-CHANGEABLE = tuple(
-    field.name
-    for field in fields(Schedule)
-    if field.name
-    not in {"key", "number", "owner", "next_fire_at", "next_due_at", "tzdata", "fire_count", "last_fire_at", "sources",
-            "version", "created_at", "updated_at", "paused_at", "paused_by", "pause_reason", "declared", "inactive",
-            "toggled"}
-)  # fmt: skip
-# What is said of fires that had come when a verb took them away.
+# The reason recorded for due fires that a verb discards.
 LEFT_BEHIND = {"pause": "paused", "deactivate": "inactive", "resume": "paused"}
 TIMING = {"kind", "expression", "zone", "day_match", "gap", "fold", "lenient", "anchor", "initial_delay", "starts_at",
           "ends_at", "max_fires", "enabled", "jitter", "mode"}  # fmt: skip
@@ -62,7 +49,7 @@ def create(
 ) -> Schedule:
     """Store a new schedule; its first fire is computed now. *admits* may refuse it, in the same transaction."""
     now = world.clock.now()
-    checked(world, schedule)
+    check_schedule(world, schedule)
 
     def write(tx: Tx) -> Schedule:
         if admits is not None:
@@ -71,7 +58,7 @@ def create(
             raise Conflict("schedule_exists", key=schedule.key)
         sources = {field: source for field in CHANGEABLE if _differs(schedule, field)} | dict(schedule.sources)
         made = replace(schedule, sources=sources, created_at=now, updated_at=now, version=1, tzdata=world.tzdata)
-        return added(world, tx, made, "create", actor, reason, now)
+        return add_schedule(world, tx, made, "create", actor, reason, now)
 
     made = world.route(owner=schedule.owner, key=schedule.key).store.transact(write)
     world.route(owner=schedule.owner, key=schedule.key).store.wake(["*"])
@@ -95,7 +82,7 @@ def change(
         raise InvalidInput("field_not_changeable", field=unknown[0], choices=list(CHANGEABLE))
 
     def write(tx: Tx) -> Schedule:
-        before = locked(tx, key, owner)
+        before = lock_schedule(tx, key, owner)
         if version is not None and version != before.version:
             raise VersionConflict("schedule_version_old", key=key, version=before.version, expected=version)
         sources = {**before.sources, **dict.fromkeys(changes, source)}
@@ -103,8 +90,8 @@ def change(
         if after.handler != before.handler:
             refuse_closed(tx, after.handler, after.owner)
         if "enabled" in changes:
-            after = replace(after, toggled=None)  # whoever decides for good does not want to be overruled
-        return written(world, tx, before, after, "change", actor, reason)
+            after = replace(after, toggled=None)  # a permanent decision ends a temporary toggle
+        return write_version(world, tx, before, after, "change", actor, reason)
 
     changed = world.route(owner=owner, key=key).store.transact(write)
     world.route(owner=owner, key=key).store.wake(["*"])
@@ -112,24 +99,24 @@ def change(
 
 
 def pause(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = "") -> Schedule:
-    """No fires until it is resumed; running jobs go on."""
+    """Stop the fires of a schedule until it is resumed; running jobs go on."""
 
     def write(tx: Tx) -> Schedule:
-        before = locked(tx, key, owner)
+        before = lock_schedule(tx, key, owner)
         now = world.clock.now()
         after = replace(before, paused_at=now, paused_by=actor, pause_reason=reason or None)
-        return written(world, tx, before, after, "pause", actor, reason)
+        return write_version(world, tx, before, after, "pause", actor, reason)
 
     return world.route(owner=owner, key=key).store.transact(write)
 
 
 def resume(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = "") -> Schedule:
-    """Fires go on from now; what was missed while it was paused is not made up for, except a single instant (once)."""
+    """Let a schedule fire from now on; fires missed during the pause are lost, except that of a ``once``."""
 
     def write(tx: Tx) -> Schedule:
-        before = locked(tx, key, owner)
+        before = lock_schedule(tx, key, owner)
         after = replace(before, paused_at=None, paused_by=None, pause_reason=None)
-        return written(world, tx, before, after, "resume", actor, reason)
+        return write_version(world, tx, before, after, "resume", actor, reason)
 
     resumed = world.route(owner=owner, key=key).store.transact(write)
     world.route(owner=owner, key=key).store.wake(["*"])
@@ -152,10 +139,10 @@ def resume_group(
 
 
 def delete(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = "") -> None:
-    """Forget a schedule and its fires; jobs that it made live on."""
+    """Delete a schedule and its fires; jobs that it made stay."""
 
     def write(tx: Tx) -> None:
-        before = locked(tx, key, owner)
+        before = lock_schedule(tx, key, owner)
         followers = tx.schedules.followers(before.number)
         if followers:
             raise Conflict("schedule_followed", key=key, followers=list(followers))
@@ -166,11 +153,11 @@ def delete(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, 
     world.route(owner=owner, key=key).store.transact(write)
 
 
-# -- look --------------------------------------------------------------------------------------------------------
+# -- queries -----------------------------------------------------------------------------------------------------
 
 
 def get(world: World, key: str, *, owner: str = SYSTEM, queues: Collection[str] = ()) -> Schedule:
-    """One schedule; with *queues*, one that fires into another queue does not exist."""
+    """Return one schedule; with *queues* only one that fires into those."""
     found = world.route(owner=owner, key=key).store.read(lambda tx: tx.schedules.get(key, owner))
     if found is None or (queues and found.queue not in queues):
         raise _unknown(key)
@@ -180,13 +167,13 @@ def get(world: World, key: str, *, owner: str = SYSTEM, queues: Collection[str] 
 def find(
     world: World, wanted: ScheduleFilter | None = None, *, limit: int = 100, after: Schedule | str | None = None
 ) -> list[Schedule]:
-    """Schedules by key; *after* is the last one of the page before (its key will do, within one owner)."""
+    """Return schedules by key; *after* is the last one of the previous page (within one owner, its key)."""
     page_size(limit)
     return world.route().store.read(lambda tx: tx.schedules.find(wanted or ScheduleFilter(), limit=limit, after=after))
 
 
 def every(world: World, wanted: ScheduleFilter) -> Iterator[Schedule]:
-    """All of them, read a page at a time."""
+    """Yield all matching schedules, read a page at a time."""
     last: Schedule | None = None
     while page := find(world, wanted, limit=MAX_PAGE, after=last):
         yield from page
@@ -203,7 +190,7 @@ def history(
     limit: int = 50,
     before: datetime | None = None,
 ) -> list[tuple[Fire, str | None]]:
-    """What became of each due fire, the newest first, with the job that it made."""
+    """Return what became of each due fire, the newest first, with the job that it made."""
     schedule = get(world, key, owner=owner, queues=queues)
     rows = world.route(owner=owner, key=key).store.read(
         lambda tx: tx.schedules.history(schedule.number, limit=limit, before=before)
@@ -215,7 +202,7 @@ def history(
 def versions(
     world: World, key: str, *, owner: str = SYSTEM, queues: Collection[str] = (), limit: int = 50
 ) -> list[Entry]:
-    """Who changed the schedule, how and why, the newest first."""
+    """Return the audit entries of a schedule, the newest first."""
     get(world, key, owner=owner, queues=queues)
     wanted = {"object_id": object_id(key, owner), "owner": owner, "object_type": "schedule"}
     return [
@@ -227,7 +214,7 @@ def versions(
 
 
 def tally(world: World, schedule: Schedule) -> Tally:
-    """What the history knows of its runs."""
+    """Return the counts of a schedule's runs."""
     return (
         world.route(owner=schedule.owner, key=schedule.key)
         .store.read(lambda tx: tx.schedules.tallies([schedule.number]))
@@ -236,22 +223,25 @@ def tally(world: World, schedule: Schedule) -> Tally:
 
 
 def preview(world: World, schedule: Schedule, count: int = 5) -> list[datetime]:
-    """The next fires of a schedule, stored or only thought of."""
+    """Return the next fires of a schedule, stored or not."""
     if not 1 <= count <= MAX_PAGE:
         raise InvalidInput("out_of_range", name="count", value=count, least=1, most=MAX_PAGE)
     check(schedule)
     now = world.clock.now()
-    # An interval counts from its creation; one that is only thought of would be created now.
-    schedule = replace(raised(schedule, world.shortest_interval), created_at=schedule.created_at or now)
+    # An interval counts from its creation; one that is not stored would be created now.
+    schedule = replace(
+        apply_shortest_interval(schedule, world.shortest_interval), created_at=schedule.created_at or now
+    )
     if schedule.max_fires is not None:
         count = min(count, max(0, schedule.max_fires - schedule.fire_count))
-    return list(islice(coming(schedule, now), count))
+    return list(islice(upcoming_fires(schedule, now), count))
 
 
 # -- the parts -----------------------------------------------------------------------------------------------------
 
 
-def checked(world: World, schedule: Schedule) -> None:
+def check_schedule(world: World, schedule: Schedule) -> None:
+    """Refuse a schedule that cannot be stored or cannot fire."""
     label(schedule.key, "schedule key", 200)
     label(schedule.owner, "owner")
     name(schedule.handler, "handler", 200)
@@ -265,26 +255,32 @@ def checked(world: World, schedule: Schedule) -> None:
     check(schedule)
 
 
-def timed(world: World, schedule: Schedule, now: datetime, first: datetime | None = None) -> Schedule:
-    """The schedule with its next fire (*first*, where somebody has named it), or with none where it must not fire."""
+def with_next_fire(world: World, schedule: Schedule, now: datetime, first: datetime | None = None) -> Schedule:
+    """Return the schedule with its next fire (*first*, where given), or without one where it must not fire."""
     schedule = replace(schedule, tzdata=world.tzdata)
     if not schedule.is_active or schedule.is_spent or schedule.mode == "ALL_NODES":
         return replace(schedule, next_fire_at=None, next_due_at=None)
-    fire_at = first or named_first(schedule, now) or first_fire(raised(schedule, world.shortest_interval), now)
+    fire_at = (
+        first
+        or named_first(schedule, now)
+        or first_fire(apply_shortest_interval(schedule, world.shortest_interval), now)
+    )
     return replace(schedule, next_fire_at=fire_at, next_due_at=due_at(schedule, fire_at, world.dice.roll()))
 
 
-def added(world: World, tx: Tx, schedule: Schedule, verb: str, actor: str, reason: str, now: datetime) -> Schedule:
+def add_schedule(
+    world: World, tx: Tx, schedule: Schedule, verb: str, actor: str, reason: str, now: datetime
+) -> Schedule:
     """Write the first version with its audit entry and its first fire."""
     refuse_closed(tx, schedule.handler, schedule.owner)
-    made = timed(world, schedule, now)
+    made = with_next_fire(world, schedule, now)
     made = replace(made, number=tx.schedules.add(made))
     note_follows(tx, made)
     tx.audit.append(entry_for(now, verb, made, actor, reason, before={}))
     return made
 
 
-def written(
+def write_version(
     world: World,
     tx: Tx,
     before: Schedule,
@@ -294,15 +290,15 @@ def written(
     reason: str,
     first: datetime | None = None,
 ) -> Schedule:
-    """Write the next version with its audit entry; the next fire is computed anew where the timing changed, or is
-    *first*, where somebody has named it.
+    """Write the next version with its audit entry; compute the next fire anew where the timing changed, unless *first*
+    gives it.
     """
     if after.inactive is None or after.inactive == before.inactive:
-        checked(world, after)  # else it is put away because it cannot work
+        check_schedule(world, after)  # else it becomes inactive because it cannot work
     now = world.clock.now()
     timing = any(getattr(before, field) != getattr(after, field) for field in TIMING)
     if timing or first is not None or before.is_active != after.is_active or before.tzdata != after.tzdata:
-        after = timed(world, after, now, first)
+        after = with_next_fire(world, after, now, first)
         if after.rests and first is None and after.last_fire_at is not None and tx.schedules.awaited(after.number):
             after = replace(after, next_fire_at=None, next_due_at=None)  # it counts from the end of that job
         if after.next_fire_at != before.next_fire_at:
@@ -316,8 +312,8 @@ def written(
 
 
 def _without_due(tx: Tx, before: Schedule, after: Schedule, now: datetime, reason: str) -> Schedule:
-    """Record what had come and was not decided on yet, because nobody will look at it any more."""
-    left = left_behind(before, now, reason)
+    """Record due fires that were not decided on yet, because the scheduler will no longer see them."""
+    left = record_undecided(before, now, reason)
     if left is None:
         return after
     known = tx.schedules.history(before.number, limit=3, before=left.fire_at + MICROSECOND)
@@ -327,7 +323,7 @@ def _without_due(tx: Tx, before: Schedule, after: Schedule, now: datetime, reaso
 
 
 def note_follows(tx: Tx, schedule: Schedule) -> None:
-    """Note whom the schedule follows; a circle is refused with its path."""
+    """Store which schedules this one follows; refuse a circle with its path."""
     parents = {key: tx.schedules.get(key, schedule.owner) for key in schedule.after}
     missing = sorted(key for key, parent in parents.items() if parent is None and key != schedule.key)
     if missing:
@@ -346,52 +342,12 @@ def note_follows(tx: Tx, schedule: Schedule) -> None:
     tx.schedules.follow(schedule.number, [parent.number for parent in parents.values() if parent is not None])
 
 
-def schedule_dict(schedule: Schedule) -> dict[str, Any]:
-    """A schedule as plain values, for the audit and for people."""
-    values = {
-        field: getattr(schedule, field) for field in (*CHANGEABLE, "version", "next_fire_at", "paused_at", "toggled")
-    }
-    plain: dict[str, Any] = {}
-    for field, value in values.items():
-        if isinstance(value, datetime):
-            plain[field] = iso(value)
-        elif isinstance(value, timedelta):
-            plain[field] = value.total_seconds()
-        elif isinstance(value, Retry):
-            plain[field] = {**value.as_json(), "attempts": value.attempts}
-        else:
-            plain[field] = list(value) if isinstance(value, tuple) else value
-    return plain
-
-
 def _differs(schedule: Schedule, field: str) -> bool:
     plain = Schedule(key="k", handler="h", kind="cron", expression="* * * * *")
     return bool(getattr(schedule, field) != getattr(plain, field)) or field in ("handler", "kind", "expression")
 
 
-def object_id(key: str, owner: str) -> str:
-    """How the audit names a schedule. Both parts may contain a slash: only together with the owner it names one."""
-    name = key if owner == SYSTEM else f"{owner}/{key}"
-    return name if len(name) <= LONGEST_ID else f"{name[:190]}~{hashlib.sha256(name.encode()).hexdigest()}"
-
-
-def entry_for(
-    now: datetime, verb: str, schedule: Schedule, actor: str, reason: str, *, before: Mapping[str, Any], **more: Any
-) -> Entry:
-    return Entry(
-        at=now,
-        actor=actor,
-        verb=verb,
-        object_type="schedule",
-        object_id=object_id(schedule.key, schedule.owner),
-        owner=schedule.owner,
-        reason=reason or None,
-        before=before,
-        after={**schedule_dict(schedule), **more},
-    )
-
-
-def locked(tx: Tx, key: str, owner: str) -> Schedule:
+def lock_schedule(tx: Tx, key: str, owner: str) -> Schedule:
     found = tx.schedules.get(key, owner, lock=True)
     if found is None:
         raise _unknown(key)

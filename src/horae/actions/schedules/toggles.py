@@ -1,4 +1,4 @@
-"""Switching schedules on and off: for good, or until a worker starts again (C-16).
+"""Toggles: switch schedules on and off, for good or until a worker starts again (C-16).
 
 A toggle that is not for good wins over ``enabled``, which keeps what it was. It is forgotten when a worker of the
 application that declares the schedule starts; where no application does, when any worker starts.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from horae.actions.schedules.schedules import every, locked, written
+from horae.actions.schedules.schedules import every, lock_schedule, write_version
 from horae.core.jobs.job import SYSTEM
 from horae.core.schedules.schedule import Schedule
 from horae.ports import ScheduleFilter, Tx, World
@@ -27,10 +27,10 @@ def switch(
     actor: str = SYSTEM,
     reason: str = "",
 ) -> Schedule:
-    """Let a schedule fire, or not. For good it also lifts a toggle; the same again changes nothing."""
+    """Switch a schedule on or off; for good this also ends a temporary toggle. A repetition changes nothing."""
 
     def write(tx: Tx) -> Schedule:
-        before = locked(tx, key, owner)
+        before = lock_schedule(tx, key, owner)
         if ephemeral:
             after = replace(before, toggled=enabled)
         else:
@@ -38,7 +38,7 @@ def switch(
         if (after.enabled, after.toggled) == (before.enabled, before.toggled):
             return before
         verb = "toggle" if ephemeral else "enable" if enabled else "disable"
-        return written(world, tx, before, after, verb, actor, reason)
+        return write_version(world, tx, before, after, verb, actor, reason)
 
     switched = world.route(owner=owner, key=key).store.transact(write)
     world.route(owner=owner, key=key).store.wake(["*"])
@@ -46,7 +46,7 @@ def switch(
 
 
 def forget_toggles(world: World, app: str) -> list[str]:
-    """What a start forgets: the toggles of the application's own schedules, and of those that nobody declares."""
+    """End the toggles of the application's schedules, and of those that no application declares; return the keys."""
     forgotten = []
     for schedule in every(world, ScheduleFilter(toggled=True)):
         if schedule.sources.get(DECLARED_BY, app) == app:
@@ -58,6 +58,6 @@ def forget_toggles(world: World, app: str) -> list[str]:
 
 
 def _forget(world: World, schedule: Schedule, tx: Tx) -> None:
-    before = locked(tx, schedule.key, schedule.owner)
+    before = lock_schedule(tx, schedule.key, schedule.owner)
     if before.toggled is not None:
-        written(world, tx, before, replace(before, toggled=None), "toggle", "system/start", "a worker started")
+        write_version(world, tx, before, replace(before, toggled=None), "toggle", "system/start", "a worker started")

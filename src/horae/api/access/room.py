@@ -1,4 +1,4 @@
-"""Who may use Horae: tokens, tenants, and the secrets that their webhooks refer to by name."""
+"""Tokens, tenants, and the secrets that webhooks refer to by name."""
 
 from __future__ import annotations
 
@@ -22,18 +22,13 @@ from horae.errors import Forbidden, SecretsLocked
 from horae.ports import Sealed, Sealer
 
 ADMIN, TENANT = ("admin",), ("tasks",)
-HIDDEN = {"digest"}  # fields of a stored token that nobody sees
+HIDDEN = {"digest"}  # fields of a stored token that are not public
 TOKEN_ID = re.compile(f"[0-9a-f]{{{core.ID_LENGTH}}}")
 LATEST = 2**55  # microseconds: no token was made later, and a year can still be written
-KEY_MISSING = (
-    "Secrets cannot be kept here yet. The operator sets HORAE_SECRET_KEY (or HORAE_SECRET_KEY_FILE) for the service "
-    "and its workers, and starts them again. Make a key with: "
-    "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
-)
 
 
 class Tokens(Room[S]):
-    """Who may call; needs the scope ``admin``, also for looking."""
+    """Access tokens; needs the scope ``admin``, also for reading."""
 
     @POST("/tokens", *ADMIN)
     def create(
@@ -70,18 +65,18 @@ class Tokens(Room[S]):
     def list(self, *, owner: str | None = None, limit: int | None = None) -> Listing[Token]:
         """List tokens, newest first, without their texts."""
 
-        def look(here: Here, cursor: str | None, size: int) -> tuple[list[Token], str | None]:
+        def fetch(here: Here, cursor: str | None, size: int) -> tuple[list[Token], str | None]:
             here.caller.require(*ADMIN)
             found = tokens.find_tokens(here.world, owner=owner, limit=size, after=_after(cursor))
             now, last = here.world.clock.now(), found[-1] if len(found) == size else None
             further = None if last is None else cursor_from([micros(last.created_at), last.token_id])
             return [Token(**_facts(each, now)) for each in found], further
 
-        return Listing(Call(Page[Token], query=given(owner=owner)), limit, look)
+        return Listing(Call(Page[Token], query=given(owner=owner)), limit, fetch)
 
     @DELETE("/tokens/{token_id}", *ADMIN)
     def revoke(self, token_id: str, *, reason: str = "") -> Call[Token]:
-        """Let nobody be recognised by a token any more; what waits with it ends within a second."""
+        """Revoke a token; calls that wait with it end within a second."""
 
         def act(here: Here) -> Token:
             revoked = tokens.revoke_token(here.world, token_id, actor=here.actor, reason=reason)
@@ -91,29 +86,29 @@ class Tokens(Room[S]):
 
 
 class Owners(Room[S]):
-    """What is special about each tenant; for the operator alone."""
+    """Settings of tenants; for operators alone."""
 
     @PAGES("/owners", *ADMIN)
     def list(self, *, limit: int | None = None) -> Listing[Owner]:
         """List tenants that have settings, secrets or tasks, by name."""
 
-        def look(here: Here, cursor: str | None, size: int) -> tuple[list[Owner], str | None]:
-            _for_the_house(here)
+        def fetch(here: Here, cursor: str | None, size: int) -> tuple[list[Owner], str | None]:
+            _require_operator(here)
             (after,) = read_cursor(cursor, str) or [None]
             found = owners.find_owners(here.world, limit=size, after=after)
             return [_owner(*each) for each in found], cursor_from([found[-1][0]]) if len(found) == size else None
 
-        return Listing(Call(Page[Owner]), limit, look)
+        return Listing(Call(Page[Owner]), limit, fetch)
 
     @GET("/owners/{owner}", *ADMIN)
     def get(self, owner: str) -> Call[Owner]:
-        """Return what was decided about a tenant; one that nobody decided about is like everybody."""
+        """Return the settings of a tenant, or the defaults where there are none."""
 
-        def look(here: Here) -> Owner:
-            _for_the_house(here)
+        def fetch(here: Here) -> Owner:
+            _require_operator(here)
             return _owner(owner, owners.get_owner(here.world, owner))
 
-        return Call(Owner, look, at={"owner": owner})
+        return Call(Owner, fetch, at={"owner": owner})
 
     @PUT("/owners/{owner}", *ADMIN)
     def put(
@@ -126,7 +121,7 @@ class Owners(Room[S]):
         max_enabled_tasks: int | None = None,
         reason: str = "",
     ) -> Call[Owner]:
-        """Decide about a tenant; what is left out is as for everybody, whatever was decided before."""
+        """Replace the settings of a tenant; what is left out becomes the default."""
         wanted = OwnerSettings(tuple(allow_networks), allow_http, tuple(ports), max_enabled_tasks)
 
         def act(here: Here) -> Owner:
@@ -215,7 +210,7 @@ class Secrets(Room[S]):
 
 
 def _facts(token: core.Token, now: datetime) -> dict[str, Any]:
-    """Everything public about a stored token."""
+    """Return the public fields of a stored token."""
     names = (name for name in core.Token.__dataclass_fields__ if name not in HIDDEN | {"token_id"})
     return {"id": token.token_id, "state": token.state(now), **{name: getattr(token, name) for name in names}}
 
@@ -230,10 +225,10 @@ def _after(cursor: str | None) -> tuple[datetime, str] | None:
     return instant(made), token_id
 
 
-def _for_the_house(here: Here) -> None:
-    """For looking ``read`` is enough, but only the house looks at tenants: a tenant's own ``read`` does not do."""
+def _require_operator(here: Here) -> None:
+    """Refuse a tenant: its own token with the scope ``read`` passes the check of scopes."""
     if not here.caller.is_operator:
-        raise Forbidden("Only the operator sees tenants: this needs the scope admin, or a token of the house.")
+        raise Forbidden("tenants_for_operator_only")
 
 
 def _owner(owner: str, settings: OwnerSettings) -> Owner:
@@ -249,5 +244,5 @@ def _made(stored: Sealed, text: str | None) -> SecretMade:
 def _sealer(here: Here) -> Sealer:
     sealer = here.sealer()
     if sealer is None:
-        raise SecretsLocked(KEY_MISSING)
+        raise SecretsLocked("secrets_without_key")
     return sealer

@@ -1,4 +1,4 @@
-"""What is public about tokens, tenants and secrets. A secret's value and a token's text are in no repr."""
+"""Public values of tokens, tenants and secrets. A secret's value and a token's text are in no repr."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TokenMade(Token):
 
 @dataclass(frozen=True, kw_only=True)
 class Owner:
-    """A tenant and what is special about it; what is left out is as for everybody."""
+    """A tenant and its settings; what is left out is the default."""
 
     __pydantic_config__ = PYDANTIC
 

@@ -30,7 +30,7 @@ Rows = tuple[list[Any], str | None]
 
 
 def home(here: Here, owner: str | None) -> str:
-    """Return whose lane is meant: the caller's own, unless an operator names somebody."""
+    """Return the owner of the lane: the caller, unless an operator names another."""
     return here.owner if owner is None else here.caller.resolve_owner(owner)
 
 
@@ -97,12 +97,12 @@ def confirm(here: Here, lane: str, wait: int, approve: bool, reason: str, owner:
     )  # fmt: skip
     answer: Confirmation = enriched(Confirmation, found, task_kind=None)
     if answer.state == "timeout":
-        raise Conflict(f"Nobody answered confirmation {wait} by {iso(answer.deadline)}, so it has timed out.")
+        raise Conflict("confirmation_timed_out", id=wait, deadline=iso(answer.deadline))
     if answer.approved is None:
-        raise Conflict(f"Confirmation {wait} is no longer needed: its task does not wait for it any more.")
+        raise Conflict("confirmation_not_needed", id=wait)
     if answer.approved != approve:
         verdict = "approved" if answer.approved else "denied"
-        raise Conflict(f"Confirmation {wait} has already been {verdict} by {answer.decided_by}.")
+        raise Conflict("confirmation_decided", id=wait, verdict=verdict, decided_by=answer.decided_by)
     return answer
 
 

@@ -41,13 +41,13 @@ _TASK_ID = re.compile("t[0-9]{1,19}")
 
 
 class Attention(Room[S]):
-    """Agents' lanes. *lane* is the agent's name; *owner* is whose it is: only an operator may name somebody else."""
+    """Agents' lanes. *lane* is the agent's name; *owner* is its tenant; only an operator may name another."""
 
     # -- look ------------------------------------------------------------------------------------------------------
 
     @PAGES(LANES, *USER)
     def lanes(self, *, owner: str | None = None, limit: int | None = None) -> Listing[Lane]:
-        """List agents' lanes, the oldest first; an operator sees everybody's, or those of *owner*."""
+        """List agents' lanes, the oldest first; an operator sees all tenants', or those of *owner*."""
         call = Call[Page[Lane]](Page[Lane], query=given(owner=owner))
         return Listing(call, limit, lambda here, *page: local.find_lanes(here, owner, *page))
 
@@ -78,17 +78,17 @@ class Attention(Room[S]):
 
     @GET(TASK, *USER)
     def task(self, lane: str, task_id: str, *, owner: str | None = None) -> Call[TaskDetail]:
-        """Return one task, with all that it is about."""
+        """Return one task, with its payload, context and result."""
         where = _task(lane, task_id)
 
-        def look(here: Here) -> Any:
+        def fetch(here: Here) -> Any:
             return queries.get_task(here.world, lane, task_id, owner=local.home(here, owner))
 
-        return Call(TaskDetail, look, at=where, query=given(owner=owner))
+        return Call(TaskDetail, fetch, at=where, query=given(owner=owner))
 
     @GET(f"{LANE}/waits", *USER)
     def waits(self, lane: str, *, limit: int = 100, owner: str | None = None) -> Call[tuple[Wait, ...]]:
-        """Return what is waited for, the next deadline first."""
+        """Return open waits, the next deadline first."""
         name, query = lane_name(lane), given(limit=limit, owner=owner)
         return Call(
             tuple[Wait, ...], lambda here: local.find_waits(here, name, owner, limit), at={"lane": name}, query=query
@@ -171,7 +171,7 @@ class Attention(Room[S]):
 
     @GET(f"{LANE}/confirmations", *USER)
     def confirmations(self, lane: str, *, limit: int = 100, owner: str | None = None) -> Call[tuple[Confirmation, ...]]:
-        """Return what waits for a person's word, the next deadline first."""
+        """Return open confirmations, the next deadline first."""
         name = lane_name(lane)
         return Call(
             tuple[Confirmation, ...],
@@ -246,10 +246,10 @@ class Attention(Room[S]):
         """Check that the journal is whole and folds back to the tables."""
         name = lane_name(lane)
 
-        def look(here: Here) -> Any:
+        def fetch(here: Here) -> Any:
             return journal.verify(here.world, name, owner=local.home(here, owner))
 
-        return Call(VerifiedJournal, look, at={"lane": name}, query=given(owner=owner))
+        return Call(VerifiedJournal, fetch, at={"lane": name}, query=given(owner=owner))
 
     @GET(f"{LANE}/at/{{seq}}", *USER)
     def at(self, lane: str, seq: int, *, owner: str | None = None) -> Call[PastLane]:
@@ -282,15 +282,15 @@ class Attention(Room[S]):
 
 
 def _task(lane: str, task_id: str) -> dict[str, str | int]:
-    """Check a task's address."""
+    """Return the lane and id of a task, checked."""
     if not isinstance(task_id, str) or not _TASK_ID.fullmatch(task_id):
-        raise InvalidInput(f"{task_id!r} is not the id of a task; ids look like t12.")
+        raise InvalidInput("task_id_malformed", id=str(task_id))
     return {"lane": lane_name(lane), "task_id": task_id}
 
 
 def _number(value: int, least: int, what: str) -> int:
     if not least <= value <= LARGEST:
-        raise InvalidInput(f"{what} {value} is outside {least} to {LARGEST}.")
+        raise InvalidInput("out_of_range", name=what, value=value, least=least, most=LARGEST)
     return value
 
 

@@ -1,4 +1,4 @@
-"""Agents' attention as its users see it: lanes, their tasks, waits, events and journals."""
+"""Public values of attention: lanes, their tasks, waits, events and journals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from horae.core.attention.lanes import EventState, WaitKind, WaitState
 from horae.core.attention.task import Phase, TaskState
 from horae.core.jobs.payloads import decode
 
-# Of each core value: fields that are public under another name, and fields that nobody outside needs.
+# Of each core value: fields that are public under another name, and fields that are not public.
 RENAMED = {
     "Lane": {"leased_until": "driven_until"},
     "Task": {"number": "id", "base": "priority"},
@@ -20,12 +20,12 @@ RENAMED = {
     "Line": dict[str, str](),
 }
 HIDDEN = {
-    "Lane": {"number", "override", "rules", "kinds"},  # what an operator forbids is told as `control`
+    "Lane": {"number", "override", "rules", "kinds"},  # `override` is public as `control`
     "Task": {
         "lane", "place", "intent", "effect", "holds", "held_since", "clean_up", "errors", "crashes", "start_job",
         "deadline_job",
     },
-    # A grant is the agent's to use, and nobody's to see.
+    # A grant is for the agent alone.
     "TaskWait": {"lane", "job", "closed_at", "event", "grant", "granted_at", "used_at"},
     "Event": {"lane", "data", "closed_at", "actor"},
     "Line": {"lane"},
@@ -37,7 +37,7 @@ def task_id(number: int | None) -> str | None:
     return None if number is None else f"t{number}"
 
 
-def _decoded(text: str | None) -> Any:
+def _decode(text: str | None) -> Any:
     return None if text is None else decode(text)
 
 
@@ -110,8 +110,8 @@ class TaskDetail(Task):
 
     DERIVED: ClassVar[dict[str, Get]] = Task.DERIVED | {
         "payload": lambda task: decode(task.payload),
-        "context": lambda task: _decoded(task.context),
-        "result": lambda task: _decoded(task.result),
+        "context": lambda task: _decode(task.context),
+        "result": lambda task: _decode(task.result),
     }
 
     payload: Any = None
@@ -168,7 +168,7 @@ class Confirmation(Wait):
 class Event:
     """What became of an event: used, late, dropped by its rule, expired, or pending, which means kept.
 
-    ``task`` is the one that it made, woke or told.
+    ``task`` is the task that it created, woke or reached.
     """
 
     __pydantic_config__ = PYDANTIC

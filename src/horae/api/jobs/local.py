@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from horae.actions.consistency import moment
 from horae.actions.jobs import claims
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.held_jobs import peek_held
-from horae.actions.jobs.jobs import Request
 from horae.actions.jobs.keys import stored_key
 from horae.actions.jobs.quotas import enqueue_within
-from horae.actions.jobs.reasons import why as explain
+from horae.actions.jobs.reasons import why as explain_job
+from horae.actions.jobs.requests import Enqueued, Request
 from horae.api.here import Here
 from horae.api.values import PYDANTIC
 from horae.core.cursors import LARGEST, cursor_from, read_cursor
@@ -77,8 +78,10 @@ def peek(here: Here, queues: tuple[str, ...], worker_id: str | None, worker: Hea
 
 
 def _node(world: World, worker: Heartbeat) -> Node:
-    if not 0 <= worker.pid <= MOST_PID or len(worker.queues) > MOST_QUEUES:
-        raise InvalidInput(f"pid must be at most {MOST_PID}, and a worker serves at most {MOST_QUEUES} queues.")
+    if not 0 <= worker.pid <= MOST_PID:
+        raise InvalidInput("out_of_range", name="pid", value=worker.pid, least=0, most=MOST_PID)
+    if len(worker.queues) > MOST_QUEUES:
+        raise InvalidInput("too_many_worker_queues", count=len(worker.queues), most=MOST_QUEUES)
     return Node(
         label(worker.id, "worker id", 200),
         label(worker.host, "host", 200),
@@ -91,7 +94,7 @@ def _node(world: World, worker: Heartbeat) -> Node:
     )
 
 
-def note(
+def note_progress(
     world: World, job_id: str, token: int, *, value: Any, checkpoint: Any, owner: str | None, queues: frozenset[str]
 ) -> Job:
     job = verbs.get(world, job_id, owner=owner, queues=queues)
@@ -110,18 +113,18 @@ def claim(here: Here, worker_id: str, queues: tuple[str, ...], limit: int, lease
     return claims.pull(here.world, worker_id=worker_id, queues=queues, limit=limit, lease=lease, owner=here.caller.sees)
 
 
-def enqueue(here: Here, requests: list[Request]) -> list[verbs.Enqueued]:
+def enqueue(here: Here, requests: list[Request]) -> list[Enqueued]:
     """Store jobs for the caller: its queues, its limit of unfinished jobs, its own parents."""
     caller, allowed = here.caller, 0 if here.caller.is_operator else here.max_unfinished_jobs
     for request in requests:
         caller.require_queue(request.queue)
     for parent in sorted({each for request in requests for each in request.after}):
-        verbs.get(here.world, parent, **here.reach)  # to wait for somebody else's job would tell how it fares
-    owned = [_owned(request, caller.owner) for request in requests]
+        verbs.get(here.world, parent, **here.reach)  # waiting for another tenant's job would reveal its state
+    owned = [_with_owner(request, caller.owner) for request in requests]
     return enqueue_within(here.world, owned, owner=caller.owner, allowed=allowed, queues=caller.queues)
 
 
-def _owned(request: Request, owner: str) -> Request:
+def _with_owner(request: Request, owner: str) -> Request:
     if owner == request.owner:
         return request
     return replace(request, owner=owner, concurrency_key=stored_key(owner, request.concurrency_key))
@@ -133,12 +136,12 @@ def find(
     """Return one page of the jobs that the caller sees, those older than *before*; a cursor wins over it."""
     at = read_cursor(cursor, int, least=1, most=LARGEST - 1)
     after = before if at is None else f"job_{at[0]}"
-    found = verbs.find(here.world, _checked(here, wanted), limit=limit, before=after)
+    found = verbs.find(here.world, _check_filter(here, wanted), limit=limit, before=after)
     return found, cursor_from([found[-1].number]) if len(found) == limit else None
 
 
-def _checked(here: Here, wanted: Filter) -> Filter:
-    """A filter as the caller may use it; what no job can have is refused."""
+def _check_filter(here: Here, wanted: Filter) -> Filter:
+    """Return a filter limited to what the caller sees; a value that no job can have is refused."""
     return replace(
         wanted,
         owner=here.caller.filter_owner(wanted.owner),
@@ -153,18 +156,18 @@ def _checked(here: Here, wanted: Filter) -> Filter:
 
 
 def reasons(here: Here, job_id: str) -> tuple[Reason, ...]:
-    return explained(here, job_id)[1]
+    return explain(here, job_id)[1]
 
 
-def explained(here: Here, job_id: str) -> tuple[Job, tuple[Reason, ...]]:
-    """Return a job and why it stands where it stands, of one moment."""
-    with here.world.store.moment():
+def explain(here: Here, job_id: str) -> tuple[Job, tuple[Reason, ...]]:
+    """Return a job and the reasons for its state, read in one moment."""
+    with moment(here.world):
         job = verbs.get(here.world, job_id, **here.reach)
-        return job, explain(here.world, job, owner=here.caller.sees)
+        return job, explain_job(here.world, job, owner=here.caller.sees)
 
 
 def revive_many(here: Here, wanted: Filter, dry_run: bool, reason: str) -> Revived:
-    found = _first(here, _checked(here, wanted))
+    found = _find_first(here, _check_filter(here, wanted))
     answers: dict[str, str] = {}
     if not dry_run:
         ids = [job.id for job in found[:REVIVED_AT_ONCE]]
@@ -178,8 +181,8 @@ def revive_many(here: Here, wanted: Filter, dry_run: bool, reason: str) -> Reviv
     )
 
 
-def _first(here: Here, wanted: Filter) -> list[Job]:
-    """As many as one call handles, and one more to know whether there are more."""
+def _find_first(here: Here, wanted: Filter) -> list[Job]:
+    """Return as many jobs as one call handles, and one more if there are more."""
     found = verbs.find(here.world, wanted, limit=REVIVED_AT_ONCE)
     return found + (
         verbs.find(here.world, wanted, limit=1, before=found[-1].id) if len(found) == REVIVED_AT_ONCE else []

@@ -1,4 +1,4 @@
-"""What a room of jobs behind a service answers, as the verbs in this process would answer it."""
+"""The jobs room behind a service, with the values that the verbs in this process return."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any
 
-from horae.actions.jobs.jobs import Enqueued, Request, new_job
+from horae.actions.jobs.requests import Enqueued, Request, new_job
 from horae.api.jobs import room
 from horae.api.jobs.room import Jobs, options_of
 from horae.api.operation import Sender
@@ -18,7 +18,7 @@ from horae.ports import World
 SHARED = tuple(
     each.name for each in fields(Job) if each.name in {public.name for public in fields(room.Job)} - {"rerun_of"}
 )
-SOME_SCHEDULE = 0  # a service does not tell which one
+SOME_SCHEDULE = 0  # a service does not reveal its number
 
 
 def core_job(job: room.Job) -> Job:
@@ -35,33 +35,27 @@ def core_job(job: room.Job) -> Job:
 def enqueue(jobs: Jobs[Sender], world: World, requests: Sequence[Request], connection: Any = None) -> list[Enqueued]:
     """Store jobs through a service: all of them, or, when one is refused, none."""
     if connection is not None:
-        raise NeedsDatabase(
-            "using(connection=…) joins a transaction of a database, and this process reaches a service only. "
-            "Leave connection out and give a key, or run this code where the database is."
-        )
+        raise NeedsDatabase("connection_needs_database")
     now = world.clock.now()
     rows = [new_job(world, request, now) for request in requests]  # what cannot be accepted is refused here already
     if not rows:
         return []
-    asked = [_as_asked(request, row.trace_id) for request, row in zip(requests, rows, strict=True)]
-    made = [jobs.enqueue(**options_of(asked[0]))] if len(asked) == 1 else jobs.enqueue_many(asked)
+    requested = [_as_sent(request, row.trace_id) for request, row in zip(requests, rows, strict=True)]
+    made = [jobs.enqueue(**options_of(requested[0]))] if len(requested) == 1 else jobs.enqueue_many(requested)
     return [
         Enqueued(job_number(each.id), each.deduplicated, each.late, _stored(jobs, each) or row, now)
         for each, row in zip(made, rows, strict=True)
     ]
 
 
-def _as_asked(request: Request, trace_id: str | None) -> Request:
+def _as_sent(request: Request, trace_id: str | None) -> Request:
     if request.owner != SYSTEM:
-        raise NeedsDatabase(
-            f"owner={request.owner!r} cannot be chosen behind a service: there the token says whose job it is. "
-            "Leave owner out, or run this code where the database is."
-        )
+        raise NeedsDatabase("owner_needs_database", owner=request.owner)
     return replace(request, trace_id=trace_id)
 
 
 def _stored(jobs: Jobs[Sender], made: room.Enqueued) -> Job | None:
-    """Return the job as it stands, where it is not simply the one that was just asked for."""
+    """Return the stored job where it differs from the requested one; None where it does not."""
     if made.deduplicated or made.state != "queued":
         with suppress(NotFound):  # a key is kept for longer than its job
             return core_job(jobs.get(made.id))

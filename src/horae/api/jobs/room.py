@@ -12,24 +12,26 @@ from typing import Any, ClassVar
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.held_jobs import Ending, Hold, Renewal, Settled, renew_held, settle_held
-from horae.actions.jobs.jobs import Request
 from horae.actions.jobs.keys import shown_key
+from horae.actions.jobs.requests import Request
 from horae.api.here import Here
 from horae.api.jobs import local
 from horae.api.jobs.local import Heartbeat, Revived, Upcoming
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import PYDANTIC, Get, given, to_json
-from horae.core.jobs.job import Filter, OnParentDead, Priority, State
+from horae.api.waits import WAIT, Wait
+from horae.core.jobs.job import LIVE, Filter, OnParentDead, Priority, State
 from horae.core.jobs.retry import DEFAULT_RETRY, Retry, span, time_limit
 from horae.core.traces import trace_id_of
-from horae.errors import InvalidInput
+from horae.errors import InvalidInput, WaitTimeout
 
-HIDDEN = {"number", "linked", "held_for", "schedule_id"}  # fields of the core value that nobody outside needs
+HIDDEN = {"number", "linked", "held_for", "schedule_id"}  # fields of the core value that are not public
 HIDDEN_RUN = {"job_number", "schedule_id"}
 DEFAULT = Request("")
 # Of a request: what a caller does not decide.
 NOT_SENT = {"owner", "planned_at", "part_of", "strict", "checkpoint", "rerun_of"}
-SOMEBODY = ("tasks", "worker")
+USER_OR_WORKER = ("tasks", "worker")
+WAIT_TIMEOUT = timedelta(minutes=5)
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -146,7 +148,7 @@ class Reason:
 class Jobs(Room[S]):
     """The job queue."""
 
-    @POST("/jobs", *SOMEBODY, by_queue=True)
+    @POST("/jobs", *USER_OR_WORKER, by_queue=True)
     def enqueue(
         self,
         handler: str,
@@ -182,7 +184,7 @@ class Jobs(Room[S]):
             queue=queue,
             priority=priority,
             run_at=run_at,
-            delay=_not_negative(delay),
+            delay=_check_delay(delay),
             key=key,
             unique=unique,
             retry=retry,
@@ -200,26 +202,26 @@ class Jobs(Room[S]):
         return Call(
             Enqueued,
             lambda here: local.enqueue(here, [request])[0],
-            body=sent(request),
+            body=request_body(request),
             creates=key is None and object_type is None,  # a governed job has a key by what it is for
             repeats=key is not None or run_at is not None,
         )
 
-    @POST("/jobs/batch", *SOMEBODY, by_queue=True)
+    @POST("/jobs/batch", *USER_OR_WORKER, by_queue=True)
     def enqueue_many(self, jobs: Iterable[Request]) -> Call[tuple[Enqueued, ...]]:
         """Store up to a thousand jobs in one transaction: all of them, or, when one is refused, none."""
         requests = list(jobs)
         if not requests:
-            raise InvalidInput("There is nothing to enqueue; give at least one job.")
-        body = {"jobs": [sent(request) for request in requests]}
+            raise InvalidInput("no_jobs_given")
+        body = {"jobs": [request_body(request) for request in requests]}
         return Call(tuple[Enqueued, ...], lambda here: local.enqueue(here, requests), body=body, creates=True)
 
-    @GET("/jobs/{job_id}", *SOMEBODY, by_queue=True)
+    @GET("/jobs/{job_id}", *USER_OR_WORKER, by_queue=True)
     def get(self, job_id: str) -> Call[Job]:
         """Return one job, live or finished."""
         return Call(Job, lambda here: verbs.get(here.world, job_id, **here.reach), at={"job_id": job_id})
 
-    @PAGES("/jobs", *SOMEBODY, by_queue=True)
+    @PAGES("/jobs", *USER_OR_WORKER, by_queue=True)
     def list(
         self,
         *,
@@ -242,44 +244,67 @@ class Jobs(Room[S]):
         )  # fmt: skip
         return Listing(Call(Page[Job], query=query), limit, lambda here, *at: local.find(here, wanted, *at))
 
-    @GET("/jobs/{job_id}/runs", *SOMEBODY, by_queue=True)
+    @GET("/jobs/{job_id}/runs", *USER_OR_WORKER, by_queue=True)
     def runs(self, job_id: str) -> Call[tuple[Run, ...]]:
         """Return every attempt at a job, the oldest first."""
         return Call(tuple[Run, ...], lambda here: verbs.runs(here.world, job_id, **here.reach), at={"job_id": job_id})
 
-    @GET("/jobs/{job_id}/why", *SOMEBODY, by_queue=True)
+    @GET("/jobs/{job_id}/why", *USER_OR_WORKER, by_queue=True)
     def why(self, job_id: str) -> Call[tuple[Reason, ...]]:
-        """Say why a job stands where it stands: every reason that holds, the strongest first."""
+        """Return the reasons for a job's state, the strongest first."""
         return Call(tuple[Reason, ...], lambda here: local.reasons(here, job_id), at={"job_id": job_id})
 
-    @POST("/jobs/{job_id}/cancel", *SOMEBODY, by_queue=True)
+    @WAIT("/jobs/{job_id}/wait", *USER_OR_WORKER, by_queue=True)
+    def wait(self, job_id: str, *, timeout: timedelta | float = WAIT_TIMEOUT) -> Wait[Job]:
+        """Wait until a job has ended, and return it: succeeded, dead or cancelled.
+
+        ``WaitTimeout`` when it has not ended after *timeout* (five minutes unless given; zero looks once). The job is
+        left alone, so waiting again is harmless. Any number may wait for one job.
+        """
+        patience = _check_timeout(timeout)
+
+        def ask(seconds: float) -> Call[Job]:
+            return Call(
+                Job,
+                lambda here: verbs.get(here.world, job_id, **here.reach),
+                at={"job_id": job_id},
+                query={"timeout": seconds},
+                longer=seconds,
+            )
+
+        def overdue(job: Job) -> WaitTimeout:
+            return WaitTimeout("job_not_ended_in_time", id=job.id, state=job.state, timeout=patience)
+
+        return Wait(ask, has_ended, overdue, patience)
+
+    @POST("/jobs/{job_id}/cancel", *USER_OR_WORKER, by_queue=True)
     def cancel(self, job_id: str, *, reason: str = "") -> Call[Job]:
         """End a waiting job at once; ask a running one to stop."""
         return _act(verbs.cancel, job_id, reason)
 
-    @POST("/jobs/{job_id}/revive", *SOMEBODY, by_queue=True)
+    @POST("/jobs/{job_id}/revive", *USER_OR_WORKER, by_queue=True)
     def revive(self, job_id: str, *, reason: str = "") -> Call[Job]:
         """Give a dead job all its attempts again, due now."""
         return _act(verbs.revive, job_id, reason)
 
-    @POST("/jobs/{job_id}/reschedule", *SOMEBODY, by_queue=True)
+    @POST("/jobs/{job_id}/reschedule", *USER_OR_WORKER, by_queue=True)
     def reschedule(
         self, job_id: str, *, run_at: datetime | None = None, priority: Priority | None = None, reason: str = ""
     ) -> Call[Job]:
         """Move a waiting job to another time or priority; its planned time and its key stay what they were."""
         return _act(verbs.reschedule, job_id, reason, run_at=run_at, priority=priority)
 
-    @POST("/jobs/{job_id}/rerun", *SOMEBODY, by_queue=True)
+    @POST("/jobs/{job_id}/rerun", *USER_OR_WORKER, by_queue=True)
     def rerun(self, job_id: str, *, payload: Any = None, reason: str = "") -> Call[Enqueued]:
         """Enqueue a new job like one that has ended, due now; its ``rerun_of`` names that one.
 
         *payload* replaces the old one, for example after a mistake in it was found.
         """
 
-        def again(here: Here) -> Any:
+        def rerun_job(here: Here) -> Any:
             return verbs.rerun(here.world, job_id, payload=payload, actor=here.actor, reason=reason, **here.reach)
 
-        return Call(Enqueued, again, at={"job_id": job_id}, body=given(payload=payload, reason=reason or None))
+        return Call(Enqueued, rerun_job, at={"job_id": job_id}, body=given(payload=payload, reason=reason or None))
 
     # -- a worker's side -------------------------------------------------------------------------------------------
 
@@ -310,7 +335,7 @@ class Jobs(Room[S]):
     def peek(
         self, queues: Iterable[str], *, worker_id: str | None = None, worker: Heartbeat | None = None
     ) -> Call[Upcoming]:
-        """Say in how long the next job of these queues is due, and which jobs of *worker_id* were asked to stop.
+        """Return in how long the next job of these queues is due, and which jobs of *worker_id* were asked to stop.
 
         *worker* lists the caller among the workers; ``state="ended"`` takes it off the list.
         """
@@ -337,10 +362,10 @@ class Jobs(Room[S]):
 
     @POST("/jobs/settle", "worker", by_queue=True)
     def settle(self, endings: Iterable[Ending]) -> Call[tuple[Settled, ...]]:
-        """Say how attempts ended; each is answered by itself, and one that came too late stops no other."""
-        told = list(endings)
+        """End attempts; each is answered by itself, and one that came too late stops no other."""
+        ended = list(endings)
         return Call(
-            tuple[Settled, ...], lambda here: settle_held(here.world, told, **here.reach), body=given(endings=told)
+            tuple[Settled, ...], lambda here: settle_held(here.world, ended, **here.reach), body=given(endings=ended)
         )
 
     @POST("/jobs/{job_id}/ack", "worker", by_queue=True)
@@ -353,9 +378,9 @@ class Jobs(Room[S]):
         next_action_at: datetime | None = None,
         audit_event_id: str | None = None,
     ) -> Call[Job]:
-        """Say that the job is done. LeaseLost means that somebody else holds it now, and the result does not count."""
-        told = {"result": result, "next_action_at": next_action_at, "audit_event_id": audit_event_id}
-        return _hold(endings.ack, job_id, token, told)
+        """End the job as succeeded. LeaseLost means that another worker holds it now, and the result does not count."""
+        fields = {"result": result, "next_action_at": next_action_at, "audit_event_id": audit_event_id}
+        return _hold(endings.ack, job_id, token, fields)
 
     @POST("/jobs/{job_id}/fail", "worker", by_queue=True)
     def fail(
@@ -367,7 +392,7 @@ class Jobs(Room[S]):
         retry_delay: timedelta | float | None = None,
         final: bool = False,
     ) -> Call[Job]:
-        """Say that the attempt failed. It is tried again by its policy or after *retry_delay*; *final*: never again."""
+        """End the attempt as failed. It is retried by its policy or after *retry_delay*; with *final* never."""
         delay = None if retry_delay is None else span(retry_delay)
         return _hold(endings.fail, job_id, token, {"error": error, "retry_delay": delay, "final": final})
 
@@ -378,13 +403,13 @@ class Jobs(Room[S]):
 
     @POST("/jobs/{job_id}/progress", "worker", by_queue=True)
     def progress(self, job_id: str, token: int, value: Any = None, *, checkpoint: Any = None) -> Call[Job]:
-        """Show how far the job is, and keep in *checkpoint* what a later attempt needs to go on from there."""
-        told = {"value": value, "checkpoint": checkpoint}
-        return _hold(local.note, job_id, token, told, repeats=True)
+        """Store the progress of a job, and in *checkpoint* what a later attempt needs to go on from there."""
+        fields = {"value": value, "checkpoint": checkpoint}
+        return _hold(local.note_progress, job_id, token, fields, repeats=True)
 
     # -- many ------------------------------------------------------------------------------------------------------
 
-    @POST("/jobs/revive", *SOMEBODY, by_queue=True)
+    @POST("/jobs/revive", *USER_OR_WORKER, by_queue=True)
     def revive_many(
         self,
         *,
@@ -406,10 +431,23 @@ class Jobs(Room[S]):
 # -- the parts ---------------------------------------------------------------------------------------------------------
 
 
-def _not_negative(delay: timedelta | float | None) -> timedelta | None:
+def has_ended(job: Job) -> bool:
+    """Return whether nothing happens to a job any more, unless a person revives it."""
+    return job.state not in LIVE
+
+
+def _check_timeout(timeout: timedelta | float) -> float:
+    """Return the timeout of a wait in seconds; refuse one below zero."""
+    seconds = span(timeout).total_seconds()
+    if seconds < 0:
+        raise InvalidInput("wait_timeout_negative", timeout=seconds)
+    return seconds
+
+
+def _check_delay(delay: timedelta | float | None) -> timedelta | None:
     wait = None if delay is None else span(delay)
     if wait is not None and wait < timedelta(0):
-        raise InvalidInput(f"A delay of {delay} lies in the past; give zero or more, or run_at.")
+        raise InvalidInput("delay_negative", delay=wait.total_seconds())
     return wait
 
 
@@ -420,11 +458,11 @@ def _act(verb: Any, job_id: str, reason: str, **changes: Any) -> Call[Job]:
     return Call(Job, act, at={"job_id": job_id}, body=given(reason=reason or None, **changes))
 
 
-def _hold(verb: Any, job_id: str, token: int, told: dict[str, Any], *, repeats: bool = False) -> Call[Job]:
+def _hold(verb: Any, job_id: str, token: int, fields: dict[str, Any], *, repeats: bool = False) -> Call[Job]:
     def act(here: Here) -> Any:
-        return verb(here.world, job_id, token, **told, **here.reach)
+        return verb(here.world, job_id, token, **fields, **here.reach)
 
-    return Call(Job, act, at={"job_id": job_id}, body={"token": token, **given(**told)}, repeats=repeats)
+    return Call(Job, act, at={"job_id": job_id}, body={"token": token, **given(**fields)}, repeats=repeats)
 
 
 def options_of(request: Request) -> dict[str, Any]:
@@ -432,7 +470,7 @@ def options_of(request: Request) -> dict[str, Any]:
     return {each.name: getattr(request, each.name) for each in fields(request) if each.name not in NOT_SENT}
 
 
-def sent(request: Request) -> dict[str, Any]:
-    """Return a request as JSON, without what is as it is by default."""
+def request_body(request: Request) -> dict[str, Any]:
+    """Return a request as JSON, without values that are the default."""
     options = options_of(request)
     return {name: to_json(value) for name, value in options.items() if value != getattr(DEFAULT, name)}

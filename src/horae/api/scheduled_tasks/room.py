@@ -35,14 +35,14 @@ USER = ("tasks",)
 
 
 class ScheduledTasks(Room[S]):
-    """Users' own tasks; needs the scope ``tasks``, and everybody sees only their own. *lang* is en or zh, for words."""
+    """Users' own tasks; needs the scope ``tasks``, and a user sees only their own. *lang* is en or zh, for words."""
 
     @PAGES("/scheduled-tasks", *USER, by_queue=True)
     def list(
         self, *, user_id: str | None = None, lang: Language = "en", limit: int | None = None
     ) -> Listing[ScheduledTask]:
-        """List your tasks, the last changed first; an operator sees everybody's, or those of *user_id*."""
-        query = given(user_id=user_id, lang=_words(lang))
+        """List your tasks, the last changed first; an operator sees all users', or those of *user_id*."""
+        query = given(user_id=user_id, lang=_check_language(lang))
         return Listing(
             Call(Page[ScheduledTask], query=query), limit, lambda here, *at: _find(here, user_id, lang, *at)
         )  # fmt: skip
@@ -63,17 +63,17 @@ class ScheduledTasks(Room[S]):
             saved = verbs.create(here.world, wish, terms=_terms(here), key=key, **who)
             return task_of(saved.facts, lang, saved.warnings, deduplicated=not saved.is_new)
 
-        query = given(reason=reason or None, lang=_words(lang))
+        query = given(reason=reason or None, lang=_check_language(lang))
         return Call(ScheduledTask, make, query=query, body=to_json(terms_of(wish)), creates=True, key=key)
 
     @GET("/scheduled-tasks/{task_id}", *USER, by_queue=True)
     def get(self, task_id: str, *, lang: Language = "en") -> Call[ScheduledTask]:
-        """Return one task, with all that is needed to see why it does or does not run."""
+        """Return one task, with its next and last run, lock and reason for not running."""
 
-        def look(here: Here) -> Any:
+        def fetch(here: Here) -> Any:
             return task_of(verbs.get(here.world, task_id, **here.reach), lang)
 
-        return Call(ScheduledTask, look, at={"task_id": task_id}, query=given(lang=_words(lang)))
+        return Call(ScheduledTask, fetch, at={"task_id": task_id}, query=given(lang=_check_language(lang)))
 
     @PUT("/scheduled-tasks/{task_id}", *USER, by_queue=True)
     def change(
@@ -96,7 +96,7 @@ class ScheduledTasks(Room[S]):
             saved = verbs.change(here.world, task_id, wish, terms=_terms(here), versions=versions, **who)
             return task_of(saved.facts, lang, saved.warnings)
 
-        query, body = given(reason=reason or None, lang=_words(lang)), to_json(terms_of(wish))
+        query, body = given(reason=reason or None, lang=_check_language(lang)), to_json(terms_of(wish))
         return Call(ScheduledTask, act, at={"task_id": task_id}, query=query, body=body, headers=_if_match(versions))
 
     @DELETE("/scheduled-tasks/{task_id}", *USER, by_queue=True)
@@ -132,33 +132,33 @@ class ScheduledTasks(Room[S]):
 
     @GET("/scheduled-tasks/{task_id}/preview", *USER, by_queue=True)
     def preview(self, task_id: str, *, count: int = 5, lang: Language = "en") -> Call[TaskPreview]:
-        """Say when a task will run, in UTC and in its zone, and what each change of clocks does to it."""
+        """Return when a task will run, in UTC and in its zone, and what each change of clocks does to it."""
 
-        def look(here: Here) -> Any:
+        def fetch(here: Here) -> Any:
             seen = verbs.preview(here.world, task_id, count=count, **here.reach)
             return preview_of(seen, lang, here.world.clock.now())
 
-        return Call(TaskPreview, look, at={"task_id": task_id}, query=given(count=count, lang=_words(lang)))
+        return Call(TaskPreview, fetch, at={"task_id": task_id}, query=given(count=count, lang=_check_language(lang)))
 
     @POST("/scheduled-tasks/preview", *USER, by_queue=True)
     def preview_new(
         self, *, count: int = 5, lang: Language = "en", **terms: Unpack[TaskTerms]
     ) -> Call[TaskPreview]:  # fmt: skip
-        """Say when a task would run that is only thought of; nothing is stored."""
+        """Return when a task with these terms would run; nothing is stored."""
         wish = wish_from(terms)
 
-        def look(here: Here) -> Any:
+        def fetch(here: Here) -> Any:
             seen = verbs.consider(here.world, wish, owner=here.owner, terms=_terms(here), count=count)
             return preview_of(seen, lang, here.world.clock.now())
 
-        query = given(count=count, lang=_words(lang))
-        return Call(TaskPreview, look, query=query, body=to_json(terms_of(wish)), repeats=True)
+        query = given(count=count, lang=_check_language(lang))
+        return Call(TaskPreview, fetch, query=query, body=to_json(terms_of(wish)), repeats=True)
 
     @GET("/scheduled-tasks/{task_id}/why", *USER, by_queue=True)
     def why(self, task_id: str) -> Call[TaskReasons]:
-        """Say why a task does, or does not, run."""
+        """Return the reasons why a task does or does not run."""
 
-        def look(here: Here) -> Any:
+        def fetch(here: Here) -> Any:
             facts, found = verbs.why(here.world, task_id, **here.reach)
             return TaskReasons(
                 id=facts.schedule.key,
@@ -167,7 +167,7 @@ class ScheduledTasks(Room[S]):
                 reasons=published(tuple[Reason, ...], found),
             )
 
-        return Call(TaskReasons, look, at={"task_id": task_id})
+        return Call(TaskReasons, fetch, at={"task_id": task_id})
 
     @POST("/scheduled-tasks/{task_id}/release", *USER, by_queue=True)
     def release(self, task_id: str, *, reason: str = "", lang: Language = "en") -> Call[ScheduledTask]:
@@ -178,7 +178,7 @@ class ScheduledTasks(Room[S]):
             return task_of(freed, lang)
 
         body = given(reason=reason or None)
-        return Call(ScheduledTask, act, at={"task_id": task_id}, query=given(lang=_words(lang)), body=body)
+        return Call(ScheduledTask, act, at={"task_id": task_id}, query=given(lang=_check_language(lang)), body=body)
 
 
 # -- the parts ---------------------------------------------------------------------------------------------------------
@@ -208,13 +208,13 @@ def _runs(here: Here, task_id: str, cursor: str | None, limit: int) -> tuple[lis
 
 
 def _terms(here: Here) -> Terms:
-    """Return what the operator decided about tasks, and what the caller is limited to."""
+    """Return the operator's terms, limited to the queues of the caller."""
     return replace(here.terms(), only_queues=here.caller.queues)
 
 
-def _words(lang: Language) -> Language:
+def _check_language(lang: Language) -> Language:
     if lang not in ("en", "zh"):
-        raise InvalidInput(f"There are no words in language {lang!r}; choose en or zh.")
+        raise InvalidInput("language_unknown", language=lang)
     return lang
 
 

@@ -28,11 +28,11 @@ RunStatus = Literal["running", "success", "failed"]
 STATUS: dict[str, RunStatus] = {"running": "running", "succeeded": "success"}  # everything else has failed
 
 
-# -- what a user says --------------------------------------------------------------------------------------------------
+# -- terms ------------------------------------------------------------------------------------------------------------
 
 
 class TaskTerms(TypedDict, total=False):
-    """What a user says about a task. A ``next_run_at`` without an offset is a time of the task's own zone."""
+    """The terms of a task. A ``next_run_at`` without an offset is a time of the task's own zone."""
 
     name: str
     enabled: bool
@@ -55,11 +55,11 @@ KINDS: dict[str, tuple[Any, str]] = {
 
 
 def wish_from(terms: Mapping[str, Any]) -> Wish:
-    """Return what a user said as a wish; what is not said, or None, is as it was or as is usual."""
+    """Return the terms as a wish; a term that is missing or None stays as it was, or is the default."""
     unknown = sorted(set(terms) - set(TaskTerms.__annotations__))
     if unknown:
-        raise InvalidInput(f"A task has no {unknown[0]!r}; choose from {', '.join(TaskTerms.__annotations__)}.")
-    return Wish(**{name: _checked(name, _plain(value)) for name, value in terms.items() if value is not None})
+        raise InvalidInput("task_field_unknown", field=unknown[0], choices=list(TaskTerms.__annotations__))
+    return Wish(**{name: _check_term(name, _plain(value)) for name, value in terms.items() if value is not None})
 
 
 def terms_of(wish: Wish) -> dict[str, Any]:
@@ -71,12 +71,12 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _checked(name: str, value: Any) -> Any:
+def _check_term(name: str, value: Any) -> Any:
     kind, expected = KINDS.get(name, (str, "text"))
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise InvalidInput(f"{name}={value!r} is not {expected}.")
+        raise InvalidInput("type_wrong", name=name, value=repr(value), expected=expected)
     if isinstance(value, str) and ("\x00" in value or any("\ud800" <= sign <= "\udfff" for sign in value)):
-        raise InvalidInput(f"{name} contains a NUL or half a character, which is no text.")
+        raise InvalidInput("text_not_storable", name=name)
     return value
 
 
@@ -88,7 +88,7 @@ class ScheduledTask:
     """A user's own task.
 
     ``inactive`` means that it does not run although it is enabled, and ``reason`` says why; ``warnings`` say what was
-    understood otherwise than it was said; ``deduplicated`` is told by ``create`` where the same key had made it before.
+    understood otherwise than written; ``deduplicated`` is set by ``create`` where the same key had made it before.
     """
 
     __pydantic_config__ = PYDANTIC
@@ -207,7 +207,7 @@ class TaskReasons:
 def task_of(
     facts: Facts, language: Language, warnings: tuple[str, ...] = (), *, deduplicated: bool = False
 ) -> ScheduledTask:
-    """Say in document 001's words what is known about a task."""
+    """Return a task in document 001's words."""
     schedule, running = facts.schedule, facts.running
     return ScheduledTask(
         id=schedule.key,
@@ -226,7 +226,7 @@ def task_of(
         updated_at=schedule.updated_at,
         version=schedule.version,
         handler=schedule.handler,
-        words=_described(facts.effective, language),
+        words=_describe(facts.effective, language),
         day_match=schedule.day_match,
         lenient=schedule.lenient,
         inactive=schedule.inactive is not None or schedule.paused_at is not None,
@@ -237,7 +237,7 @@ def task_of(
 
 
 def run_of(task_id: str, attempt: Attempt) -> ScheduledTaskRun:
-    """Say in document 001's words how an attempt went."""
+    """Return an attempt in document 001's words."""
     run = attempt.run
     return ScheduledTaskRun(
         id=run.id,
@@ -259,7 +259,7 @@ def run_of(task_id: str, attempt: Attempt) -> ScheduledTaskRun:
 
 
 def preview_of(seen: Preview, language: Language, now: datetime) -> TaskPreview:
-    """Say when a task runs, and what clocks do to it."""
+    """Return when a task runs, and what changes of clocks do to it."""
     schedule = seen.schedule
     rule = schedule.rule
     notes = () if rule is None else tuple(say(note, language) for note in warnings(rule, now))
@@ -267,7 +267,7 @@ def preview_of(seen: Preview, language: Language, now: datetime) -> TaskPreview:
         schedule_type=TYPES[schedule.kind],
         schedule_expr=_expression(schedule),
         timezone=schedule.zone,
-        words=_described(schedule, language),
+        words=_describe(schedule, language),
         next=tuple(Occasion(at=fire, local=local(fire, schedule.zone).isoformat()) for fire in seen.fires),
         clocks=tuple(
             ClockChange(at=each.change.at, change=say_change(each.change, language), effect=say_effect(each, language))
@@ -281,8 +281,8 @@ def _expression(schedule: Schedule) -> str:
     return "" if schedule.kind == "once" else schedule.expression
 
 
-def _described(schedule: Schedule, language: Language) -> str:
-    """Say it in words; a rule that this host cannot read, such as a zone it does not know, must not hide the task."""
+def _describe(schedule: Schedule, language: Language) -> str:
+    """Return a schedule in words, or why this host cannot read it: an unknown zone must not hide the task."""
     try:
         return schedule.describe(language)
     except InvalidInput as problem:

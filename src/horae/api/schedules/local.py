@@ -7,9 +7,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from horae.actions.consistency import moment
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
-from horae.actions.schedules.forecast import forecast as look_ahead
+from horae.actions.schedules.admission import admit
+from horae.actions.schedules.forecast import forecast as compute_forecast
 from horae.api.here import Here
 from horae.api.jobs.room import Reason
 from horae.api.schedules.values import (
@@ -31,10 +33,10 @@ from horae.core.schedules.schedule import KINDS, MODES, Schedule
 from horae.core.schedules.standing import why_silent
 from horae.core.time.instants import instant, micros
 from horae.errors import InvalidInput
-from horae.ports import ScheduleFilter, World
+from horae.ports import ScheduleFilter, Tx, World
 
-SHOWN = 1000  # fires of a backfill in one answer
-FARTHEST = 2**62 // 100  # microseconds: no row has a later instant
+MOST_FIRES = 1000  # fires of a backfill in one answer
+LATEST = 2**62 // 100  # microseconds: no row has a later instant
 
 
 # -- look --------------------------------------------------------------------------------------------------------------
@@ -43,15 +45,15 @@ FARTHEST = 2**62 // 100  # microseconds: no row has a later instant
 def find(here: Here, wanted: ScheduleFilter, cursor: str | None, limit: int) -> tuple[list[Schedule], str | None]:
     """Return one page of the schedules that the caller sees, by key."""
     begin = read_cursor(cursor, str, int, longest=200)
-    after = None if begin is None else Schedule(begin[0], "-", "after", "", number=begin[1])  # as the store is told
+    after = None if begin is None else Schedule(begin[0], "-", "after", "", number=begin[1])  # as the store expects it
     size = min(page_size(limit), MAX_PAGE - 1)
-    found = schedules.find(here.world, _checked(here, wanted), limit=size + 1, after=after)
+    found = schedules.find(here.world, _check_filter(here, wanted), limit=size + 1, after=after)
     last = found[size - 1] if len(found) > size else None
     return found[:size], None if last is None else cursor_from([last.key, last.number])
 
 
-def _checked(here: Here, wanted: ScheduleFilter) -> ScheduleFilter:
-    """Return a filter as the caller may use it; what no schedule can have is refused."""
+def _check_filter(here: Here, wanted: ScheduleFilter) -> ScheduleFilter:
+    """Return a filter limited to what the caller sees; a value that no schedule can have is refused."""
     for what, value, allowed in (("kind", wanted.kind, KINDS), ("mode", wanted.mode, MODES)):
         if value is not None and value not in allowed:
             raise InvalidInput("choice_unknown", name=what, value=str(value), choices=list(allowed))
@@ -69,8 +71,8 @@ def _get(here: Here, key: str, owner: str | None) -> Schedule:
 
 
 def detail(here: Here, key: str, owner: str | None) -> ScheduleDetail:
-    """Return a schedule with its runs and why it is silent, of one moment."""
-    with here.world.store.moment():
+    """Return a schedule with its runs and the reasons why it does not fire, read in one moment."""
+    with moment(here.world):
         found = _get(here, key, owner)
         runs = published(RunSummary, schedules.tally(here.world, found))
     reasons = published(tuple[Reason, ...], why_silent(found, here.world.clock.now()))
@@ -82,7 +84,7 @@ def history(
     here: Here, key: str, owner: str | None, cursor: str | None, limit: int
 ) -> tuple[list[Fire], str | None]:  # fmt: skip
     """Return one page of what became of each due fire, the newest first."""
-    begin = read_cursor(cursor, int, most=FARTHEST)
+    begin = read_cursor(cursor, int, most=LATEST)
     before, size = None if begin is None else instant(begin[0]), page_size(limit)
     owned_by, queues = here.caller.resolve_owner(owner), here.caller.queues
     found = schedules.history(here.world, key, owner=owned_by, queues=queues, limit=size, before=before)
@@ -103,7 +105,7 @@ def preview(here: Here, key: str, owner: str | None, *, count: int) -> Preview:
 def forecast(here: Here, hours: float, owner: str | None, limit: int) -> Forecast:
     since, size = here.world.clock.now(), page_size(limit)
     owned_by, queues = here.caller.filter_owner(owner), here.caller.queues
-    ahead = look_ahead(here.world, hours, owner=owned_by, queues=queues, limit=size)
+    ahead = compute_forecast(here.world, hours, owner=owned_by, queues=queues, limit=size)
     return Forecast(
         since=since,
         until=ahead.until,
@@ -115,6 +117,17 @@ def forecast(here: Here, hours: float, owner: str | None, limit: int) -> Forecas
 
 
 # -- act ---------------------------------------------------------------------------------------------------------------
+
+
+def create(here: Here, new: Schedule, reason: str) -> Schedule:
+    origin = here.origin
+    new = replace(new, sources={**new.sources, **origin.sources})
+
+    def admits(tx: Tx) -> None:
+        if origin.most:
+            admit(here.world, tx, new, origin.most)
+
+    return schedules.create(here.world, new, actor=here.actor, reason=reason, source=origin.source, admits=admits)
 
 
 def pause_group(world: World, group: str, **why: Any) -> ChangedGroup:
@@ -137,7 +150,7 @@ def backfill(
 ) -> Backfilled:
     done = firing.backfill(world, key, start, end, dry_run=dry_run, spread=spread, **why)
     return Backfilled(
-        fires=done.fires[:SHOWN],
+        fires=done.fires[:MOST_FIRES],
         missing=len(done.fires),
         present=done.present,
         job_ids=done.job_ids,

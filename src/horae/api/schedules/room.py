@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
 from horae.api.here import Here
-from horae.api.operation import DELETE, GET, PAGES, PATCH, POST, Call, Listing, Page, Room, S, matching
+from horae.api.operation import DELETE, GET, PAGES, PATCH, POST, Call, Listing, Page, Room, S, if_match_header
 from horae.api.schedules import local
 from horae.api.schedules.values import (
     Backfilled,
@@ -37,7 +37,7 @@ ADMIN = ("admin",)
 class Schedules(Room[S]):
     """Schedules; changing them needs the scope ``admin``. *owner* is part of a schedule's address.
 
-    An operator means the house's own unless it names a tenant; everybody else means, and sees, their own.
+    For an operator it is the house unless it names a tenant; a tenant reaches only its own.
     """
 
     # -- look ------------------------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ class Schedules(Room[S]):
         declared: bool | None = None,
         limit: int | None = None,
     ) -> Listing[Schedule]:
-        """List schedules by key; without *owner* an operator sees everybody's. *limit* is for all pages together."""
+        """List schedules by key; without *owner* an operator sees all owners'. *limit* is for all pages together."""
         wanted = ScheduleFilter(owner, group, handler, mode, enabled, declared, kind)
         query = given(
             owner=owner, group=group, handler=handler, kind=kind, mode=mode, enabled=enabled, declared=declared
@@ -65,7 +65,7 @@ class Schedules(Room[S]):
     @GET("/schedules/{key}", *ADMIN, by_queue=True)
     def get(self, key: str, *, owner: str | None = None) -> Call[ScheduleDetail]:
         """Return one schedule, how its runs went, and why it does not fire if it does not."""
-        return _look(ScheduleDetail, local.detail, key, owner)
+        return _read(ScheduleDetail, local.detail, key, owner)
 
     @PAGES("/schedules/{key}/history", *ADMIN, by_queue=True)
     def history(self, key: str, *, owner: str | None = None, limit: int | None = None) -> Listing[Fire]:
@@ -78,22 +78,22 @@ class Schedules(Room[S]):
 
     @GET("/schedules/{key}/versions", *ADMIN, by_queue=True)
     def versions(self, key: str, *, owner: str | None = None, limit: int = 50) -> Call[tuple[Version, ...]]:
-        """Say who changed it, how and why, the newest first."""
-        return _look(tuple[Version, ...], local.versions, key, owner, limit=limit)
+        """Return its changes, who made them and why, the newest first."""
+        return _read(tuple[Version, ...], local.versions, key, owner, limit=limit)
 
     @GET("/schedules/{key}/preview", *ADMIN, by_queue=True)
     def preview(self, key: str, *, count: int = 5, owner: str | None = None) -> Call[Preview]:
         """Return its next fires, as if it were neither paused nor off."""
-        return _look(Preview, local.preview, key, owner, count=count)
+        return _read(Preview, local.preview, key, owner, count=count)
 
     @GET("/forecast", *ADMIN, by_queue=True)
     def forecast(self, *, hours: float = 24, owner: str | None = None, limit: int = 100) -> Call[Forecast]:
-        """Say what will fire in the next hours, and when many things come together, as the rules say now."""
+        """Return what will fire in the next hours by the rules as they are now, and the minutes with several fires."""
 
-        def look(here: Here) -> Any:
+        def fetch(here: Here) -> Any:
             return local.forecast(here, hours, owner, limit)
 
-        return Call(Forecast, look, query=given(hours=hours, owner=owner, limit=limit))
+        return Call(Forecast, fetch, query=given(hours=hours, owner=owner, limit=limit))
 
     # -- make and change -------------------------------------------------------------------------------------------
 
@@ -105,15 +105,15 @@ class Schedules(Room[S]):
 
         The handler is called like the schedule unless it is named.
         """
-        told = dict(timing)
-        values = {"handler": key, **schedule_fields(told, new=True)}
-        sources = {"zone": "api"} if "zone" in told else {}  # also where it names the default
+        fields = dict(timing)
+        values = {"handler": key, **schedule_fields(fields, new=True)}
 
         def make(here: Here) -> Any:
-            new = Stored(key=key, owner=here.caller.resolve_owner(owner), sources=sources, **values)
-            return schedules.create(here.world, new, actor=here.actor, reason=reason)
+            zone = {"zone": here.origin.source} if "zone" in fields else {}  # also where it names the default
+            new = Stored(key=key, owner=here.caller.resolve_owner(owner), sources=zone, **values)
+            return local.create(here, new, reason)
 
-        body = {"key": key, **to_json(told), **given(reason=reason or None)}
+        body = {"key": key, **to_json(fields), **given(reason=reason or None)}
         return Call(Schedule, make, query=given(owner=owner), body=body)
 
     @PATCH("/schedules/{key}", *ADMIN)
@@ -130,34 +130,34 @@ class Schedules(Room[S]):
 
         With *version*, only if it is still of that version; else VersionConflict.
         """
-        told = dict(timing)
-        changes = schedule_fields(told, new=False)
+        fields = dict(timing)
+        changes = schedule_fields(fields, new=False)
 
         def act(here: Here) -> Any:
             owned_by, by = here.caller.resolve_owner(owner), here.actor
             return schedules.change(here.world, key, changes, owner=owned_by, version=version, actor=by, reason=reason)
 
-        body = {**to_json(told), **given(reason=reason or None)}
-        return Call(Schedule, act, at=_at(key), query=given(owner=owner), body=body, headers=matching(version))
+        body = {**to_json(fields), **given(reason=reason or None)}
+        return Call(Schedule, act, at=_at(key), query=given(owner=owner), body=body, headers=if_match_header(version))
 
     @POST("/schedules/{key}/pause", *ADMIN)
     def pause(self, key: str, *, owner: str | None = None, reason: str = "") -> Call[Schedule]:
-        """Let it not fire until it is resumed; running jobs go on."""
+        """Pause a schedule: no fires until it is resumed; running jobs go on."""
         return _act(Schedule, schedules.pause, _at(key), owner, reason, repeats=True)
 
     @POST("/schedules/{key}/resume", *ADMIN)
     def resume(self, key: str, *, owner: str | None = None, reason: str = "") -> Call[Schedule]:
-        """Let it fire again from now on; what it missed is not made up for, except a single instant (once)."""
+        """Resume a schedule from now on; missed fires are not made up for, except a single instant (once)."""
         return _act(Schedule, schedules.resume, _at(key), owner, reason, repeats=True)
 
     @POST("/schedules/groups/{group}/pause", *ADMIN)
     def pause_group(self, group: str, *, owner: str | None = None, reason: str = "") -> Call[ChangedGroup]:
-        """Pause all schedules of a group; say which were not paused before."""
+        """Pause all schedules of a group; return those that were not paused before."""
         return _act(ChangedGroup, local.pause_group, {"group": group}, owner, reason)
 
     @POST("/schedules/groups/{group}/resume", *ADMIN)
     def resume_group(self, group: str, *, owner: str | None = None, reason: str = "") -> Call[ChangedGroup]:
-        """Resume all schedules of a group; say which were paused before."""
+        """Resume all schedules of a group; return those that were paused before."""
         return _act(ChangedGroup, local.resume_group, {"group": group}, owner, reason)
 
     @DELETE("/schedules/{key}", *ADMIN)
@@ -191,8 +191,8 @@ class Schedules(Room[S]):
         reason: str = "",
     ) -> Call[Backfilled]:
         """Make up for fires that never became a job, at most 10,000; only count them unless *dry_run* is False."""
-        told: dict[str, Any] = {"start": start, "end": end, "spread": span(spread), "dry_run": dry_run}
-        return _act(Backfilled, local.backfill, _at(key), owner, reason, **told)
+        options: dict[str, Any] = {"start": start, "end": end, "spread": span(spread), "dry_run": dry_run}
+        return _act(Backfilled, local.backfill, _at(key), owner, reason, **options)
 
 
 # -- the parts ---------------------------------------------------------------------------------------------------------
@@ -202,11 +202,11 @@ def _at(key: str) -> dict[str, str]:
     return {"key": label(key, "schedule key", 200)}
 
 
-def _look(answer: Any, verb: Callable[..., Any], key: str, owner: str | None, **more: Any) -> Call[Any]:
-    def look(here: Here) -> Any:
+def _read(answer: Any, verb: Callable[..., Any], key: str, owner: str | None, **more: Any) -> Call[Any]:
+    def fetch(here: Here) -> Any:
         return verb(here, key, owner, **more)
 
-    return Call(answer, look, at=_at(key), query=given(owner=owner, **more))
+    return Call(answer, fetch, at=_at(key), query=given(owner=owner, **more))
 
 
 def _act(

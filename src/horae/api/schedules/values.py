@@ -1,4 +1,4 @@
-"""Public values of schedules: what a schedule is, what becomes of its fires, and what a caller says about one."""
+"""Public values of schedules and of their fires, and the terms of a new or changed schedule."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from horae.core.jobs.job import Priority
 from horae.core.jobs.retry import Retry, span
 from horae.core.schedules.rules import Every
 from horae.core.schedules.schedule import LIMITS, ONCE_ONLY, SPANS, FireKind, Kind, Misfire, Mode, Overlap, Verdict
-from horae.core.schedules.standing import Standing, described, standing
+from horae.core.schedules.standing import Standing, describe_or_explain, standing
 from horae.core.time.instants import aware, iso
 from horae.errors import InvalidInput
 
-HIDDEN = {"number"}  # fields of the core values that nobody outside needs
+HIDDEN = {"number"}  # fields of the core values that are not public
 HIDDEN_VERSION = {"object_type", "object_id", "owner", "evidence"}  # of an audit entry; the audit shows them
 RULES = ("cron", "every", "once", "after")
 
 
-# -- what is said about a schedule -------------------------------------------------------------------------------------
+# -- terms -----------------------------------------------------------------------------------------------------------
 
 
 class Timing(TypedDict, total=False):
@@ -63,15 +63,15 @@ class Timing(TypedDict, total=False):
 
 
 def schedule_fields(timing: Mapping[str, Any], *, new: bool) -> dict[str, Any]:
-    """Return what was said as the fields of a core schedule; a new one needs a rule."""
+    """Return terms as the fields of a core schedule; a new one needs a rule."""
     unknown = sorted(set(timing) - set(Timing.__annotations__))
     if unknown:
-        raise InvalidInput(f"A schedule has no {unknown[0]!r}; choose from {', '.join(Timing.__annotations__)}.")
+        raise InvalidInput("schedule_field_unknown", field=unknown[0], choices=list(Timing.__annotations__))
     rules = [rule for rule in RULES if rule in timing]
     if len(rules) > 1:
-        raise InvalidInput(f"Give one of cron, every, once and after, not {' and '.join(rules)}.")
+        raise InvalidInput("several_rules_given", rules=rules)
     if new and not rules:
-        raise InvalidInput("Say when: give one of cron, every, once and after.")
+        raise InvalidInput("no_rule_given")
     found = {name: _field(name, value) for name, value in timing.items() if name not in RULES}
     return found | (_rule(rules[0], timing[rules[0]]) if rules else {})
 
@@ -83,14 +83,14 @@ def _field(name: str, value: Any) -> Any:
 def _rule(kind: str, value: Any) -> dict[str, Any]:
     if kind == "after":
         if not isinstance(value, list | tuple) or not all(isinstance(key, str) for key in value):
-            raise InvalidInput("after is a list of keys of schedules.")
+            raise InvalidInput("after_not_keys", value=repr(value))
         return {"kind": kind, "expression": "", "after": tuple(dict.fromkeys(value))}
     if kind == "every":
         seconds = Every(value).period.total_seconds()
         value = f"{seconds:.3f}".rstrip("0").rstrip(".")
     elif kind == "once":
         if not isinstance(value, datetime):
-            raise InvalidInput(f"once={value!r} is not an aware datetime.")
+            raise InvalidInput("type_wrong", name="once", value=repr(value), expected="an aware datetime")
         value = iso(aware(value, "once"))
     return {"kind": kind, "expression": value, "after": ()}
 
@@ -107,7 +107,7 @@ class Schedule:
     """
 
     __pydantic_config__ = PYDANTIC
-    DERIVED: ClassVar[dict[str, Get]] = {"standing": standing, "words": described}
+    DERIVED: ClassVar[dict[str, Get]] = {"standing": standing, "words": describe_or_explain}
 
     key: str
     handler: str

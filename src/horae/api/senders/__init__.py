@@ -1,1 +1,1 @@
-"""Who runs the operations of a room in this process: waiting, or in threads beside an event loop."""
+"""Senders that run operations in this process: blocking, or in threads beside an event loop."""

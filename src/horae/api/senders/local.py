@@ -6,18 +6,19 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from horae.actions.hints import subscribe
 from horae.api.here import Here
 from horae.api.operation import Call, Tail
 from horae.api.values import published
 from horae.errors import NotAllowed
 
 T = TypeVar("T")
-LOOKING = "GET"
-LOOK_AGAIN = 1.0  # seconds; hints may be lost, and a driver does not announce its own commits
+READING = "GET"
+POLL_SECONDS = 1.0  # seconds; hints may be lost, and a driver does not announce its own commits
 
 
 class Local:
-    """Does what operations ask for, as the caller that *here* names."""
+    """Run operations as the caller that *here* names."""
 
     is_async = False
 
@@ -27,49 +28,56 @@ class Local:
     def send(self, call: Call[T]) -> T:
         return perform(self._here(), call)
 
+    def monotonic(self) -> float:
+        return self._here().world.clock.monotonic()
+
+    def pause(self, seconds: float) -> None:
+        threading.Event().wait(seconds)
+
     def follow(self, call: Call[T]) -> Iterator[T]:
         here, hinted = self._here(), threading.Event()
-        tail = tail_of(here, call)
-        unsubscribe = here.world.store.subscribe(lambda hint: hinted.set() if tail.is_announced_by(hint) else None)
+        tail = open_tail(here, call)
+        unsubscribe = subscribe(here.world, lambda hint: hinted.set() if tail.is_announced_by(hint) else None)
         try:
             while True:
                 hinted.clear()
-                values = brought(tail, call)
+                values = read_tail(tail, call)
                 yield from values
                 if not values:
-                    hinted.wait(LOOK_AGAIN)
+                    hinted.wait(POLL_SECONDS)
         finally:
             unsubscribe()
 
 
 def perform(here: Here, call: Call[T]) -> T:
-    """Check what the caller may do, do it, and publish the result."""
-    answer: T = published(call.answer, _permitted(here, call)(here))
+    """Check the caller's permission, run the verb, and publish its result."""
+    answer: T = published(call.answer, _permitted_verb(here, call)(here))
     return answer
 
 
-def tail_of(here: Here, call: Call[Any]) -> Tail:
-    """Begin a stream, if the caller may have it."""
-    tail: Tail = _permitted(here, call)(here)
+def open_tail(here: Here, call: Call[Any]) -> Tail:
+    """Open a stream, if the caller may read it."""
+    tail: Tail = _permitted_verb(here, call)(here)
     return tail
 
 
-def brought(tail: Tail, call: Call[T]) -> tuple[T, ...]:
-    """Return what a stream has brought since it was asked last."""
+def read_tail(tail: Tail, call: Call[T]) -> tuple[T, ...]:
+    """Return what has come since a stream was read last."""
     return tuple(published(call.answer, each) for each in tail.read())
 
 
-def _permitted(here: Here, call: Call[T]) -> Callable[[Here], Any]:
+def _permitted_verb(here: Here, call: Call[T]) -> Callable[[Here], Any]:
     """Return the verb of an operation, if the caller may use it."""
     if call.needs is not None:
-        looking = ("read",) if call.method == LOOKING else ()
-        here.caller.require(*call.needs.scopes, *looking)
+        reading = ("read",) if call.method == READING else ()
+        here.caller.require(*call.needs.scopes, *reading)
         if not call.needs.by_queue:
             here.caller.require_all_queues()
     if call.verb is None:
-        raise not_here(call)
+        raise service_only_error(call)
     return call.verb
 
 
-def not_here(call: Call[Any]) -> NotAllowed:
-    return NotAllowed(f"{call.method} {call.path} is answered by a service only; ask one with horae.Client.")
+def service_only_error(call: Call[Any]) -> NotAllowed:
+    """Return the error for an operation that has no verb in this process."""
+    return NotAllowed("service_only", method=call.method, path=call.path)

@@ -7,21 +7,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
+from horae.actions.hints import subscribe
 from horae.api.here import Here
 from horae.api.operation import Call, Tail
-from horae.api.senders.local import LOOK_AGAIN, brought, perform, tail_of
+from horae.api.senders.local import POLL_SECONDS, open_tail, perform, read_tail
 
 T = TypeVar("T")
 
 
 class Threads(Protocol):
-    """Threads in which synchronous work is done for an event loop."""
+    """Threads that do synchronous work for an event loop."""
 
     def __call__(self, work: Callable[[], Any], /) -> Awaitable[Any]: ...
 
 
 class LocalAsync:
-    """Does what operations ask for in *threads*, as the caller that *here* names."""
+    """Run operations in *threads*, as the caller that *here* names."""
 
     is_async = True
 
@@ -33,26 +34,33 @@ class LocalAsync:
         answer: T = await self._threads(lambda: perform(self._here(), call))
         return answer
 
+    def monotonic(self) -> float:
+        return self._here().world.clock.monotonic()
+
+    async def pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.Event().wait(), seconds)
+
     async def follow(self, call: Call[T]) -> AsyncIterator[T]:
         """Iterate over a stream; no thread is held while there is nothing to read."""
         here: Here = await self._threads(self._here)
-        tail: Tail = await self._threads(lambda: tail_of(here, call))
+        tail: Tail = await self._threads(lambda: open_tail(here, call))
         hinted, loop = asyncio.Event(), asyncio.get_running_loop()
 
         def hear(hint: str) -> None:
             if tail.is_announced_by(hint):
-                with suppress(RuntimeError):  # the loop is closed, and nobody listens any more
+                with suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(hinted.set)
 
-        unsubscribe = here.world.store.subscribe(hear)
+        unsubscribe = subscribe(here.world, hear)
         try:
             while True:
                 hinted.clear()
-                values: tuple[T, ...] = await self._threads(lambda: brought(tail, call))
+                values: tuple[T, ...] = await self._threads(lambda: read_tail(tail, call))
                 for value in values:
                     yield value
                 if not values:
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(hinted.wait(), LOOK_AGAIN)
+                        await asyncio.wait_for(hinted.wait(), POLL_SECONDS)
         finally:
             unsubscribe()

@@ -1,4 +1,4 @@
-"""``horae audit``: has anybody touched what was written down?"""
+"""``horae audit``: verify that the audit was not changed."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def verify(
     yet is sealed first.
     """
     with reached(terminal) as here:
-        found = here.audit.verify(owner=owner)
-    lines = [f"{each.owner}: {each.entries} entries, head {each.head[:16]}" for each in found.chains]
-    lines += [f"{each.owner}: {line}" for each in found.chains for line in each.complaints]
-    terminal.result(to_json(found), "\n".join(lines) if lines else "No entry has been written yet.")
-    if not found.sound:
+        result = here.audit.verify(owner=owner)
+    lines = [f"{each.owner}: {each.entries} entries, head {each.head[:16]}" for each in result.chains]
+    lines += [f"{each.owner}: {line}" for each in result.chains for line in each.complaints]
+    terminal.result(to_json(result), "\n".join(lines) if lines else "No entry has been written yet.")
+    if not result.sound:
         raise typer.Exit(Exit.FINDINGS)

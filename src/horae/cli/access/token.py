@@ -49,7 +49,7 @@ def create(
 ) -> None:
     """Make a token and show it, this once.
 
-    Only a digest is stored: whoever loses the token makes another.
+    Only a digest is stored: a token that is lost cannot be shown again; make another.
     """
     with reached(terminal, may_create=True) as here:
         made = here.tokens.create(

@@ -9,8 +9,7 @@ import typer
 from horae.api.values import as_list, to_json
 from horae.cli import words
 from horae.cli.arguments import arguments_from, instant_from
-from horae.cli.attention import screen as showing
-from horae.cli.attention import top
+from horae.cli.attention import screen, top
 from horae.cli.failures import Exit
 from horae.cli.jobs.acting import Reason
 from horae.cli.terminal import Terminal, command
@@ -39,16 +38,16 @@ Whole = Annotated[str | None, typer.Option("--args", metavar="JSON", help="All v
 Stdin = Annotated[str | None, typer.Argument(metavar="-", help="- reads the values from stdin.")]
 
 
-def meant(here: Verbs, lane: str | None, owner: str | None) -> tuple[str, str | None]:
-    """The lane that was named, or the only one there is; and its owner."""
+def resolve_lane(here: Verbs, lane: str | None, owner: str | None) -> tuple[str, str | None]:
+    """Return the lane that was named, or the only one there is; and its owner."""
     if lane is not None:
         return lane, owner
     found = list(here.attention.lanes(owner=owner, limit=MANY))
     if not found:
-        raise NotFound("There is no lane yet; an agent makes its own, or name one: --lane NAME")
+        raise NotFound("lane_missing")
     if len(found) > 1:
         names = words.first_line(", ".join(sorted({each.name for each in found})))
-        raise InvalidInput(f"There are {words.count(len(found), 'lane')} ({names}); say which one with --lane NAME.")
+        raise InvalidInput("lane_ambiguous", count=len(found), names=names)
     return found[0].name, found[0].owner
 
 
@@ -64,7 +63,7 @@ def lanes(
         views = [here.attention.get(each.name, owner=each.owner) for each in found]
         now = here.now()
     headers = ("LANE", "OWNER", "FOCUS", "STACK", "BACKLOG", "WAITING", "LINES", "DRIVER")
-    text = terminal.table(headers, [showing.lane_row(view, now) for view in views]) if views else "No lane yet."
+    text = terminal.table(headers, [screen.lane_row(view, now) for view in views]) if views else "No lane yet."
     terminal.result(as_list(views), text)
 
 
@@ -81,12 +80,12 @@ def show(
     the order in which it would be served, WAITING what is waited for and how long still.
     """
     with reached(terminal) as here:
-        name, owned_by = meant(here, lane, owner)
+        name, owned_by = resolve_lane(here, lane, owner)
         if task is not None:
             _show_task(terminal, here, name, owned_by, task)
             return
         view, now = here.attention.get(name, owner=owned_by), here.now()
-    text = "\n".join([terminal.bold(showing.heading(view, now)), *showing.view_lines(view, now)])
+    text = "\n".join([terminal.bold(screen.heading(view, now)), *screen.view_lines(view, now)])
     terminal.result(to_json(view), text)
 
 
@@ -96,7 +95,7 @@ def _show_task(terminal: Terminal, here: Verbs, lane: str, owner: str | None, ta
         found = here.attention.waits(lane, owner=owner, limit=MANY) if task.state == "waiting" else ()
     waits = [each for each in found if each.task == task.id]
     document = to_json(task) | {"waits": to_json(waits)}
-    terminal.result(document, showing.task_page(terminal, task, waits, here.now()))
+    terminal.result(document, screen.task_page(terminal, task, waits, here.now()))
 
 
 @command(
@@ -128,7 +127,7 @@ def add(
 ) -> None:
     """Give an agent something to attend to.
 
-    It is durable when this returns; whoever drives the lane takes it up. A lane that is named and not there is made.
+    It is durable when this returns; the driver of the lane takes it up. A lane that is named and not there is made.
     """
     payload = arguments_from(arg or [], args, stdin)
     options: dict[str, Any] = {"priority": priority, "key": key}
@@ -136,7 +135,7 @@ def add(
     for option, text in (("start_at", start_at), ("due_by", due_by), ("expires_at", expires_at)):
         options[option] = None if text is None else instant_from(text)
     with reached(terminal, may_create=lane is not None) as here:
-        name, owned_by = meant(here, lane, owner)
+        name, owned_by = resolve_lane(here, lane, owner)
         made = here.attention.add(name, kind, payload, owner=owned_by, **options)
     what = "is the task of this key already" if made.deduplicated else "added"
     text = f"{made.id} {what}: {kind} in lane {name}, priority {made.priority}, {made.state}"
@@ -158,22 +157,22 @@ def post(
 ) -> None:
     """Tell an agent that something happened.
 
-    Its rules decide what follows. Without a rule it wakes whoever waits for it, or is kept for whoever will.
+    Its rules decide what follows. Without a rule it wakes the task that waits for it, or is kept for one that will.
     """
     data = arguments_from(arg or [], args, stdin)
     with reached(terminal, may_create=lane is not None) as here:
-        name, owned_by = meant(here, lane, owner)
+        name, owned_by = resolve_lane(here, lane, owner)
         posted = here.attention.post(name, event, data, event_id=event_id, owner=owned_by)
-    terminal.result(to_json(posted), _became(posted))
+    terminal.result(to_json(posted), _event_text(posted))
 
 
-def _became(event: PostedEvent) -> str:
+def _event_text(event: PostedEvent) -> str:
     if event.deduplicated:
         return f"event {event.id} is known by this id already: {event.state}"
     to = f" by {event.task}" if event.task else ""
-    became = {"pending": "kept for whoever will wait for it", "late": f"too late, told to {event.task}"}
+    states = {"pending": "kept for a task that will wait for it", "late": f"too late, told to {event.task}"}
     why = f" ({event.reason})" if event.reason else ""
-    return f"event {event.id}: {became.get(event.state, event.state + to)}{why}"
+    return f"event {event.id}: {states.get(event.state, event.state + to)}{why}"
 
 
 @command(group, "cancel", by_url=True)
@@ -187,7 +186,7 @@ def cancel(
 ) -> None:
     """End a task; the one in focus ends at its next safe point."""
     with reached(terminal) as here:
-        name, owned_by = meant(here, lane, owner)
+        name, owned_by = resolve_lane(here, lane, owner)
         ended = here.attention.cancel(name, task, reason=reason, graceful=graceful, owner=owned_by)
     asked = " and was asked to end" if ended.state == "running" else ""
     late = "; it had ended before" if ended.state in ("completed", "failed") else ""
@@ -210,12 +209,12 @@ def confirm(
     After the deadline no answer authorises anything: silence has answered already.
     """
     if approve is None:
-        raise InvalidInput("Say --approve or --deny; saying nothing lets it time out.")
+        raise InvalidInput("answer_missing")
     with reached(terminal) as here:
-        name, owned_by = meant(here, lane, owner)
+        name, owned_by = resolve_lane(here, lane, owner)
         confirmed = here.attention.confirm(name, wait, approve, reason=reason, owner=owned_by)
     answer = "approved" if approve else "denied"
-    terminal.result(to_json(confirmed), f"{showing.intended(confirmed)}of {confirmed.task} is {answer}")
+    terminal.result(to_json(confirmed), f"{screen.intended(confirmed)}of {confirmed.task} is {answer}")
 
 
 @command(group, "journal", by_url=True)
@@ -229,9 +228,9 @@ def journal(
 ) -> None:
     """What happened, line by line."""
     with reached(terminal) as here:
-        name, owned_by = meant(here, lane, owner)
+        name, owned_by = resolve_lane(here, lane, owner)
         page = here.attention.journal(name, since=since, task=task, owner=owned_by).page(limit=limit)
-    text = showing.journal_table(terminal, page.items) if page.items else "No such lines."
+    text = screen.journal_table(terminal, page.items) if page.items else "No such lines."
     terminal.result(to_json(page), text)
     if page.next_cursor and not terminal.is_json:
         terminal.say(f"There may be more: --since {page.items[-1].seq}")
@@ -246,13 +245,13 @@ def at(
 ) -> None:
     """The lane as it was after a line of its journal."""
     with reached(terminal) as here:
-        name, owned_by = meant(here, lane, owner)
+        name, owned_by = resolve_lane(here, lane, owner)
         past = here.attention.at(name, line, owner=owned_by)
         (entry,) = here.attention.journal(name, since=line - 1, limit=1, owner=owned_by)
-    view = showing.view_after(past, entry.at)
+    view = screen.view_after(past, entry.at)
     who = f" {entry.task}" if entry.task else ""
     head = f"{name}  {words.exact(entry.at)}  after line {line}:{who} {entry.cause}"
-    text = "\n".join([terminal.bold(head), *showing.view_lines(view, entry.at)])
+    text = "\n".join([terminal.bold(head), *screen.view_lines(view, entry.at)])
     terminal.result({**to_json(view), **to_json(past)}, text)
 
 
@@ -271,7 +270,7 @@ def verify(
         every = [] if lane is not None else [(each.name, each.owner) for each in here.attention.lanes(owner=owner)]
         named = every if lane is None else [(lane, owner)]
         found = [here.attention.verify(name, owner=owned_by) for name, owned_by in named]
-    lines = [line for each in found for line in (showing.verified_line(each), *_indented(each.complaints))]
+    lines = [line for each in found for line in (screen.verified_line(each), *_indented(each.complaints))]
     terminal.result(as_list(found), "\n".join(lines) or "No lane yet.")
     if not all(each.sound for each in found):
         raise typer.Exit(Exit.FINDINGS)
@@ -293,5 +292,5 @@ def top_(
     With --json it is one document for each change and line.
     """
     with reached(terminal) as here:
-        name, owned_by = meant(here, lane, owner)
+        name, owned_by = resolve_lane(here, lane, owner)
         top.watch(terminal, here, name, owned_by, once=once)

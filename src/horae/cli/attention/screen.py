@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class PastView:
-    """A lane as its journal tells it after a line; contexts and payloads are known by their digests only."""
+    """A lane as it was after a line of its journal; contexts and payloads are known by their digests only."""
 
     seq: int
     at: datetime
@@ -93,21 +93,21 @@ def _at(text: str | None) -> datetime | None:
 
 
 def view_lines(view: LaneDetail | PastView, now: datetime, width: int = WIDTH) -> list[str]:
-    """FOCUS, STACK, BACKLOG, WAITING: a line for each task, the first one beside its heading."""
+    """Return FOCUS, STACK, BACKLOG, WAITING: a line for each task, the first one beside its heading."""
     lines = []
     for heading, cells in _parts(view, now):
-        for place, cell in enumerate(cells or [NOTHING]):
-            lines.append(_cut(f"{heading if place == 0 else '':<9}{cell}", width))
+        for index, cell in enumerate(cells or [NOTHING]):
+            lines.append(_cut(f"{heading if index == 0 else '':<9}{cell}", width))
     return lines
 
 
 def four_lines(view: LaneDetail | PastView, now: datetime, width: int = WIDTH) -> list[str]:
-    """The same in exactly four lines."""
+    """Return the same in exactly four lines."""
     return [_cut(f"{heading:<9}{' | '.join(cells) or NOTHING}", width) for heading, cells in _parts(view, now)]
 
 
 def one_line(view: LaneDetail | PastView, now: datetime) -> str:
-    """The same in one line."""
+    """Return the same in one line."""
     return "; ".join(f"{heading} {' | '.join(cells) or NOTHING}" for heading, cells in _parts(view, now))
 
 
@@ -127,7 +127,7 @@ def _about(task: Task) -> str:
 
 
 def _with_reason(task: Task) -> str:
-    """A task that could have the focus, and why its driver leaves it alone."""
+    """Return a task that could have the focus, and why its driver leaves it alone."""
     return f"{_about(task)}, {task.reason}" if task.reason else _about(task)
 
 
@@ -146,14 +146,14 @@ def _wait(wait: Wait, now: datetime) -> str:
 
 
 def intended(wait: Wait) -> str:
-    """``refund amount=40 to=c-17``, and a space; nothing where the journal knows only a digest."""
+    """Return ``refund amount=40 to=c-17`` and a space; nothing where the journal knows only a digest."""
     if not wait.action:
         return ""
     return "".join(f"{word} " for word in (wait.action, *(f"{n}={v}" for n, v in wait.arguments.items())))
 
 
 def countdown(left: timedelta) -> str:
-    """``9:58``, ``1:09:58``, ``3 d 4:00:00``; never below zero."""
+    """Return the time left: ``9:58``, ``1:09:58``, ``3 d 4:00:00``; never below zero."""
     seconds = max(0, -int(-left.total_seconds() // 1))
     days, rest = divmod(seconds, 86400)
     hours, minutes = divmod(rest // 60, 60)
@@ -166,7 +166,7 @@ def _cut(line: str, width: int) -> str:
 
 
 def heading(view: LaneDetail, now: datetime) -> str:
-    """Which lane, who drives it, how far its journal is."""
+    """Return which lane it is, who drives it, and how far its journal is."""
     from horae.api.values import to_json
 
     lane = view.lane
@@ -229,14 +229,14 @@ def _journal_row(line: JournalEntry) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def verified_line(found: VerifiedJournal) -> str:
-    if not found.sound:
-        return f"{found.lane}: {words.count(len(found.complaints), 'complaint')}"
-    return f"{found.lane}: {sound(found)}"
+def verified_line(journal: VerifiedJournal) -> str:
+    if not journal.sound:
+        return f"{journal.lane}: {words.count(len(journal.complaints), 'complaint')}"
+    return f"{journal.lane}: {sound(journal)}"
 
 
-def sound(found: VerifiedJournal) -> str:
-    """What holds for a journal without complaints."""
-    open_end = found.lines - found.sealed
+def sound(journal: VerifiedJournal) -> str:
+    """Return what holds for a journal without complaints."""
+    open_end = journal.lines - journal.sealed
     loose = f", {open_end} of them not sealed yet" if open_end else ""
-    return f"{words.count(found.lines, 'line')}{loose}; folding them gives the tables, the chain of hashes is valid"
+    return f"{words.count(journal.lines, 'line')}{loose}; folding them gives the tables, the chain of hashes is valid"

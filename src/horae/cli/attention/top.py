@@ -24,13 +24,13 @@ ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"  # the other scree
 
 
 def watch(terminal: Terminal, here: Verbs, lane: str, owner: str | None, *, once: bool) -> None:
-    """Draw until somebody has seen enough."""
+    """Draw a lane until q or Ctrl-C; once, or a line at each change, where asked."""
     if once:
         view = here.attention.get(lane, owner=owner)
         terminal.result(to_json(view), frame(terminal, view, here.now()))
         return
     if not terminal.is_json and not sys.stdout.isatty():
-        raise InvalidInput("top draws on a terminal; elsewhere use --once, or --json for a line at each change.")
+        raise InvalidInput("screen_missing")
     import asyncio
 
     with _screen(terminal):
@@ -64,7 +64,7 @@ async def _watch(terminal: Terminal, here: Verbs, lane: str, owner: str | None) 
 
 
 def _listen(keys: list[str], ring: Callable[[], None]) -> Callable[[], None]:
-    """Notice what is typed; the answer ends it."""
+    """Collect what is typed; return what ends that."""
     import asyncio
 
     if not sys.stdin.isatty():
@@ -84,7 +84,7 @@ def _ignore(_: object) -> None:
 
 
 def frame(terminal: Terminal, view: LaneDetail, now: datetime) -> str:
-    """One picture: which lane, then FOCUS, STACK, BACKLOG, WAITING, as wide and high as the terminal."""
+    """Return one picture: the lane, then FOCUS, STACK, BACKLOG, WAITING, as wide and high as the terminal."""
     import shutil
 
     size = shutil.get_terminal_size((100, 24))
@@ -96,7 +96,7 @@ def frame(terminal: Terminal, view: LaneDetail, now: datetime) -> str:
 
 @contextmanager
 def _screen(terminal: Terminal) -> Iterator[None]:
-    """A screen of our own and keys as they are pressed, both given back in the end."""
+    """Take a screen of our own and keys as they are pressed; give both back in the end."""
     if terminal.is_json:
         yield
         return

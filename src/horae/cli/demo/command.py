@@ -34,7 +34,7 @@ def attention(
     crash: Annotated[
         bool, typer.Option("--crash", help="Kill the process with SIGKILL inside an action, and restart.")
     ] = False,
-    early: Annotated[bool, typer.Option("--early", help="Let the answer come before anybody waits for it.")] = False,
+    early: Annotated[bool, typer.Option("--early", help="Let the answer come before the task waits for it.")] = False,
     confirm: Annotated[bool, typer.Option("--confirm", help="Add a refund, which needs your word.")] = False,
     real: Annotated[bool, typer.Option("--real", help="On the wall clock, with shortened spans.")] = False,
     keep: Annotated[
@@ -49,20 +49,20 @@ def attention(
     simulated: it jumps to whatever is due next.
     """
     if terminal.database is not None:
-        raise InvalidInput("The demo makes a database of its own and never touches yours; --keep FILE leaves it there.")
+        raise InvalidInput("demo_database_given")
     import asyncio
 
-    from horae.cli.demo.run import Switches, Telling
+    from horae.cli.demo.run import Performance, Switches
 
-    with _room(keep) as database:
-        asyncio.run(Telling(terminal, database, Switches(crash, early, confirm, real)).run())
+    with _database_file(keep) as database:
+        asyncio.run(Performance(terminal, database, Switches(crash, early, confirm, real)).run())
 
 
 @contextmanager
-def _room(keep: str | None) -> Iterator[Path]:
-    """Where the database is while the story runs, and longer if somebody wants to look at it."""
+def _database_file(keep: str | None) -> Iterator[Path]:
+    """Yield the file of the database while the story runs; copy it where it shall be kept."""
     if keep is not None and Path(keep).exists():
-        raise Conflict(f"There is already a file {keep}; the demo writes only to a new one.")
+        raise Conflict("demo_file_exists", path=keep)
     with tempfile.TemporaryDirectory(prefix="horae-demo-", ignore_cleanup_errors=True) as folder:
         database = Path(folder) / "demo.db"
         yield database
@@ -71,7 +71,7 @@ def _room(keep: str | None) -> Iterator[Path]:
 
 
 def _copy(database: Path, file: Path) -> None:
-    """Whole, with whatever its journal of changes still holds."""
+    """Copy the whole database, with what its write-ahead log still holds."""
     import sqlite3
     from contextlib import closing
 

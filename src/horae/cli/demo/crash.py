@@ -9,17 +9,17 @@ import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from horae.cli.demo.story import BEGINS, Outside, Pager, Spans, Time, an_agent, begin
+from horae.cli.demo.story import BEGINS, Outside, Pager, Spans, Time, begin, make_agent
 from horae.clock import StoryClock, SystemClock
 from horae.core.time.instants import from_iso, iso
 from horae.errors import ConfigurationError
 
 
 def until_killed(database: Path, spans: Spans, real: bool) -> datetime:
-    """Let another process begin the story, and kill it inside "page"; when that was, by its clock."""
-    told = json.dumps({"database": str(database), "minute": spans.minute.total_seconds(), "real": real})
+    """Let another process begin the story, kill it inside "page", and return when that was by its clock."""
+    arguments = json.dumps({"database": str(database), "minute": spans.minute.total_seconds(), "real": real})
     with subprocess.Popen(
-        [sys.executable, "-m", "horae.cli.demo.crash", told],
+        [sys.executable, "-m", "horae.cli.demo.crash", arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -30,29 +30,29 @@ def until_killed(database: Path, spans: Spans, real: bool) -> datetime:
         try:
             inside = victim.stdout.readline()
             if not inside:
-                raise ConfigurationError(f"The process to be killed ended by itself: {victim.stderr.read().strip()}")
+                raise ConfigurationError("demo_process_ended", problem=victim.stderr.read().strip())
             return from_iso(inside.strip())
         finally:
             victim.kill()
 
 
 def live(database: Path, spans: Spans, real: bool) -> None:
-    """The life of that process: it says when it is inside the action, and never gets any further."""
+    """Run as that process: print when it is inside the action, and never get any further."""
     from horae.cli.demo.run import to_the_end
 
     clock = SystemClock() if real else StoryClock(BEGINS)
     time = Time(clock)
 
-    def dies() -> None:
+    def die() -> None:
         print(iso(clock.now()), flush=True)
-        sys.stdin.read()  # until it is killed, or whoever should kill it is gone
+        sys.stdin.read()  # until it is killed, or the process that should kill it is gone
 
-    outside = Outside(time, Pager(database.parent), spans, dies=dies)
-    agent = an_agent(database, outside)
+    outside = Outside(time, Pager(database.parent), spans, dies=die)
+    agent = make_agent(database, outside)
     begin(agent, outside)
     asyncio.run(to_the_end(agent.driver(), agent, time))
 
 
 if __name__ == "__main__":
-    wanted = json.loads(sys.argv[1])
-    live(Path(wanted["database"]), Spans(timedelta(seconds=wanted["minute"])), wanted["real"])
+    arguments = json.loads(sys.argv[1])
+    live(Path(arguments["database"]), Spans(timedelta(seconds=arguments["minute"])), arguments["real"])

@@ -1,13 +1,13 @@
-"""The application behind ``horae up``: five small jobs that show what a queue does when the world does not.
+"""The application behind ``horae up``: five small jobs that show what a queue does when things fail.
 
-They use a queue of their own, so that a look around in a shared database touches nobody's work.
+They use a queue of their own, so that a demonstration on a shared database touches no other work.
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from horae.actions.jobs.jobs import Enqueued
+from horae.actions.jobs.requests import Enqueued
 from horae.app import Horae
 from horae.clock import SystemClock
 from horae.core.jobs.retry import Retry
@@ -20,14 +20,14 @@ app = Horae()
 
 @app.job("example.greet", queue=QUEUE)
 def greet(ctx: Context, name: str) -> str:
-    """The plainest job: a function with an argument."""
+    """Greet: the plainest job, a function with an argument."""
     ctx.logger.info("Hello, %s!", name)
     return f"greeted {name}"
 
 
 @app.job("example.charge", queue=QUEUE, retry=Retry.fixed(2, attempts=5))
 def charge(ctx: Context, order_id: int) -> str:
-    """Fails twice, as networks do; the third attempt goes through."""
+    """Fail twice, as networks do; the third attempt goes through."""
     if ctx.attempt < 3:
         raise ConnectionError("the bank did not answer")
     ctx.logger.info("order %s charged at attempt %s", order_id, ctx.attempt)
@@ -36,13 +36,13 @@ def charge(ctx: Context, order_id: int) -> str:
 
 @app.job("example.remind", queue=QUEUE)
 def remind(ctx: Context, text: str) -> None:
-    """Enqueued with a delay; runs when it is due."""
+    """Remind: enqueued with a delay, runs when it is due."""
     ctx.logger.info("a reminder, on time: %s", text)
 
 
 @app.job("example.report", queue=QUEUE)
 async def report(ctx: Context, pages: int) -> int:
-    """Takes a while and says how far it is; goes on from its checkpoint when its worker is killed."""
+    """Take a while and report progress; go on from the checkpoint when the worker was killed."""
     alarm = Alarm(SystemClock())
     for page in range(ctx.last_checkpoint or 0, pages):
         await alarm.sleep(None, timedelta(milliseconds=700))
@@ -54,7 +54,7 @@ async def report(ctx: Context, pages: int) -> int:
 
 @app.job("example.print", queue=QUEUE, retry=Retry.fixed(1, attempts=2))
 def print_label(ctx: Context, label: str) -> None:
-    """Dies after two attempts; whoever fills the paper and revives it sees it succeed."""
+    """Die after two attempts; succeed when revived, as if the paper had been filled."""
     tried = (ctx.last_checkpoint or 0) + 1
     ctx.checkpoint(tried)
     if tried <= 2:
@@ -63,7 +63,7 @@ def print_label(ctx: Context, label: str) -> None:
 
 
 def enqueue_samples() -> list[tuple[Enqueued, str]]:
-    """The story, and what each of its jobs will show."""
+    """Enqueue the story; return each job with what it will show."""
     return [
         (greet.enqueue(name="newcomer"), "runs at once"),
         (charge.enqueue(order_id=42), "fails twice and is tried again after 2 s each"),

@@ -1,12 +1,13 @@
-"""The journal of the demonstration as the rows that a newcomer reads: when, who, from where to where, and why."""
+"""The journal of the demonstration as rows for a newcomer: when, which task, from which state to which, and why."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from horae.actions.attention.queries import find_task, find_wait
 from horae.cli.demo.story import SOURCES, Pager
 from horae.core.jobs.payloads import decode
 from horae.core.time.instants import from_iso
@@ -38,16 +39,16 @@ class Row:
 
 
 class Narrator:
-    """Reads the journal as it grows; a row is told once what it needs to be understood has been written."""
+    """Reads the journal as it grows; a row comes out once what explains it has been written."""
 
     def __init__(self, agent: Attention, pager: Pager) -> None:
         self.agent, self.pager = agent, pager
         self._lines: list[Line] = []
         self._rows: list[Row] = []
-        self._announced = 0  # how many pages have been told of
+        self._announced = 0  # how many pages have been mentioned
 
     def rows(self, *, to_the_end: bool = False) -> Iterator[Row]:
-        """What can be told since the last time."""
+        """Yield the rows that are complete since the last time."""
         for line in self.agent.journal(since=len(self._lines)):
             self._lines.append(line)
             self._take(line)
@@ -67,7 +68,7 @@ class Narrator:
         self._rows[-1].lines.append(line)
 
     def _is_clear(self, row: Row) -> bool:
-        """Whether it is known what its task does next, where the remark tells of it."""
+        """Tell whether it is known what its task does next, where the remark speaks of it."""
         last = row.lines[-1]
         return row.path[-1] in STANDING or any(line.task == row.task and line.seq > last.seq for line in self._lines)
 
@@ -102,7 +103,7 @@ class Narrator:
         return sum(line.cause == "step_facts" and line.task == task and line.seq < before for line in self._lines)
 
     def _page(self) -> str | None:
-        """Whom the pager reached, if that has not been told."""
+        """Return whom the pager reached, if that has not been mentioned."""
         paged = self.pager.paged
         if self._announced >= len(paged):
             return None
@@ -116,17 +117,14 @@ class Narrator:
         return self._page() or f"{key}, deadline {deadline:%H:%M:%S}"
 
     def _woken(self, line: Line) -> str:
-        def read(tx: Any) -> tuple[Any, Any]:
-            wait = tx.attention.wait(line.details["wait"])
-            return wait, None if wait.event is None else tx.attention.event(wait.event)
-
-        wait, event = self.agent.world.store.read(read)
+        wait, event = find_wait(self.agent.world, line.details["wait"])
+        assert wait is not None
         if event is None:
             return f"{'denied' if wait.grant is None else 'approved'} by {wait.decided_by}"
         return f"event: {decode(event.data)['by']} acknowledged"
 
     def _task(self, number: int) -> Task:
-        found = self.agent.world.store.read(lambda tx: tx.attention.task(number))
+        found = find_task(self.agent.world, number)
         assert found is not None
         return found
 

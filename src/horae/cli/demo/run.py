@@ -1,4 +1,4 @@
-"""The demonstration while it runs: who drives the lane, what is shown of it, who is asked, and what it proved."""
+"""The demonstration while it runs: driving the lane, showing it, asking the user, and what it proved."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from horae.actions.attention.queries import everything
+from horae.actions.jobs.claims import peek
 from horae.api.attention.values import LaneDetail, VerifiedJournal, past_lane
 from horae.api.values import published, to_json
 from horae.attention import Attention
 from horae.cli.attention.screen import WIDTH, PastView, four_lines, one_line, sound, view_after
 from horae.cli.demo.crash import until_killed
 from horae.cli.demo.journal import Narrator, Row
-from horae.cli.demo.story import ACK, BEGINS, SHORT, Outside, Pager, Spans, Time, an_agent, begin
+from horae.cli.demo.story import ACK, BEGINS, SHORT, Outside, Pager, Spans, Time, begin, make_agent
 from horae.cli.terminal import Terminal
 from horae.clock import StoryClock, SystemClock, pause_async
 from horae.core.attention.lanes import Line, TaskWait
 from horae.core.time.instants import iso
 from horae.errors import NotFound
-from horae.ports import Tx
 from horae.runtime.lanes.driver import LaneDriver
 
 OPENING = "t1 writes a report (priority 40), t2 is an alert (priority 90)."
 QUESTION = "approve? [y/n, Enter = let it time out] "
-GLANCE = 0.1  # seconds between two looks at a lane that a wall clock moves
+WATCH_EVERY = 0.1  # seconds between two reads of a lane that a wall clock moves
 READING = 0.15  # seconds for the eye, on a terminal
 TRAVEL_TO = 6
 HOW_OFTEN = {0: "never", 1: "once"}
@@ -38,7 +39,7 @@ HOW_OFTEN = {0: "never", 1: "once"}
 
 @dataclass(frozen=True)
 class Switches:
-    """What is special this time."""
+    """The variants of the story that were asked for."""
 
     crash: bool = False
     early: bool = False
@@ -46,8 +47,8 @@ class Switches:
     real: bool = False
 
 
-class Telling:
-    """One telling of the story."""
+class Performance:
+    """One run of the story."""
 
     def __init__(self, terminal: Terminal, database: Path, switches: Switches, spans: Spans | None = None) -> None:
         clock = SystemClock() if switches.real else StoryClock(BEGINS)
@@ -55,13 +56,13 @@ class Telling:
         self.spans = spans or (SHORT if switches.real else Spans())
         self.time = Time(clock)
         self.outside = Outside(self.time, Pager(database.parent), self.spans, early=switches.early)
-        self.agent = an_agent(database, self.outside)
+        self.agent = make_agent(database, self.outside)
         self.narrator = Narrator(self.agent, self.outside.pager)
         self.screen = Screen(terminal)
         self._asked: set[int] = set()
         self._decision: bool | None = None
         self._is_over = False
-        self._showing = asyncio.Lock()  # whoever watches and whoever asks tell the same rows
+        self._showing = asyncio.Lock()  # watching and asking print the same rows
 
     async def run(self) -> None:
         time = "Shortened spans on the wall clock, UTC." if self.switches.real else "Simulated time."
@@ -73,7 +74,7 @@ class Telling:
             await self._act_out()
             self._is_over = True
             if watching is not None:
-                await watching  # not broken off: what it is about to tell would be told by nobody
+                await watching  # not broken off: what it is about to print would be lost
             await self._show(to_the_end=True)
             self._conclude()
         finally:
@@ -100,7 +101,7 @@ class Telling:
     # -- what is shown -------------------------------------------------------------------------------------------
 
     async def _meanwhile(self, at_rest: bool) -> bool:
-        """Show what happened; true when somebody was asked and has answered."""
+        """Show what happened; return whether a question was asked and answered."""
         if not self.switches.real:
             await self._show()
         wait = await asyncio.to_thread(self._open_question) if at_rest else None
@@ -112,16 +113,16 @@ class Telling:
     async def _watch(self) -> None:
         while not self._is_over:
             await self._show()
-            await pause_async(GLANCE)
+            await pause_async(WATCH_EVERY)
 
     async def _show(self, *, to_the_end: bool = False) -> None:
         async with self._showing:
             with suppress(NotFound):  # before anything was added
-                await self._tell_rows(to_the_end)
+                await self._print_rows(to_the_end)
 
-    async def _tell_rows(self, to_the_end: bool) -> None:
+    async def _print_rows(self, to_the_end: bool) -> None:
         for row in await asyncio.to_thread(lambda: list(self.narrator.rows(to_the_end=to_the_end))):
-            self.screen.tell(row)
+            self.screen.print_row(row)
             if self.screen.is_live and not self.switches.real:
                 self.screen.draw(self._view_after(row.lines[-1]), row.lines[-1].at)
                 await pause_async(READING)
@@ -143,7 +144,7 @@ class Telling:
         self._asked.add(wait.number)
         left = (wait.deadline - self.time.clock.now()).total_seconds() if self.switches.real else None
         self.screen.pause()
-        answer = await asyncio.to_thread(asked, self.terminal, left)
+        answer = await asyncio.to_thread(ask_person, self.terminal, left)
         self.screen.go_on()
         if answer is None:
             return False
@@ -163,10 +164,10 @@ class Telling:
             self._proof("early", self._early_proof())
         if self.switches.confirm:
             self._proof("confirm", self._confirm_proof())
-        found: VerifiedJournal = published(VerifiedJournal, self.agent.verify())
-        self.terminal.event({"event": "verified", **to_json(found)})
-        told = sound(found) if found.sound else "; ".join(found.complaints)
-        self._line("horae attention verify", told)
+        verified: VerifiedJournal = published(VerifiedJournal, self.agent.verify())
+        self.terminal.event({"event": "verified", **to_json(verified)})
+        text = sound(verified) if verified.sound else "; ".join(verified.complaints)
+        self._line("horae attention verify", text)
         line = self.agent.journal(since=TRAVEL_TO - 1, limit=1)[0]
         view = self._view_after(line)
         self.terminal.event({"event": "at", **to_json(view)})
@@ -184,12 +185,7 @@ class Telling:
             self.terminal.out(text)
 
     def _rows(self) -> dict[str, list[Any]]:
-        def read(tx: Tx) -> dict[str, list[Any]]:
-            lane = tx.attention.lane(self.agent.name, self.agent.owner)
-            assert lane is not None
-            return tx.attention.everything(lane.number)
-
-        return self.agent.world.store.read(read)
+        return everything(self.agent.world, self.agent.name, owner=self.agent.owner)
 
     def _crash_proof(self) -> str:
         often = self.outside.pager.paged.count("alice")
@@ -217,7 +213,7 @@ class Telling:
 
 
 def _clock(moment: datetime) -> str:
-    """The time of day; a real one to the millisecond."""
+    """Return the time of day; a real one to the millisecond."""
     return f"{moment:%H:%M:%S}" + (f".{moment.microsecond // 1000:03}" if moment.microsecond else "")
 
 
@@ -226,7 +222,7 @@ async def to_the_end(
 ) -> None:
     """Drive a lane until nothing more is planned: whenever there is nothing to do, time goes to what is due next.
 
-    *meanwhile* is told after each step whether the lane is at rest, and says whether it has moved it.
+    *meanwhile* is called after each step with whether the lane is at rest, and returns whether it has moved it.
     """
     while True:
         await asyncio.to_thread(time.catch_up)
@@ -241,15 +237,15 @@ async def to_the_end(
 
 
 def _next(driver: LaneDriver, agent: Attention, time: Time) -> datetime | None:
-    """When something is due: a job of the lane, something outside, or the end of a dead driver's lease."""
+    """Return when something is due: a job of the lane, something outside, or the end of a dead driver's lease."""
     lane = agent.snapshot().lane
     held = lane.leased_until if lane.driver not in (None, driver.name) else None
-    instants = (agent.world.store.peek([]).next_machinery_at, time.next_at, held)
+    instants = (peek(agent.world, []).next_machinery_at, time.next_at, held)
     return min((each for each in instants if each is not None), default=None)
 
 
-def asked(terminal: Terminal, seconds: float | None) -> bool | None:
-    """A person's yes or no; None when nobody says anything, or not in time."""
+def ask_person(terminal: Terminal, seconds: float | None) -> bool | None:
+    """Ask a person for yes or no; return None for silence, or an answer that comes too late."""
     where = sys.stderr if terminal.is_json else sys.stdout
     heard: list[str] = []
     while True:
@@ -259,14 +255,14 @@ def asked(terminal: Terminal, seconds: float | None) -> bool | None:
         reading.start()
         reading.join(seconds)
         answer = heard[0].strip().lower() if heard else ""
-        if not (heard and sys.stdin.isatty()):  # nobody typed the end of the line
+        if not (heard and sys.stdin.isatty()):  # no person typed the end of the line
             print(answer, file=where, flush=True)
         if answer in ("", "y", "yes", "n", "no"):
             return None if not answer else answer[0] == "y"
 
 
 class Screen:
-    """Rows as they come; on a terminal with four lines below them that change."""
+    """Prints rows as they come; on a terminal with four lines below them that change."""
 
     def __init__(self, terminal: Terminal) -> None:
         self.terminal = terminal
@@ -274,17 +270,17 @@ class Screen:
         self._drawn = 0
         self._is_typed_on = False
 
-    def tell(self, row: Row) -> None:
+    def print_row(self, row: Row) -> None:
         self.clear()
         if self.terminal.is_json:
-            told = {"task": f"t{row.task}", "path": row.path, "remark": row.remark}
+            fields = {"task": f"t{row.task}", "path": row.path, "remark": row.remark}
             name = "recovered" if row.lines[0].cause == "recovered" else "moved"
-            self.terminal.event({"event": name, "at": iso(row.at), **told})
+            self.terminal.event({"event": name, "at": iso(row.at), **fields})
         else:
             self.terminal.out(row.text())
 
     def draw(self, view: LaneDetail | PastView, now: datetime) -> None:
-        """The four lines, in place of those before."""
+        """Draw the four lines in place of those before."""
         if self.is_live and not self._is_typed_on:
             self.clear()
             lines = ["", *four_lines(view, now, min(WIDTH, shutil.get_terminal_size().columns))]
@@ -297,7 +293,7 @@ class Screen:
             self._drawn = 0
 
     def pause(self) -> None:
-        """Leave the lines where they are, while somebody types below."""
+        """Leave the lines where they are, while the answer is typed below."""
         self._is_typed_on, self._drawn = True, 0
 
     def go_on(self) -> None:

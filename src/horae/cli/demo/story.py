@@ -27,7 +27,7 @@ ACK = "ack:db-1"
 
 @dataclass(frozen=True)
 class Spans:
-    """How long things take, of which all is a share of a minute."""
+    """How long things take, each in shares of a minute."""
 
     minute: timedelta = timedelta(minutes=1)
 
@@ -48,11 +48,11 @@ class Spans:
         return max(self.minute / 2, timedelta(seconds=1))
 
 
-SHORT = Spans(timedelta(seconds=0.5))  # for those who watch it on a wall clock
+SHORT = Spans(timedelta(seconds=0.5))  # for a demonstration on the wall clock
 
 
 class Pager:
-    """What the outside remembers, whatever becomes of our process: who was paged."""
+    """Remembers outside of our process who was paged, whatever becomes of the process."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "pager.log"
@@ -105,13 +105,13 @@ class Time:
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Let happen what is due."""
+        """Do what is due."""
         while (due := self._first(lambda at: at <= self.clock.now())) is not None:
             due.do()
 
-    def _first(self, wanted: Callable[[datetime], bool]) -> Happening | None:
+    def _first(self, is_wanted: Callable[[datetime], bool]) -> Happening | None:
         with self._lock:
-            return self._planned.pop(0) if self._planned and wanted(self._planned[0].at) else None
+            return self._planned.pop(0) if self._planned and is_wanted(self._planned[0].at) else None
 
     def _reach(self, instant: datetime) -> None:
         if isinstance(self.clock, StoryClock):
@@ -122,17 +122,17 @@ class Time:
 
 @dataclass
 class Outside:
-    """All that the agent deals with: time, a pager, and whoever may be on call."""
+    """All that the agent deals with: time, a pager, and the people on call."""
 
     time: Time
     pager: Pager
     spans: Spans
-    early: bool = False  # whether Bob answers before anybody waits for him
+    early: bool = False  # whether Bob answers before the wait opens
     dies: Callable[[], None] | None = None  # called inside the first page, after it went out
 
 
-def an_agent(database: Path, outside: Outside) -> Attention:
-    """The agent of the story, on a store of its own."""
+def make_agent(database: Path, outside: Outside) -> Attention:
+    """Make the agent of the story, on a store of its own."""
     app = Horae(f"sqlite:///{database}", name="horae.demo", clock=outside.time.clock)
     agent = Attention(LANE, app, lease=outside.spans.lease)
     spans = outside.spans
@@ -168,7 +168,7 @@ def an_agent(database: Path, outside: Outside) -> Attention:
 
 
 def begin(agent: Attention, outside: Outside) -> None:
-    """The report, and the bad news in two minutes. Safe to repeat: a key and an event id are told once."""
+    """Add the report, and plan the bad news in two minutes. Safe to repeat: a key and an event id count once."""
     now = outside.time.clock.now()
     began = agent.add("report", priority=40, key="report:1").task.created_at or now
     down = began + 2 * outside.spans.minute
@@ -198,7 +198,7 @@ def report(turn: Turn) -> Any:
 
 def _alert(spans: Spans) -> Callable[[Turn], Any]:
     def alert(turn: Turn) -> Any:
-        """Page who is on call, one after the other, until somebody answers."""
+        """Page who is on call, one after the other, until one of them answers."""
         tried = list(turn.context or [])
         if ack := turn.facts.last("event", key=ACK):  # the same outage reported again is an event as well
             return Done({"by": ack["by"]})

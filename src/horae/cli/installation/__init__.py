@@ -1,1 +1,1 @@
-"""Commands for whoever runs an installation: ``horae db``, ``config``, ``check``, ``doctor``."""
+"""Commands for operators: ``horae db``, ``config``, ``check``, ``doctor``."""

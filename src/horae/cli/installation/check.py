@@ -1,4 +1,4 @@
-"""``horae check module:app``: everything that is wrong with what an application declares, for people and for CI."""
+"""``horae check module:app``: every problem of what an application declares, for people and for CI."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def register(app: typer.Typer) -> None:
     command(app, "check", by_url="flag")(check)
 
 
-def named(terminal: Terminal, target: str | None, config: str | None, verb: str) -> Horae:
-    """The application that a command is about, with its configuration file."""
+def load_application(terminal: Terminal, target: str | None, config: str | None, subcommand: str) -> Horae:
+    """Load the application that a command is about, with its configuration file."""
     from horae.cli.process.targets import application
 
     name = target or terminal.settings.app
     if name is None:
-        raise InvalidInput(f"Which application? Write: horae {verb} module:app, or set HORAE_APP.")
+        raise InvalidInput("application_unnamed", command=subcommand)
     app = application(name, terminal.database)
     if config is not None:
         app.config = config
@@ -55,20 +55,20 @@ def check(
     """
     from horae.declare.declarations import Problem, collecting
 
-    with collecting() as noted:
-        app = named(terminal, target, config, "check")
+    with collecting() as collected:
+        app = load_application(terminal, target, config, "check")
     needs = () if terminal.url is None else app.needs_database()
-    found = list(dict.fromkeys((*noted, *app.problems(), *needs)))
+    findings = list(dict.fromkeys((*collected, *app.problems(), *needs)))
     jobs = list(app.definitions)
-    if not jobs and not found:
-        found.append(Problem(target or terminal.settings.app or app.name, NO_JOBS))
-    told: dict[str, Any] = {
+    if not jobs and not findings:
+        findings.append(Problem(target or terminal.settings.app or app.name, NO_JOBS))
+    document: dict[str, Any] = {
         "jobs": len(jobs),
         "files": [str(path) for path in app.jobs_file().paths],
-        "findings": [{"severity": each.severity, "where": each.where, "text": each.text} for each in found],
+        "findings": [{"severity": each.severity, "where": each.where, "text": each.text} for each in findings],
     }
-    lines = [f"{each.severity}: {each}" for each in found]
-    lines.append(f"{words.count(len(jobs), 'job')}, {words.count(len(found), 'finding')}")
-    terminal.result({"check": told}, "\n".join(lines))
-    if any(strict or each.severity == "error" for each in found):
+    lines = [f"{each.severity}: {each}" for each in findings]
+    lines.append(f"{words.count(len(jobs), 'job')}, {words.count(len(findings), 'finding')}")
+    terminal.result({"check": document}, "\n".join(lines))
+    if any(strict or each.severity == "error" for each in findings):
         raise typer.Exit(Exit.FINDINGS)

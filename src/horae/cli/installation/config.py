@@ -1,4 +1,4 @@
-"""``horae config show``: what is in force, and who said so."""
+"""``horae config show``: the settings in force, and where each comes from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from horae.cli.installation.check import Config, Target, named
+from horae.cli.installation.check import Config, Target, load_application
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.errors import StoreError
 from horae.settings import Settings
@@ -37,34 +37,34 @@ def show(
     """
     settings = _settings(terminal)
     lines = _lines(settings, origin)
-    told: dict[str, Any] = {"settings": _as_json(settings, origin)}
+    document: dict[str, Any] = {"settings": _as_json(settings, origin)}
     if target or terminal.settings.app:
-        app = named(terminal, target, config, "config show")
+        app = load_application(terminal, target, config, "config show")
         jobs, note = _jobs(app)
-        told["jobs"] = {key: _as_json(values, origin) for key, values in jobs.items()}
-        told["files"] = [str(path) for path in app.jobs_file().paths]
-        told["note"] = note
+        document["jobs"] = {key: _as_json(values, origin) for key, values in jobs.items()}
+        document["files"] = [str(path) for path in app.jobs_file().paths]
+        document["note"] = note
         for key, values in jobs.items():
             lines += ["", terminal.bold(key), *_lines(values, origin)]
         if note:
             terminal.say(f"warning: {note}")
-    terminal.result({"config": told}, "\n".join(lines))
+    terminal.result({"config": document}, "\n".join(lines))
 
 
 def _settings(terminal: Terminal) -> dict[str, tuple[Any, str]]:
-    told = {}
+    values = {}
     for each in fields(Settings):
         env = each.metadata["env"]
-        named_here = each.name == "database_url" and terminal.database is not None
+        from_option = each.name == "database_url" and terminal.database is not None
         file = f"{env}_FILE" if each.metadata["file"] else ""
         given = next((name for name in (env, file, each.metadata["also"]) if name and os.environ.get(name)), None)
-        where = "option --db" if named_here else f"environment {given}" if given else "default"
-        told[each.name] = (_shown(each.name, getattr(terminal.settings, each.name)), where)
-    return told
+        where = "option --db" if from_option else f"environment {given}" if given else "default"
+        values[each.name] = (_printable(each.name, getattr(terminal.settings, each.name)), where)
+    return values
 
 
 def _jobs(app: Horae) -> tuple[dict[str, dict[str, tuple[Any, str]]], str | None]:
-    """Each job's values as the store has them, or, when it does not answer or knows none yet, as they would be."""
+    """Return each job's values as stored, or as planned where the store does not answer or has none yet."""
     from horae.actions.schedules import declared
     from horae.cli.terminal import refuse_missing_file
     from horae.errors import NotFound
@@ -82,10 +82,10 @@ def _jobs(app: Horae) -> tuple[dict[str, dict[str, tuple[Any, str]]], str | None
 
 
 def _with_overrides(planned: Schedule, stored: Schedule | None) -> Schedule:
-    """What would hold after the next reload: the plan, and over it what was changed through a verb."""
+    """Return what would hold after the next reload: the plan, and over it what was changed through the API."""
     from dataclasses import replace
 
-    from horae.actions.schedules.schedules import CHANGEABLE
+    from horae.actions.schedules.entries import CHANGEABLE
 
     if stored is None:
         return planned
@@ -95,18 +95,18 @@ def _with_overrides(planned: Schedule, stored: Schedule | None) -> Schedule:
 
 
 def _values(schedule: Schedule) -> dict[str, tuple[Any, str]]:
-    told: dict[str, tuple[Any, str]] = {}
+    values: dict[str, tuple[Any, str]] = {}
     for name in JOB_VALUES:
         field = "expression" if name == "schedule" else name
         value: Any = f"{schedule.kind} {schedule.expression}".strip() if name == "schedule" else getattr(schedule, name)
-        told[name] = (_shown(name, value), schedule.sources.get(field, "default"))
+        values[name] = (_printable(name, value), schedule.sources.get(field, "default"))
     if schedule.kind == "every":
         for name in ("anchor", "initial_delay"):
-            told[name] = (_shown(name, getattr(schedule, name)), schedule.sources.get(name, "default"))
-    return told
+            values[name] = (_printable(name, getattr(schedule, name)), schedule.sources.get(name, "default"))
+    return values
 
 
-def _shown(name: str, value: Any) -> Any:
+def _printable(name: str, value: Any) -> Any:
     if isinstance(value, timedelta):
         return f"{value.total_seconds():g}s"
     if name == "database_url":
@@ -119,12 +119,11 @@ def _shown(name: str, value: Any) -> Any:
 
 
 def _lines(values: dict[str, tuple[Any, str]], origin: bool) -> list[str]:
-    """One line for each value, in columns."""
+    """Return one line for each value, in columns."""
     names = max(map(len, values))
-    told = [(name, _in_words(value), where) for name, (value, where) in values.items()]
+    rows = [(name, _in_words(value), where) for name, (value, where) in values.items()]
     return [
-        f"{name:<{names}}  {shown:<28}  {where}" if origin else f"{name:<{names}}  {shown}"
-        for name, shown, where in told
+        f"{name:<{names}}  {text:<28}  {where}" if origin else f"{name:<{names}}  {text}" for name, text, where in rows
     ]
 
 

@@ -1,4 +1,4 @@
-"""Copies of the database: ``horae db backup`` and ``horae db restore``, and what to use where it is a server."""
+"""Copies of a SQLite database for ``horae db backup`` and ``restore``; for a server, the tool that makes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from horae.ports import Node
     from horae.stores.backup import Copy, Progress
 
-TOLD_EVERY = 10  # per cent
+PRINT_EVERY = 10  # per cent
 SEEN = timedelta(minutes=3)  # three heartbeats
 # What a server's own tools are called: how to make a copy, how to bring it back.
 TOOLS = {
@@ -36,15 +36,21 @@ TOOLS = {
 
 
 def file_behind(terminal: Terminal, verb: str, file: Path) -> Path:
-    """The SQLite file; where the database is a server, a refusal with the command that does it there."""
+    """Return the SQLite file; refuse a server, with the command that does it there."""
     url = terminal.settings.database_url
     found = sqlite_file(url)
     if found is not None:
         return found
-    raise InvalidInput(_elsewhere(url, verb, file))
+    tool = _server_tool(url, verb, file)
+    if tool is None:
+        raise InvalidInput("copy_in_memory")
+    if verb == "restore":
+        raise InvalidInput("restore_with_tool", tool=tool)
+    raise InvalidInput("copy_with_tool", tool=tool)
 
 
-def _elsewhere(url: str, verb: str, file: Path) -> str:
+def _server_tool(url: str, verb: str, file: Path) -> str | None:
+    """Return the command that copies a server's database or brings it back; None for a database in memory."""
     from sqlalchemy import URL
 
     from horae.stores.databases.dialects import BY_NAME
@@ -53,30 +59,28 @@ def _elsewhere(url: str, verb: str, file: Path) -> str:
     parsed = create_store_engine(url).url
     kind = BY_NAME[parsed.get_backend_name()].name
     if kind not in TOOLS:
-        return "A database in memory cannot be copied."
+        return None
     plain = URL.create(kind, parsed.username, None, parsed.host, parsed.port, parsed.database).render_as_string()
     given = {"--host": parsed.host, "--port": parsed.port, "--user": parsed.username}
     connection = " ".join(f"{name}={shlex.quote(str(value))}" for name, value in given.items() if value)
-    tool = TOOLS[kind][verb == "restore"].format(
+    return TOOLS[kind][verb == "restore"].format(
         file=shlex.quote(str(file)),
         url=shlex.quote(plain),
         connection=connection,
         database=shlex.quote(str(parsed.database)),
     )
-    before = "stop all servers and workers first, then run" if verb == "restore" else "run"
-    return f"This copies SQLite files; for this database use its own tool: {before}: {tool}"
 
 
-def following(terminal: Terminal, doing: str) -> Progress:
-    """Say now and then how far it has come; nothing for what is done at once."""
-    told = TOLD_EVERY
+def progress_printer(terminal: Terminal, doing: str) -> Progress:
+    """Return a listener that prints progress now and then, and nothing for what is done at once."""
+    next_share = PRINT_EVERY
 
     def progress(done: int, total: int) -> None:
-        nonlocal told
+        nonlocal next_share
         share = 100 * done // max(total, 1)
-        if done < total and share >= told:
+        if done < total and share >= next_share:
             terminal.say(f"{doing}: {share} %")
-            told = share - share % TOLD_EVERY + TOLD_EVERY
+            next_share = share - share % PRINT_EVERY + PRINT_EVERY
 
     return progress
 
@@ -103,25 +107,21 @@ def size(number: float) -> str:
 # -- restore -----------------------------------------------------------------------------------------------------------
 
 
-def refuse_company(live: Path, force: bool) -> None:
-    """Nobody should work on what is about to be replaced."""
+def refuse_if_in_use(live: Path, force: bool) -> None:
+    """Refuse to replace a database that other processes work on."""
     from horae.stores import backup
 
     if force or not live.exists():
         return
-    alive = living(live)
+    alive = live_nodes(live)
     if alive:
-        names = ", ".join(node.node_id for node in alive)
-        raise NotAllowed(
-            f"{names} work on {live}. Stop them first, or add --force: they go on with the restored rows, and what "
-            "they are at now is refused when they finish it."
-        )
+        raise NotAllowed("database_served", nodes=[node.node_id for node in alive], path=str(live))
     if backup.is_open_elsewhere(live):
-        raise NotAllowed(f"Another process has {live} open. Stop it first, or add --force.")
+        raise NotAllowed("database_open_elsewhere", path=str(live))
 
 
-def living(live: Path) -> list[Node]:
-    """The workers and servers that showed themselves lately and, on this machine, still run."""
+def live_nodes(live: Path) -> list[Node]:
+    """Return the workers and servers that were seen lately and, on this machine, still run."""
     from horae.app import Horae
     from horae.errors import HoraeError
 
@@ -130,7 +130,7 @@ def living(live: Path) -> list[Node]:
             now = app.world.clock.now()
             nodes = app.world.store.read(lambda tx: tx.nodes.all())
     except HoraeError:
-        return []  # a database that nobody can read has nobody at work on it
+        return []  # no process works on a database that cannot be read
     return [node for node in nodes if node.seen_at > now - SEEN and _runs(node)]
 
 
@@ -148,7 +148,7 @@ def _runs(node: Node) -> bool:
 
 @contextmanager
 def working_copy(file: Path, live: Path, progress: Progress) -> Iterator[Path]:
-    """The file, copied to where it will be needed, so that it itself stays as it is."""
+    """Yield a copy of the file beside the database, so that the file itself stays as it is."""
     from horae.stores import backup
 
     live.parent.mkdir(parents=True, exist_ok=True)
@@ -162,7 +162,7 @@ def working_copy(file: Path, live: Path, progress: Progress) -> Iterator[Path]:
 
 
 def prepare(working: Path, live: Path, *, actor: str, file: Path) -> tuple[int, bool]:
-    """Bring a copy up to date and fence it; how many jobs were running in it, and whether the database is readable."""
+    """Bring a copy up to date and fence it; return how many jobs ran in it, and whether the database is readable."""
     from horae.app import Horae
     from horae.core.audit.entries import Entry
     from horae.stores import backup
@@ -179,7 +179,7 @@ def prepare(working: Path, live: Path, *, actor: str, file: Path) -> tuple[int, 
 
 
 def replace(working: Path, live: Path, readable: bool, progress: Progress) -> Path | None:
-    """Let the copy take effect; where the database as it was has been kept."""
+    """Put the copy in place of the database; return where the database as it was is kept."""
     from horae.stores import backup
 
     if not live.exists():

@@ -34,8 +34,8 @@ def migrate(terminal: Terminal) -> None:
     url = terminal.settings.database_url
     found = _on_engine(terminal.settings, schema.migrate)
     done = "already current" if found.is_current else f"migrated from {found.found or 'nothing'} to {found.wanted}"
-    told = {"found": found.found, "wanted": found.wanted, "migrated": not found.is_current}
-    terminal.result({"schema": told}, f"{shown_url(url)}: {done}")
+    document = {"found": found.found, "wanted": found.wanted, "migrated": not found.is_current}
+    terminal.result({"schema": document}, f"{shown_url(url)}: {done}")
 
 
 @command(group, "check")
@@ -51,8 +51,8 @@ def check(terminal: Terminal) -> None:
     found = _on_engine(terminal.settings, schema.inspect_schema)
     have = "no Horae tables" if found.found is None else f"tables of version {found.found}"
     text = f"{shown_url(url)}: {have}, " + ("current" if found.is_current else f"wanted {found.wanted}")
-    told = {"found": found.found, "wanted": found.wanted, "current": found.is_current}
-    terminal.result({"schema": told}, text)
+    document = {"found": found.found, "wanted": found.wanted, "current": found.is_current}
+    terminal.result({"schema": document}, text)
     if not found.is_current:
         terminal.say("Run: horae db migrate")
         raise typer.Exit(Exit.FINDINGS)
@@ -89,7 +89,7 @@ def backup(
 
     live = copies.file_behind(terminal, "backup", file)
     refuse_missing_file(terminal.settings.database_url)
-    made = making.back_up(live, file, force=force, progress=copies.following(terminal, "copying"))
+    made = making.back_up(live, file, force=force, progress=copies.progress_printer(terminal, "copying"))
     terminal.result({"backup": copies.as_json(made)}, copies.in_words(made))
 
 
@@ -102,18 +102,18 @@ def restore(
     """Bring a copy of the SQLite database back.
 
     The database as it is now is kept beside it. Jobs that were running in the copy are handed on as lost, and
-    whoever still works on the newer rows is refused when it is done: tokens and job numbers jump.
+    a worker that still has the newer rows is refused when it is done: tokens and job numbers jump.
     """
     from horae.stores import backup as making
 
     live = copies.file_behind(terminal, "restore", file)
     found = making.examine(file)
-    copies.refuse_company(live, force)
-    with copies.working_copy(file, live, copies.following(terminal, "reading")) as working:
+    copies.refuse_if_in_use(live, force)
+    with copies.working_copy(file, live, copies.progress_printer(terminal, "reading")) as working:
         running, readable = copies.prepare(working, live, actor=actor(terminal), file=file)
-        kept = copies.replace(working, live, readable, copies.following(terminal, "writing"))
-    told = copies.as_json(found) | {"database": str(live), "kept": None if kept is None else str(kept)}
-    terminal.result({"restore": told | {"lost": running}}, f"{live}: restored from {copies.in_words(found)}")
+        kept = copies.replace(working, live, readable, copies.progress_printer(terminal, "writing"))
+    document = copies.as_json(found) | {"database": str(live), "kept": None if kept is None else str(kept)}
+    terminal.result({"restore": document | {"lost": running}}, f"{live}: restored from {copies.in_words(found)}")
     if kept is not None:
         terminal.say(f"What was there before is in {kept}")
     if running:
@@ -121,7 +121,7 @@ def restore(
 
 
 def _on_engine(settings: Settings, work: Callable[[Engine], T]) -> T:
-    """Do something to the bare database; what its driver says comes back in our words."""
+    """Run *work* on the bare database; errors of its driver become those of Horae."""
     from horae.stores.opening import create_store_engine, store_on
 
     limits = settings.timeouts

@@ -37,15 +37,18 @@ def doctor(terminal: Terminal, target: Target = None, support_bundle: Bundle = N
     from horae.doctor.examination import examine
 
     settings = terminal.settings
-    looked = [*_of_the_app(terminal, target), *examine(settings, os.environ, sqlite_file(settings.database_url))]
-    found = [replace(finding, mend=_typed(terminal, target, finding.mend)) for finding in looked]
+    findings = [
+        *_check_application(terminal, target),
+        *examine(settings, os.environ, sqlite_file(settings.database_url)),
+    ]
+    found = [replace(finding, mend=_typed(terminal, target, finding.mend)) for finding in findings]
     if support_bundle is not None:
         from horae.doctor.bundle import write_bundle
 
         names = write_bundle(support_bundle, settings, os.environ, found)
         terminal.say(f"{support_bundle}: {', '.join(names)}; look through it before you send it")
     levels = Counter(finding.level for finding in found)
-    told = {
+    document = {
         "healthy": not levels["problem"],
         "database": shown_url(settings.database_url),
         "checks": [asdict(finding) for finding in found],
@@ -55,13 +58,13 @@ def doctor(terminal: Terminal, target: Target = None, support_bundle: Bundle = N
         f"{words.count(len(found), 'check')}: {levels['ok']} ok, {words.count(levels['warning'], 'warning')}, "
         f"{words.count(levels['problem'], 'problem')}"
     )
-    terminal.result({"doctor": told}, "\n".join(lines))
+    terminal.result({"doctor": document}, "\n".join(lines))
     if levels["problem"]:
         raise typer.Exit(Exit.FINDINGS)
 
 
-def _of_the_app(terminal: Terminal, target: str | None) -> list[Finding]:
-    """What ``horae check`` would say, in a word."""
+def _check_application(terminal: Terminal, target: str | None) -> list[Finding]:
+    """Return the findings of ``horae check`` about the application."""
     from horae.cli.process.targets import application
     from horae.doctor.engine import limits
     from horae.doctor.findings import Finding
@@ -92,10 +95,10 @@ def _lines(terminal: Terminal, finding: Finding) -> list[str]:
 
 
 def _typed(terminal: Terminal, target: str | None, mend: str | None) -> str | None:
-    """The command as it must be typed for the application and the database that were asked about."""
+    """Return the command as it must be typed for this application and this database."""
     if mend is None:
         return None
-    told = mend.replace("MODULE:APP", target or terminal.settings.app or "MODULE:APP")
-    asked = terminal.database
-    is_ours = told.startswith("horae ") and "--db" not in told
-    return f"{told} --db {shown_url(asked)}" if is_ours and asked is not None else told
+    typed = mend.replace("MODULE:APP", target or terminal.settings.app or "MODULE:APP")
+    database = terminal.database
+    is_ours = typed.startswith("horae ") and "--db" not in typed
+    return f"{typed} --db {shown_url(database)}" if is_ours and database is not None else typed

@@ -1,4 +1,4 @@
-"""Who acts and why, for the audit; and one verb done to many jobs."""
+"""One verb done to many jobs, and the options about why it is done."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAGE = 1000
 
 @dataclass
 class Bulk:
-    """One verb, done to named jobs or to all that match, one after the other; a refusal stops nobody else."""
+    """One verb, done to named jobs or to all that match, one after the other; a refusal does not stop the rest."""
 
     terminal: Terminal
     here: Verbs
@@ -35,30 +35,30 @@ class Bulk:
     worst: Exit = Exit.OK
 
     def named(self, job_ids: list[str]) -> None:
-        """The jobs given; a single one fails like any other command."""
+        """Act on the jobs given; a single one fails like any other command."""
         if len(job_ids) == 1:
             job = self.act(self.here, job_ids[0])
             self.done.append({"id": job.id, "ok": True, "job": to_json(job)})
         else:
             for job_id in job_ids:
-                self._one(job_id)
-        self._tell()
+                self._act_on(job_id)
+        self._print_results()
 
-    def matching(self, wanted: Mapping[str, Any], *, really: bool) -> None:
-        """All that match now: counted first, done only when *really*."""
-        job_ids = [job.id for job in self.here.jobs.list(**wanted)]
+    def matching(self, filters: Mapping[str, Any], *, really: bool) -> None:
+        """Act on all that match now; count them only, unless *really*."""
+        job_ids = [job.id for job in self.here.jobs.list(**filters)]
         if not really:
             number = words.count(len(job_ids), "job")
-            told = {"dry_run": True, "verb": self.verb, "count": len(job_ids), "ids": job_ids[:PAGE]}
-            self.terminal.result(told, f"would {self.verb} {number}" + ("; add --yes" if job_ids else ""))
+            document = {"dry_run": True, "verb": self.verb, "count": len(job_ids), "ids": job_ids[:PAGE]}
+            self.terminal.result(document, f"would {self.verb} {number}" + ("; add --yes" if job_ids else ""))
             if job_ids:
                 raise typer.Exit(Exit.UNCONFIRMED)  # or a script would take it for done
             return
         for job_id in job_ids:
-            self._one(job_id)
-        self._tell()
+            self._act_on(job_id)
+        self._print_results()
 
-    def _one(self, job_id: str) -> None:
+    def _act_on(self, job_id: str) -> None:
         try:
             job = self.act(self.here, job_id)
             self.done.append({"id": job.id, "ok": True, "job": to_json(job)})
@@ -68,7 +68,7 @@ class Bulk:
             self.worst = self.worst or exit_code(problem)
             self.done.append({"id": job_id, "ok": False, "error": as_json(problem)})
 
-    def _tell(self) -> None:
+    def _print_results(self) -> None:
         lines = [
             f"{each['id']}: {each['job']['state'] if each['ok'] else each['error']['message']}" for each in self.done
         ]
@@ -80,7 +80,9 @@ class Bulk:
             raise typer.Exit(self.worst)
 
 
-def either(job_ids: list[str] | None, bulk: bool, flag: str) -> None:
-    """Named jobs or all of a kind, never neither or both."""
-    if bool(job_ids) == bulk:
-        raise InvalidInput(f"Name the jobs or give {flag}; {'not both' if bulk else 'neither was given'}.")
+def require_one_choice(job_ids: list[str] | None, bulk: bool, flag: str) -> None:
+    """Refuse a call that names both jobs and all of a kind, or neither."""
+    if job_ids and bulk:
+        raise InvalidInput("jobs_named_twice", flag=flag)
+    if not job_ids and not bulk:
+        raise InvalidInput("jobs_unnamed", flag=flag)

@@ -11,7 +11,8 @@ import typer
 from horae.api.values import given, to_json
 from horae.cli import words
 from horae.cli.arguments import arguments_from, instant_from, priority_from
-from horae.cli.jobs.acting import Bulk, Reason, Yes, either
+from horae.cli.failures import Exit
+from horae.cli.jobs.acting import Bulk, Reason, Yes, require_one_choice
 from horae.cli.jobs.tables import job_page, job_table
 from horae.cli.terminal import Terminal, actor, command
 from horae.cli.verbs import reached
@@ -19,7 +20,7 @@ from horae.errors import InvalidInput, NotAllowed
 from horae.settings import span_from
 
 if TYPE_CHECKING:
-    from horae.actions.jobs.jobs import Request
+    from horae.actions.jobs.requests import Request
     from horae.api.jobs.room import Job
     from horae.cli.verbs import Verbs
     from horae.core.jobs.job import State
@@ -120,27 +121,27 @@ def _through_app(
     chosen: dict[str, Any],
     max_attempts: int | None,
 ) -> None:
-    """As the application itself would: its signature checks the arguments, its declaration gives queue and retry."""
+    """Enqueue as the application does: its signature checks the arguments, its declaration gives queue and retry."""
     from horae.app import JobHandle
     from horae.cli.process.targets import application
-    from horae.cli.verbs import Near
+    from horae.cli.verbs import LocalVerbs
 
     with application(target, terminal.database) as app:
         owner = chosen.pop("owner", None)
         handle: JobHandle[..., Any] = JobHandle(app, app.definitions.get(name)).using(**chosen)
         request = _limited(handle.request(**arguments), max_attempts)
         if terminal.url is None:
-            _enqueue(terminal, Near(app.world, actor(terminal), owner), request)
+            _enqueue(terminal, LocalVerbs(app.world, actor(terminal), owner), request)
             return
-    with reached(terminal, owner=owner) as far:
-        _enqueue(terminal, far, request)
+    with reached(terminal, owner=owner) as remote:
+        _enqueue(terminal, remote, request)
 
 
 def _through_store(
     terminal: Terminal, name: str, arguments: dict[str, Any], chosen: dict[str, Any], max_attempts: int | None
 ) -> None:
-    """Without the application: the name and the arguments are taken as they are."""
-    from horae.actions.jobs.jobs import Request
+    """Enqueue without the application: take the name and the arguments as they are."""
+    from horae.actions.jobs.requests import Request
 
     owner = chosen.pop("owner", None)
     request = _limited(Request(name, arguments, **chosen), max_attempts)
@@ -185,11 +186,11 @@ def list_(
     ] = None,
 ) -> None:
     """Jobs, newest first, live and finished."""
-    wanted = given(queue=queue, handler=handler, tag=tag, owner=owner, key=key)
+    filters = given(queue=queue, handler=handler, tag=tag, owner=owner, key=key)
     with reached(terminal) as here:
-        page = here.jobs.list(state=cast("list[State]", state or []), **wanted).page(cursor, limit=limit)
+        page = here.jobs.list(state=cast("list[State]", state or []), **filters).page(cursor, limit=limit)
         now = here.now()
-    nothing = "No such jobs." if wanted or state else "No jobs yet."
+    nothing = "No such jobs." if filters or state else "No jobs yet."
     terminal.result(to_json(page), job_table(terminal, page.items, now) if page.items else nothing)
     if page.next_cursor and not terminal.is_json:
         terminal.say(f"There may be more: --cursor {page.next_cursor}")
@@ -203,8 +204,28 @@ def show(terminal: Terminal, job_id: JobId) -> None:
         past = here.jobs.runs(job_id)
         why = here.jobs.why(job_id)
         now = here.now()
-    told = to_json({"job": job, "why": why, "runs": past})
-    terminal.result(told, job_page(terminal, job, why, past, now))
+    document = to_json({"job": job, "why": why, "runs": past})
+    terminal.result(document, job_page(terminal, job, why, past, now))
+
+
+@command(group, "wait", by_url=True, examples=("horae job wait job_12 --timeout 10m",))
+def wait(
+    terminal: Terminal,
+    job_id: JobId,
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="SPAN", help="Wait at most 90s, 5m, 2h …; 0s looks once.")
+    ] = "5m",
+) -> None:
+    """Wait until a job has ended.
+
+    Exits with 0 when it succeeded, with 1 when it is dead or was cancelled, and with 75 when it has not ended in time.
+    """
+    with reached(terminal) as here:
+        job = here.jobs.wait(job_id, timeout=span_from(timeout, "timeout"))
+    why = job.last_error if job.state == "dead" else job.cancel_reason
+    terminal.result(to_json(job), f"{job.id} {job.state}" + (f": {why}" if why and job.state != "succeeded" else ""))
+    if job.state != "succeeded":
+        raise typer.Exit(Exit.FAILURE)
 
 
 @command(group, "cancel", by_url=True)
@@ -219,7 +240,7 @@ def cancel(
     yes: Yes = False,
 ) -> None:
     """End waiting jobs; ask running ones to stop."""
-    either(job_ids, all_queued, "--all-queued")
+    require_one_choice(job_ids, all_queued, "--all-queued")
     act = _by_hand(_cancel, reason)
     _in_bulk(terminal, "cancel", act, job_ids, _filter("queued", queue, handler, tag), yes)
 
@@ -239,7 +260,7 @@ def revive(
 
     They are due now.
     """
-    either(job_ids, all_dead, "--all-dead")
+    require_one_choice(job_ids, all_dead, "--all-dead")
     act = _by_hand(_revive, reason)
     _in_bulk(terminal, "revive", act, job_ids, _filter("dead", queue, handler, tag), yes)
 
@@ -259,7 +280,7 @@ def retry(
 
     A dead job is revived; a waiting one becomes due at once and keeps its count of attempts.
     """
-    either(job_ids, all_dead, "--all-dead")
+    require_one_choice(job_ids, all_dead, "--all-dead")
     act = _by_hand(_retry, reason)
     _in_bulk(terminal, "retry", act, job_ids, _filter("dead", queue, handler, tag), yes)
 
@@ -278,8 +299,9 @@ def _retry(here: Verbs, job_id: str, reason: str) -> Job:
         return here.jobs.revive(job_id, reason=reason)
     if job.state == "queued":
         return here.jobs.reschedule(job_id, run_at=min(job.run_at, here.now()), reason=reason)
-    advice = "wait for it, or cancel it" if job.state == "running" else "enqueue it anew"
-    raise NotAllowed(f"Job {job.id} is {job.state}; only dead and waiting jobs can be tried again. Instead {advice}.")
+    if job.state == "running":
+        raise NotAllowed("retry_of_running", id=job.id)
+    raise NotAllowed("retry_of_ended", id=job.id, state=job.state)
 
 
 def _by_hand(verb: Callable[..., Job], reason: str) -> Callable[[Verbs, str], Job]:
@@ -295,14 +317,14 @@ def _in_bulk(
     verb: str,
     act: Callable[[Verbs, str], Job],
     job_ids: list[str] | None,
-    wanted: dict[str, Any],
+    filters: dict[str, Any],
     yes: bool,
 ) -> None:
-    if job_ids and len(wanted) > 1:
-        raise InvalidInput("--queue, --handler and --tag choose among all jobs; they do not go with named ones.")
+    if job_ids and len(filters) > 1:
+        raise InvalidInput("filters_with_named_jobs")
     with reached(terminal) as here:
         bulk = Bulk(terminal, here, verb, act)
         if job_ids:
             bulk.named(job_ids)
         else:
-            bulk.matching(wanted, really=yes)
+            bulk.matching(filters, really=yes)

@@ -34,12 +34,12 @@ def list_(terminal: Terminal) -> None:
 
 def _row(limit: RunningLimit) -> tuple[str, ...]:
     decisive = limit.decisive
-    others = [_said(each.max_running, each.source, each.app) for each in limit.sources if each is not decisive]
+    others = [_with_origin(each.max_running, each.source, each.app) for each in limit.sources if each is not decisive]
     origin = "-" if decisive is None else _origin(decisive.source, decisive.app)
     return (limit.name, str(limit.max_running or "none"), str(limit.running), origin, ", ".join(others) or "-")
 
 
-def _said(max_running: int | None, source: str, app: str | None) -> str:
+def _with_origin(max_running: int | None, source: str, app: str | None) -> str:
     return f"{max_running or 'none'} ({_origin(source, app)})"
 
 
@@ -56,8 +56,8 @@ def set_(terminal: Terminal, name: Name, max_running: Most, reason: Reason = "")
     most = max_running_from(max_running)
     with reached(terminal) as here:
         changed = here.limits.set(name, most, reason=reason)
-    told = "has no limit" if most is None else f"runs at most {words.count(most, 'job')} at once"
-    terminal.result(to_json(changed), f"{name} {told}")
+    text = "has no limit" if most is None else f"runs at most {words.count(most, 'job')} at once"
+    terminal.result(to_json(changed), f"{name} {text}")
 
 
 @command(group, "reset", by_url=True)
@@ -66,10 +66,10 @@ def reset(terminal: Terminal, name: Name, reason: Reason = "") -> None:
     with reached(terminal) as here:
         changed = here.limits.reset(name, reason=reason)
     decisive = changed.decisive
-    told = "has no limit"
+    text = "has no limit"
     if decisive is not None:
-        told = f"runs at most {_said(decisive.max_running, decisive.source, decisive.app)} at once"
-    terminal.result(to_json(changed), f"{name} {told}")
+        text = f"runs at most {_with_origin(decisive.max_running, decisive.source, decisive.app)} at once"
+    terminal.result(to_json(changed), f"{name} {text}")
 
 
 def max_running_from(text: str) -> int | None:
@@ -77,5 +77,5 @@ def max_running_from(text: str) -> int | None:
     if text == "none":
         return None
     if not (text.isascii() and text.isdigit()):
-        raise InvalidInput(f"{text!r} is not a limit; give a number, or none to lift it.")
+        raise InvalidInput("limit_unreadable", text=text)
     return int(text)

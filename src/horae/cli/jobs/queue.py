@@ -75,5 +75,5 @@ def limit(
     number = max_running_from(max_running)
     with reached(terminal) as here:
         changed = here.queues.limit(name, number, reason=reason)
-    told = "has no limit" if number is None else f"runs at most {words.count(number, 'job')} at once"
-    terminal.result(to_json(changed), f"{name} {told}")
+    text = "has no limit" if number is None else f"runs at most {words.count(number, 'job')} at once"
+    terminal.result(to_json(changed), f"{name} {text}")

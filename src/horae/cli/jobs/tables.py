@@ -22,13 +22,13 @@ def job_table(terminal: Terminal, jobs: Sequence[Job], now: datetime) -> str:
 def _job_row(job: Job, now: datetime) -> tuple[str, ...]:
     word, moment = when(job)
     attempts = f"{job.attempt}/{job.max_attempts}"
-    told = f"{word} {words.relative(moment, now)}"
+    when_text = f"{word} {words.relative(moment, now)}"
     error = words.first_line(job.last_error, 50)
-    return (job.id, job.state, job.handler, job.queue, attempts, told, words.exact(moment), error)
+    return (job.id, job.state, job.handler, job.queue, attempts, when_text, words.exact(moment), error)
 
 
 def when(job: Job) -> tuple[str, datetime]:
-    """The moment that matters most about a job now."""
+    """Return the moment that matters most about a job now, with its word."""
     if job.state == "running" and job.started_at is not None:
         return "started", job.started_at
     if job.finished_at is not None:
@@ -50,7 +50,7 @@ def job_page(terminal: Terminal, job: Job, why: Sequence[Reason], runs: Sequence
 
 
 def _facts(job: Job, why: Sequence[Reason], now: datetime) -> list[tuple[str, Any]]:
-    because = [("why" if place == 0 else "", reason.text) for place, reason in enumerate(why)]
+    because = [("why" if index == 0 else "", reason.text) for index, reason in enumerate(why)]
     return [
         *because,
         ("due", words.both(job.run_at, now)),

@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
+from horae.actions.jobs.leftovers import find_stuck, may_move
 from horae.cli.failures import Exit
 from horae.cli.terminal import Terminal
 from horae.cli.words import count, span
@@ -24,7 +25,7 @@ log = logging.getLogger("horae.worker")
 LAST_WORDS = 2.0  # seconds for giving back, when a second signal ends the worker at once
 SAME_PRESS = 0.3  # seconds: a shell or `make` may pass one Ctrl-C on twice
 LOOK_EVERY = timedelta(milliseconds=200)
-MOST_TOLD, MOST_NAMED = 1000, 5
+MOST_READ, MOST_NAMED = 1000, 5
 
 
 class Serving:
@@ -33,17 +34,17 @@ class Serving:
     def __init__(self, terminal: Terminal, worker: Worker, ending: Callable[[], None] | None = None) -> None:
         self.terminal = terminal
         self.worker = worker
-        self.ending = ending  # told with the worker: whatever else this process does
+        self.ending = ending  # called when the worker is stopped: ends what else this process does
         self.signals = 0
         self._asked_at = 0.0
-        self._left: list[tuple[int, int]] = []  # who waits for ever, and for whom
+        self._left: list[tuple[int, int]] = []  # jobs that wait for ever, each with the one that it waits for
 
     async def run(self, *, until_empty: bool = False, started: Callable[[], None] | None = None) -> Exit:
-        """Serve until told to end; the exit code says why it ended."""
+        """Serve until a signal or a break; return the exit code that says why it ended."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._told_to_end, signal.Signals(number).name)
-        loop.add_signal_handler(signal.SIGHUP, self._told_to_reload)
+            loop.add_signal_handler(number, self._on_signal, signal.Signals(number).name)
+        loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         serving = asyncio.create_task(self.worker.run())
         watching = asyncio.create_task(self._until_empty()) if until_empty else None
         if started is not None:
@@ -56,15 +57,15 @@ class Serving:
             if watching is not None:
                 watching.cancel()
         emptied = watching is not None and watching.done() and not watching.cancelled()
-        self._tell_end()
+        self._report_end()
         return Exit.OK if self.signals or emptied else Exit.TRY_AGAIN
 
-    def _told_to_reload(self) -> None:
+    def _on_hangup(self) -> None:
         self.terminal.say("SIGHUP: reads jobs.conf again")
         self.terminal.event({"event": "reloading"})
         self.worker.reload()
 
-    def _told_to_end(self, name: str) -> None:
+    def _on_signal(self, name: str) -> None:
         asked_at = self.worker.world.clock.monotonic()
         if self.signals and asked_at - self._asked_at < SAME_PRESS:
             return
@@ -86,25 +87,22 @@ class Serving:
             self.ending()
 
     async def _until_empty(self) -> None:
-        """Stop once the served queues hold neither running jobs nor any that may run without somebody's help."""
+        """Stop once the served queues hold neither running jobs nor any that may run without help."""
         alarm = Alarm(self.worker.world.clock)
-        store, queues = self.worker.world.store, list(self.worker.settings.queues)
+        world, queues = self.worker.world, list(self.worker.settings.queues)
         while await self._may_go_on(queues):
             await alarm.sleep(None, LOOK_EVERY)
         with suppress(StoreError):
-            self._left = await self.worker.database.call(
-                lambda: store.read(lambda tx: tx.jobs.waits_for_ever(queues, limit=MOST_TOLD))
-            )
+            self._left = await self.worker.database.call(lambda: find_stuck(world, queues, limit=MOST_READ))
         self.worker.stop()
 
     async def _may_go_on(self, queues: list[str]) -> bool:
         try:
-            store = self.worker.world.store
-            return await self.worker.database.call(lambda: store.read(lambda tx: tx.jobs.may_move(queues)))
+            return await self.worker.database.call(lambda: may_move(self.worker.world, queues))
         except StoreError:  # a store that does not answer is not empty
             return True
 
-    def _tell_end(self) -> None:
+    def _report_end(self) -> None:
         if self._left:
             waiting = ", ".join(f"job_{job} for job_{root}" for job, root in self._left[:MOST_NAMED])
             more = "" if len(self._left) <= MOST_NAMED else " …"
@@ -113,13 +111,13 @@ class Serving:
             )
             self.terminal.event({"event": "left", "jobs": {f"job_{job}": f"job_{root}" for job, root in self._left}})
         counts = dict(self.worker.counts)
-        told = ", ".join(f"{number} {ending}" for ending, number in sorted(counts.items())) or "nothing ran"
-        self.terminal.say(f"ended: {told}")
+        text = ", ".join(f"{number} {ending}" for ending, number in sorted(counts.items())) or "nothing ran"
+        self.terminal.say(f"ended: {text}")
         self.terminal.event({"event": "ended", "runs": counts})
 
 
 def run_to_its_end(terminal: Terminal, main: Coroutine[Any, Any, int]) -> int:
-    """Run the loop of a command. Code that it runs may break the loop: stop it, or cancel all of its tasks."""
+    """Run the loop of a command, also where code that it runs stops the loop or cancels all of its tasks."""
     try:
         return asyncio.run(main)
     except asyncio.CancelledError:

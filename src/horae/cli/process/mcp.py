@@ -48,11 +48,11 @@ def mcp(
     scope tasks for agents, admin for operators. Schedules fire while a worker runs: horae worker.
     """
     if http and owner is not None and not operator:
-        raise InvalidInput("Over HTTP the token says whose lane it is; leave out --owner.")
+        raise InvalidInput("owner_from_token")
     if tools not in ("all", "minimal"):
-        raise InvalidInput(f"--tools {tools} is not known; choose all or minimal.")
+        raise InvalidInput("choice_unknown", name="--tools", value=tools, choices=["all", "minimal"])
     if operator and tools != "all":
-        raise InvalidInput("--tools is about an agent's tools; an operator's server has none of them.")
+        raise InvalidInput("tools_for_operator")
     _need_extra()
     from horae.app import Horae
 
@@ -73,7 +73,7 @@ def _need_extra() -> None:
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.split(".")[0] != "mcp":
             raise
-        raise MissingExtra("horae mcp needs 'mcp', which is not installed. Run: pip install 'horae[mcp]'") from None
+        raise MissingExtra("mcp_extra_missing") from None
     assert mcp.server.mcpserver is not None
 
 
@@ -97,7 +97,7 @@ def _server(here: Here, lane: str | None, owner: str | None, tools: str, *, oper
 
 
 def _serve_stdio(server: MCPServer[None], here: Here) -> None:
-    """stdout is the host's; logs go to stderr. Told to end, the lanes are given back first."""
+    """Serve on stdin and stdout; logs go to stderr. A signal gives the lanes back first."""
     import asyncio
     import os
     import signal

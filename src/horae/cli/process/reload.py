@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from horae.cli.installation.check import Config, Target, named
+from horae.cli.installation.check import Config, Target, load_application
 from horae.cli.terminal import Terminal, command
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def reload(terminal: Terminal, target: Target = None, config: Config = None) -> 
     """
     from horae.actions.schedules import declared
 
-    with named(terminal, target, config, "reload") as app:
+    with load_application(terminal, target, config, "reload") as app:
         plan = app.plan()
         keys = [schedule.key for schedule in plan.schedules]
         before, limits = declared.stored(app.world, keys), _limits(app.world)
@@ -50,7 +50,7 @@ def _version(schedule: Any) -> int:
 
 
 def _change(before: Any, after: Any) -> dict[str, Any]:
-    from horae.actions.schedules.schedules import schedule_dict
+    from horae.actions.schedules.entries import schedule_dict
 
     if before is None:
         return {"key": after.key, "new": True, "changed": []}

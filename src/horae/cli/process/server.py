@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from horae.cli.logs import LogFormat, LogLevel, start_told_logging
+from horae.cli.logs import LogFormat, LogLevel, start_chosen_logging
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.errors import MissingExtra
 from horae.settings import Settings
@@ -29,9 +29,7 @@ Port = Annotated[
         "--port", metavar="N", min=0, max=65535, help="Its port; else $HORAE_PORT, else 8765. 0 picks a free one."
     ),
 ]
-NoAuth = Annotated[
-    bool, typer.Option("--no-auth", help="Ask nobody for a token; only on this machine's own addresses.")
-]
+NoAuth = Annotated[bool, typer.Option("--no-auth", help="Ask for no token; only on this machine's own addresses.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -55,19 +53,19 @@ def server(
     Jobs are run by workers, in this or other languages: `horae worker`, or over HTTP. Ctrl-C and SIGTERM end it in
     order: nothing more is accepted, what is being answered is finished. A store that does not answer yet is waited for.
     """
-    start_told_logging(terminal, log_format, log_level)
-    told = replace(terminal, settings=placed(terminal, host, port))
-    _serve(told, known_to(told, target), no_auth)
+    start_chosen_logging(terminal, log_format, log_level)
+    chosen = replace(terminal, settings=settings_at(terminal, host, port))
+    _serve(chosen, load_or_bare(chosen, target), no_auth)
 
 
-def placed(terminal: Terminal, host: str | None, port: int | None) -> Settings:
-    """The settings, with the address from the command line."""
+def settings_at(terminal: Terminal, host: str | None, port: int | None) -> Settings:
+    """Return the settings, with the address from the command line."""
     settings = terminal.settings
     return replace(settings, host=settings.host if host is None else host, port=settings.port if port is None else port)
 
 
-def known_to(terminal: Terminal, target: str | None) -> Horae:
-    """The application named, or one with nothing but the built-in jobs."""
+def load_or_bare(terminal: Terminal, target: str | None) -> Horae:
+    """Return the application named, or one with nothing but the built-in jobs; the built-in ones are added to both."""
     from horae.cli.process.targets import application, bare_application
 
     name = target or terminal.settings.app
@@ -77,7 +75,7 @@ def known_to(terminal: Terminal, target: str | None) -> Horae:
 
 
 def add_built_in(app: Horae, settings: Settings) -> None:
-    """The jobs of agents, and those that call out where the extra is there; the application's own of a name stay."""
+    """Add the jobs of agents, and those that call out where their extra is installed; the application's own stay."""
     from horae.declare.attend import register as register_attention
 
     register_attention(app)
@@ -86,8 +84,8 @@ def add_built_in(app: Horae, settings: Settings) -> None:
         from horae.outgoing import register as register_outgoing
         from horae.outgoing.encryption import sealer_from
     except ImportError as problem:
-        if settings.alert_webhook_url is not None:  # or nobody would be told, in silence
-            raise MissingExtra(f"Alerts are sent over HTTP. {problem}") from problem
+        if settings.alert_webhook_url is not None:  # or alerts would be lost in silence
+            raise MissingExtra("alerts_extra_missing", problem=str(problem)) from problem
         return
     register_outgoing(app, Outgoing.read(sealer=sealer_from({"HORAE_SECRET_KEY": settings.secret_key or ""})))
     if settings.alert_webhook_url is not None:
@@ -104,7 +102,7 @@ def with_alerts(queues: Mapping[str, int], settings: Settings) -> dict[str, int]
 
 
 def send_alerts(app: Horae, settings: Settings) -> Hosted | None:
-    """Send alerts from this process too, so that dead letters are told where no worker runs (S0-20).
+    """Send alerts from this process too, so that dead letters are reported where no worker runs (S0-20).
 
     It runs nothing but the webhooks of alerts, and fires no schedule. Any number of processes may do so: an alert is a
     job with a key, so it is made and delivered once.
@@ -145,32 +143,34 @@ def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:
     opens.append(opening)
     database = shown_url(app.database) if isinstance(app.database, str) else str(app.database.url)
 
-    def tell_start() -> None:
+    def report_start() -> None:
         terminal.say(f"Horae {service.version} serves {database}")
         terminal.say(f"  at      {url}    its API: {url}/docs")
         if no_auth:
-            terminal.say("  warning: nobody is asked for a token; every program on this machine may do everything")
+            terminal.say("  warning: no token is asked for; every program on this machine may do everything")
         if opening.trouble is not None:
             terminal.say(
                 f"  warning: the store does not answer yet ({opening.trouble}); {url}/readyz tells when it does"
             )
         terminal.say("  Ctrl-C ends it in order")
         host, number = listening.getsockname()[:2]
-        told = {"event": "started", "url": url, "host": host, "port": number, "database": database}
-        terminal.event({**told, "auth": not no_auth, "ready": opening.trouble is None})
+        event = {"event": "started", "url": url, "host": host, "port": number, "database": database}
+        terminal.event({**event, "auth": not no_auth, "ready": opening.trouble is None})
         notify(READY, f"STATUS=serves {url}")
 
-    http = ServiceServer(service, listening, grace=settings.grace, proxies=settings.trusted_proxies, started=tell_start)
+    http = ServiceServer(
+        service, listening, grace=settings.grace, proxies=settings.trusted_proxies, started=report_start
+    )
     try:
         opening.start()
-        asyncio.run(_until_told(terminal, http, app))
+        asyncio.run(_until_signal(terminal, http, app))
     finally:
         opening.stop()
         listening.close()
         app.close()
 
 
-async def _until_told(terminal: Terminal, http: ServiceServer, app: Horae) -> None:
+async def _until_signal(terminal: Terminal, http: ServiceServer, app: Horae) -> None:
     """Serve until a signal; a second one ends at once."""
     import asyncio
     import os
@@ -180,7 +180,7 @@ async def _until_told(terminal: Terminal, http: ServiceServer, app: Horae) -> No
     from horae.clock import SystemClock
     from horae.runtime.systemd import STOPPING, notify, supervised
 
-    def told(number: signal.Signals) -> None:
+    def on_signal(number: signal.Signals) -> None:
         if http.should_exit:
             terminal.say(f"{number.name} again: ended at once")
             terminal.event({"event": "ended_at_once", "signal": number.name})
@@ -192,7 +192,7 @@ async def _until_told(terminal: Terminal, http: ServiceServer, app: Horae) -> No
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, told, number)
+        loop.add_signal_handler(number, on_signal, number)
     loop.add_signal_handler(signal.SIGHUP, lambda: logging.getLogger("horae.server").info("SIGHUP: nothing to reload"))
     alerting = send_alerts(app, terminal.settings)
     try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from horae.cli.process.server import Host, Port, add_built_in, placed, with_alerts
+from horae.cli.process.server import Host, Port, add_built_in, settings_at, with_alerts
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.errors import ConfigurationError, StoreError
 from horae.version import VERSION
@@ -41,23 +41,23 @@ def up(terminal: Terminal, host: Host = None, port: Port = None) -> None:
     from horae.cli.demo.example import app
     from horae.cli.process.foreground import run_to_its_end
 
-    chosen = replace(terminal, settings=placed(terminal, host, port))
+    chosen = replace(terminal, settings=settings_at(terminal, host, port))
     app.database = chosen.settings.database_url
-    told = Story(chosen)
-    logging.basicConfig(level="INFO", handlers=[told], force=True)
+    story = Story(chosen)
+    logging.basicConfig(level="INFO", handlers=[story], force=True)
     for chatty in ("alembic", "horae.access", "httpx", "uvicorn"):
         logging.getLogger(chatty).setLevel("WARNING")
     add_built_in(app, chosen.settings)
     try:
         app.wait_for_store()
-        ended = run_to_its_end(chosen, _tell(chosen, told, or_any=port is None))
+        ended = run_to_its_end(chosen, _run_story(chosen, story, or_any=port is None))
     finally:
         app.close()
     if ended:
         raise typer.Exit(ended)
 
 
-async def _tell(terminal: Terminal, told: Story, *, or_any: bool) -> int:
+async def _run_story(terminal: Terminal, story: Story, *, or_any: bool) -> int:
     import asyncio
 
     from horae.cli.demo.example import QUEUE, app, enqueue_samples
@@ -74,7 +74,7 @@ async def _tell(terminal: Terminal, told: Story, *, or_any: bool) -> int:
     terminal.say(f"A worker serves the queues {served}, {SLOTS} jobs at once. Times are UTC. Ctrl-C ends it.\n")
     samples = enqueue_samples()
     for made, shows in samples:
-        told.line(made.job.created_at, made.id, f"enqueued {made.job.handler}: it {shows}")
+        story.line(made.job.created_at, made.id, f"enqueued {made.job.handler}: it {shows}")
     serving = Serving(terminal, worker, door.stop)
     async with asyncio.TaskGroup() as all_three:
         after = all_three.create_task(_after_the_story(terminal, app.world, [made.id for made, _ in samples]))
@@ -88,7 +88,7 @@ async def _tell(terminal: Terminal, told: Story, *, or_any: bool) -> int:
 
 
 class Door:
-    """The service beside the worker, and the token that opens it while it stands; none without the extra."""
+    """The service beside the worker, and a token for it while it runs; none without the extra."""
 
     def __init__(self, terminal: Terminal, app: Horae, worker: Worker, *, or_any: bool) -> None:
         self.terminal, self.app, self.worker, self.or_any = terminal, app, worker, or_any
@@ -130,7 +130,7 @@ class Door:
             self._http.stop()
 
     def close(self) -> None:
-        """The token ends with the process that printed it."""
+        """Revoke the token, which ends with the process that printed it."""
         from horae.actions.access.tokens import revoke_token
 
         if self._token_id is not None:
@@ -139,7 +139,7 @@ class Door:
 
 
 async def _after_the_story(terminal: Terminal, world: World, job_ids: list[str]) -> None:
-    """Once every sample has ended: what to do next, from another terminal."""
+    """Print what to do next, from another terminal, once every sample has ended."""
     import asyncio
 
     from horae.actions.jobs import jobs
@@ -147,12 +147,12 @@ async def _after_the_story(terminal: Terminal, world: World, job_ids: list[str])
     from horae.runtime.loop import Alarm
 
     alarm = Alarm(world.clock)
-    found = [await asyncio.to_thread(jobs.get, world, job_id) for job_id in job_ids]
-    while any(job.state in LIVE for job in found):
+    jobs_now = [await asyncio.to_thread(jobs.get, world, job_id) for job_id in job_ids]
+    while any(job.state in LIVE for job in jobs_now):
         await alarm.sleep(None, timedelta(milliseconds=300))
-        found = [await asyncio.to_thread(jobs.get, world, job_id) for job_id in job_ids]
-    terminal.event({"event": "story_told", "jobs": {job.id: job.state for job in found}})
-    dead = next((job.id for job in found if job.state == "dead"), None)
+        jobs_now = [await asyncio.to_thread(jobs.get, world, job_id) for job_id in job_ids]
+    terminal.event({"event": "story_told", "jobs": {job.id: job.state for job in jobs_now}})
+    dead = next((job.id for job in jobs_now if job.state == "dead"), None)
     where = f" --db {shown_url(terminal.database)}" if terminal.database else ""
     horae = how_to_call_us()
     terminal.say("\nThat was the story; the worker goes on. From another terminal, in this folder:")
@@ -164,7 +164,7 @@ async def _after_the_story(terminal: Terminal, world: World, job_ids: list[str])
 
 
 def how_to_call_us() -> str:
-    """The command as this reader can type it: not everybody has it on the path."""
+    """Return the command as this reader can type it; it may not be on the path."""
     me = Path(sys.argv[0])
     if me.name != "horae":
         return "python -m horae"
@@ -176,7 +176,7 @@ def how_to_call_us() -> str:
 
 
 class Story(logging.Handler):
-    """What the worker and the jobs log, as lines a newcomer can follow."""
+    """Prints what the worker and the jobs log, as lines that a newcomer can follow."""
 
     def __init__(self, terminal: Terminal) -> None:
         super().__init__()

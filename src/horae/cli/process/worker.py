@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from horae.cli.installation.check import Config, named
-from horae.cli.logs import LogFormat, LogLevel, start_told_logging
+from horae.cli.installation.check import Config, load_application
+from horae.cli.logs import LogFormat, LogLevel, start_chosen_logging
 from horae.cli.process.server import add_built_in, with_alerts
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.cli.words import span
@@ -92,7 +92,7 @@ def worker(
         typer.Option("--metrics-port", min=1, max=65535, metavar="PORT", help="Serve this worker's figures there."),
     ] = None,
     metrics_host: Annotated[
-        str, typer.Option("--metrics-host", metavar="ADDRESS", help="Where that port listens; anybody may read it.")
+        str, typer.Option("--metrics-host", metavar="ADDRESS", help="Where that port listens; it asks for no token.")
     ] = "127.0.0.1",
 ) -> None:
     """Run an application's jobs until Ctrl-C.
@@ -111,37 +111,35 @@ def worker(
         grace=settings.grace if grace is None else span_from(grace, "grace"),
         poll=settings.poll if poll is None else read_setting("poll", poll, "--poll"),
         batch=settings.batch if batch is None else read_setting("batch", batch, "--batch"),
-        **({} if keep is None else _kept(keep)),
+        **({} if keep is None else _read_keep(keep)),
     )
     if chosen.lease.total_seconds() < 1:
-        raise InvalidInput(f"A lease of {span(chosen.lease)} is too short to be kept; use one second or more.")
-    start_told_logging(terminal, log_format, log_level)
-    told = replace(terminal, settings=chosen)
+        raise InvalidInput("lease_under_a_second", lease=chosen.lease.total_seconds())
+    start_chosen_logging(terminal, log_format, log_level)
+    configured = replace(terminal, settings=chosen)
     metrics = None if metrics_port is None else (metrics_host, metrics_port)
-    app = _for_tasks(told, target, config) if tasks else named(told, target, config, "worker")
-    _serve(told, app, until_empty, metrics)
+    app = _for_tasks(configured, target, config) if tasks else load_application(configured, target, config, "worker")
+    _serve(configured, app, until_empty, metrics)
 
 
 def _refuse_what_needs_a_database(**given: bool) -> None:
-    wrong = [f"--{name.replace('_', '-')}" for name, is_given in given.items() if is_given]
-    if wrong:
-        raise NeedsDatabase(f"{', '.join(wrong)} needs the database; leave it out, or use --db instead of --url.")
+    options = [f"--{name.replace('_', '-')}" for name, is_given in given.items() if is_given]
+    if options:
+        raise NeedsDatabase("options_need_database", options=options)
 
 
 def _for_tasks(terminal: Terminal, target: str | None, config: str | None) -> Horae:
     """Make an application of built-in jobs only (document 001's worker)."""
     from horae.cli.process.targets import bare_application
 
-    if target is not None or config is not None:
-        extra = "an application" if target is not None else "--config"
-        raise InvalidInput(
-            f"--tasks runs built-in jobs only, so {extra} has no effect; leave one of them out. "
-            "A worker of an application runs users' tasks too."
-        )
+    if target is not None:
+        raise InvalidInput("tasks_with_application")
+    if config is not None:
+        raise InvalidInput("tasks_with_config")
     try:
         import horae.outgoing  # noqa: F401 - only to see whether it can be
     except ImportError as problem:
-        raise MissingExtra(f"Users' tasks call out over HTTP. {problem}") from problem
+        raise MissingExtra("tasks_extra_missing", problem=str(problem)) from problem
     return bare_application("tasks", terminal.settings)
 
 
@@ -157,9 +155,9 @@ def _serve(terminal: Terminal, app: Horae, until_empty: bool, metrics: tuple[str
         add_built_in(app, settings)
     if isinstance(app, BareApplication):
         names = sorted(each.name for each in app.definitions)
-    found = app.problems()
-    raise_for(found)
-    for each in found:
+    problems = app.problems()
+    raise_for(problems)
+    for each in problems:
         terminal.say(f"warning: {each}")
     queues = settings.queues or dict.fromkeys(sorted({"default", *(each.queue for each in app.definitions)}), SLOTS)
     if terminal.url is None:
@@ -167,9 +165,9 @@ def _serve(terminal: Terminal, app: Horae, until_empty: bool, metrics: tuple[str
         queues = with_alerts(queues, settings)
     worker = app.worker(_settings(settings, queues))
     serving = Serving(terminal, worker)
-    close = None if metrics is None else _tell_figures(app, *metrics)
+    close = None if metrics is None else _serve_metrics(app, *metrics)
     try:
-        started = partial(_tell_start, terminal, app, worker, names)
+        started = partial(_report_start, terminal, app, worker, names)
         ended = run_to_its_end(terminal, serving.run(until_empty=until_empty, started=started))
     finally:
         if close is not None:
@@ -179,15 +177,15 @@ def _serve(terminal: Terminal, app: Horae, until_empty: bool, metrics: tuple[str
         raise typer.Exit(ended)
 
 
-def _kept(text: str) -> dict[str, Any]:
+def _read_keep(text: str) -> dict[str, Any]:
     """Read ``runs=90d,keys=14d`` as fields of the settings."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for part in (part.strip() for part in text.split(",")):
         what, equals, span_text = part.partition("=")
         if not equals or what not in KEPT:
-            raise InvalidInput(f"--keep: {part!r} does not say what to keep; write for example runs=90d,keys=14d.")
-        found[f"keep_{what}"] = read_setting(f"keep_{what}", span_text, f"--keep {what}")
-    return found
+            raise InvalidInput("keep_unreadable", text=part)
+        fields[f"keep_{what}"] = read_setting(f"keep_{what}", span_text, f"--keep {what}")
+    return fields
 
 
 def _settings(settings: Settings, queues: Mapping[str, int]) -> WorkerSettings:
@@ -204,16 +202,16 @@ def _settings(settings: Settings, queues: Mapping[str, int]) -> WorkerSettings:
     )
 
 
-def _tell_figures(app: Horae, host: str, port: int) -> Callable[[], None]:
-    """Answer Prometheus beside the work; what is called in the end stops it."""
+def _serve_metrics(app: Horae, host: str, port: int) -> Callable[[], None]:
+    """Serve Prometheus beside the work; return what stops it."""
     try:
         from horae.service.prometheus import serve
     except ImportError:
-        raise MissingExtra("--metrics-port needs prometheus-client. Run: pip install 'horae[server]'") from None
+        raise MissingExtra("metrics_extra_missing") from None
     return serve(app.figures, host=host, port=port)
 
 
-def _tell_start(terminal: Terminal, app: Horae, worker: Worker, names: list[str]) -> None:
+def _report_start(terminal: Terminal, app: Horae, worker: Worker, names: list[str]) -> None:
     settings = worker.settings
     at = shown_url(app.database) if isinstance(app.database, str) else str(app.database.url)
     url = terminal.url or at
@@ -224,11 +222,11 @@ def _tell_start(terminal: Terminal, app: Horae, worker: Worker, names: list[str]
     if unserved:
         terminal.say(f"  not served here, though its app declares jobs for it: {', '.join(unserved)}")
     terminal.say(f"  lease {span(settings.lease)}, grace {span(settings.grace)}; Ctrl-C ends it in order")
-    told = {
+    event = {
         "event": "started",
         "worker": worker.node_id,
         "database" if terminal.url is None else "url": url,
         "queues": dict(settings.queues),
         "jobs": names,
     }
-    terminal.event(told)
+    terminal.event(event)

@@ -74,29 +74,29 @@ def explain(
     from horae.core.time.readings import instant_from
 
     language = language_from(lang)
-    now, place = _now(), _place(zone)
+    now, zone_name = _now(), _zone_name(zone)
     begin = now if start is None else instant_from(start, zone, "--from")
     options = {"day_match": day_match, "gap": gap, "fold": fold, "lenient": lenient}
     rule = rule_from(when, zone, options, begin)
     fires = _fires(rule, begin, count)
-    told = effects(rule, place, begin)
-    noted = warnings(rule, begin)
+    clock_effects = effects(rule, zone_name, begin)
+    notes = warnings(rule, begin)
     shape = {
         "words": rule.describe(language),
         "language": language,
-        "zone": place,
+        "zone": zone_name,
         **_rule_shape(rule),
-        "next": [_fire_shape(fire, place) for fire in fires],
-        "clocks": [effect_shape(each, language) for each in told],
-        "warnings": [{"code": each.code, "text": say(each, language)} for each in noted],
+        "next": [_fire_shape(fire, zone_name) for fire in fires],
+        "clocks": [effect_shape(each, language) for each in clock_effects],
+        "warnings": [{"code": each.code, "text": say(each, language)} for each in notes],
     }
-    quiet = say(Note("quiet", {"zone": place, "months": MONTHS_AHEAD}), language)
+    quiet = say(Note("quiet", {"zone": zone_name, "months": MONTHS_AHEAD}), language)
     head = HEADINGS[language]
     lines = [terminal.bold(rule.describe(language)), "", terminal.faint(head["next"])]
-    lines += fire_lines(fires, place, now, language=language) or [f"  {head['none']}"]
-    lines += ["", terminal.faint(head["clocks"]), *(_clock_lines(told, language) or [f"  {quiet}"])]
-    if noted:
-        lines += ["", terminal.faint(head["warnings"]), *(f"  {say(each, language)}" for each in noted)]
+    lines += fire_lines(fires, zone_name, now, language=language) or [f"  {head['none']}"]
+    lines += ["", terminal.faint(head["clocks"]), *(_clock_lines(clock_effects, language) or [f"  {quiet}"])]
+    if notes:
+        lines += ["", terminal.faint(head["warnings"]), *(f"  {say(each, language)}" for each in notes)]
     terminal.result(shape, "\n".join(lines))
 
 
@@ -117,22 +117,22 @@ def next_(
     """
     from horae.core.time.readings import instant_from
 
-    now, place = _now(), _place(zone)
+    now, zone_name = _now(), _zone_name(zone)
     begin = now if start is None else instant_from(start, zone, "--from")
     options = {"day_match": day_match, "gap": gap, "fold": fold, "lenient": lenient}
     rule = rule_from(when, zone, options, begin)
     fires = _fires(rule, begin, count)
-    shape = {"words": rule.describe(), "zone": place, "next": [_fire_shape(fire, place) for fire in fires]}
-    terminal.result(shape, "\n".join(fire_lines(fires, place, now, indent="")) or HEADINGS["en"]["none"])
+    shape = {"words": rule.describe(), "zone": zone_name, "next": [_fire_shape(fire, zone_name) for fire in fires]}
+    terminal.result(shape, "\n".join(fire_lines(fires, zone_name, now, indent="")) or HEADINGS["en"]["none"])
 
 
 def fire_lines(
     fires: Sequence[datetime], zone: str, now: datetime, *, indent: str = "  ", language: Language = "en"
 ) -> list[str]:
-    """Each fire in UTC, in its zone, and how far away it is."""
+    """Return a line for each fire: in UTC, in its zone, and how far away it is."""
     rows = [(words.exact(fire), *([] if zone == "UTC" else [clock(fire, zone)])) for fire in fires]
     away = [words.relative(fire, now) if language == "en" else _away_in_chinese(fire, now) for fire in fires]
-    return [f"{indent}{'  '.join(row)}  {told}" for row, told in zip(rows, away, strict=True)]
+    return [f"{indent}{'  '.join(row)}  {distance}" for row, distance in zip(rows, away, strict=True)]
 
 
 def _away_in_chinese(moment: datetime, now: datetime) -> str:
@@ -142,7 +142,7 @@ def _away_in_chinese(moment: datetime, now: datetime) -> str:
 
 
 def clock(moment: datetime, zone: str) -> str:
-    """``2030-01-07 14:00:00+08:00 Asia/Shanghai``: what clocks show there."""
+    """Return what clocks show there: ``2030-01-07 14:00:00+08:00 Asia/Shanghai``."""
     from horae.core.time.readings import local
 
     try:
@@ -155,16 +155,16 @@ def language_from(text: str) -> Language:
     match text:
         case "en" | "zh":
             return text
-    raise InvalidInput(f"There are no words in language {text!r}; choose en or zh.")
+    raise InvalidInput("language_unknown", language=text)
 
 
-def _place(zone: str | None) -> str:
-    """Where the clocks are; an empty name is as unknown as any other."""
+def _zone_name(zone: str | None) -> str:
+    """Return the name of the zone, UTC without one; an empty name is as unknown as any other."""
     return "UTC" if zone is None else zone
 
 
 def rule_from(when: str, zone: str | None, options: dict[str, Any], start: datetime) -> Rule:
-    """Cron, a span or an instant, told apart by how they look."""
+    """Read cron, a span or an instant; their form tells which it is."""
     from horae.core.schedules.rules import Cron, Every, Once
     from horae.core.time.readings import instant_from
     from horae.core.time.zones import zone_named
@@ -172,17 +172,18 @@ def rule_from(when: str, zone: str | None, options: dict[str, Any], start: datet
     given = {name: value for name, value in options.items() if value}
     text = when.strip()
     if len(text.split()) > 1 or not text[:1].isdigit():
-        return Cron(when, _place(zone), **given)
+        return Cron(when, _zone_name(zone), **given)
     if given:
-        raise InvalidInput(f"--{next(iter(given)).replace('_', '-')} is for cron; {text!r} is not cron.")
-    zone_named(_place(zone))
+        option = f"--{next(iter(given)).replace('_', '-')}"
+        raise InvalidInput("cron_option_without_cron", option=option, text=text)
+    zone_named(_zone_name(zone))
     if "-" in text:
         return Once(instant_from(text, zone))
     return Every(span_from(text, "cron expression, span or instant")).starting(start)
 
 
 def _fires(rule: Rule, start: datetime, count: int) -> list[datetime]:
-    """The first fires; an interval that begins now begins at once."""
+    """Return the first fires; an interval that begins now begins at once."""
     from horae.core.schedules.rules import Every
     from horae.core.time.instants import MICROSECOND, earlier
 
@@ -190,15 +191,15 @@ def _fires(rule: Rule, start: datetime, count: int) -> list[datetime]:
     return list(islice(rule.between(begin, datetime.max.replace(tzinfo=start.tzinfo)), count))
 
 
-def _clock_lines(told: list[Effect], language: Language) -> list[str]:
+def _clock_lines(effects: list[Effect], language: Language) -> list[str]:
     from horae.core.schedules.notes_words import say_change, say_effect
 
-    return [line for each in told for line in (f"  {say_change(each.change, language)}",
+    return [line for each in effects for line in (f"  {say_change(each.change, language)}",
                                                f"    {say_effect(each, language)}")]  # fmt: skip
 
 
 def _fire_shape(fire: datetime, zone: str) -> dict[str, str | None]:
-    """An instant that will come, in UTC and as clocks of the zone show it."""
+    """Return a coming instant in UTC and as clocks of the zone show it."""
     from horae.core.time.readings import local
 
     return {"at": moment(fire), "local": local(fire, zone).isoformat()}

@@ -1,4 +1,4 @@
-"""The options that make or change a schedule, and what they mean."""
+"""The options that make or change a schedule, and how their values are read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from horae.cli.arguments import arguments_from, priority_from
+from horae.cli.terminal import with_signature
 from horae.errors import InvalidInput
 from horae.settings import span_from
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from horae.api.schedules.values import Schedule
 
 
-def _option(kind: Any, flag: str, metavar: str | None, said: str) -> Any:
-    return Annotated[kind, typer.Option(flag, metavar=metavar, help=said)]
+def _option(kind: Any, flag: str, metavar: str | None, text: str) -> Any:
+    return Annotated[kind, typer.Option(flag, metavar=metavar, help=text)]
 
 
 # What makes a schedule, in the order of the help: the name of a field (of a rule for the first four), and its option.
@@ -32,7 +33,7 @@ OPTIONS: dict[str, Any] = {
     "priority": _option(str | None, "--priority", "BAND", "high, medium or low."),
     "group": _option(str | None, "--group", "NAME", "A group to pause and to limit together; none for no group."),
     "misfire": _option(
-        str | None, "--misfire", "POLICY", "Fires missed while nobody was there: fire_once, skip or catch_up."
+        str | None, "--misfire", "POLICY", "Fires missed while no worker ran: fire_once, skip or catch_up."
     ),
     "catch_up": _option(int | None, "--catch-up", "N", "Make up for the last N missed fires; implies catch_up."),
     "overlap": _option(
@@ -66,24 +67,21 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
         else:
             parameters.append(each.replace(annotation=hints[each.name]))
 
-    def run(*terminal: Any, **told: Any) -> None:
-        given = {name: told.pop(name) for name in OPTIONS}
-        function(*terminal, given=given, **told)
+    def run(*terminal: Any, **values: Any) -> None:
+        given = {name: values.pop(name) for name in OPTIONS}
+        function(*terminal, given=given, **values)
 
-    run.__doc__, run.__name__ = function.__doc__, function.__name__
-    run.__signature__ = inspect.Signature([each.replace(kind=keyword) for each in parameters])  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    return run
+    return with_signature(run, function, parameters)
 
 
 def rule_values(given: dict[str, Any], zone: str | None, *, required: bool) -> dict[str, Any]:
-    """Which rule: exactly one of ``--cron``, ``--every``, ``--once``, ``--after``, or none where none is needed."""
+    """Read the rule: exactly one of ``--cron``, ``--every``, ``--once``, ``--after``, or none where none is needed."""
     from horae.core.time.readings import instant_from
 
     named = [(kind, given.pop(kind)) for kind in ("cron", "every", "once", "after")]
     rules = [(kind, value) for kind, value in named if value]
     if len(rules) > 1 or (required and not rules):
-        raise InvalidInput("Say when: give exactly one of --cron, --every, --once and --after.")
+        raise InvalidInput("timing_ambiguous")
     rule: dict[str, Any] = dict(rules)
     if "every" in rule:
         rule["every"] = span_from(rule["every"], "span")
@@ -93,7 +91,7 @@ def rule_values(given: dict[str, Any], zone: str | None, *, required: bool) -> d
 
 
 def values_from(given: dict[str, Any], zone: str | None, *, required: bool) -> dict[str, Any]:
-    """What the options say, as ``schedules.create`` takes it; *zone* is where times without an offset are read."""
+    """Read the options as ``schedules.create`` takes them; times without an offset are read in *zone*."""
     from horae.core.time.readings import instant_from
 
     values = rule_values(given, zone, required=required)
@@ -120,13 +118,13 @@ def _read(name: str, value: Any) -> Any:
         return priority_from(value)
     if name == "max_fires":
         if not (value.isascii() and value.isdigit()):
-            raise InvalidInput(f"--max-fires {value!r} is not a number; give one, or none to lift the bound.")
+            raise InvalidInput("max_fires_unreadable", text=value)
         return int(value)
     return value
 
 
-def zone_told(zone: str | None, schedule: Schedule | None = None) -> str | None:
-    """Where times without an offset are read: the zone given now, or the one that somebody gave the schedule."""
+def zone_of(zone: str | None, schedule: Schedule | None = None) -> str | None:
+    """Return the zone of times without an offset: the one given now, or the one that was set for the schedule."""
     if zone is not None or schedule is None:
         return zone
     return schedule.zone if schedule.sources.get("zone", "default") != "default" else None

@@ -13,7 +13,7 @@ from horae.cli.failures import Exit
 from horae.cli.jobs.acting import Reason
 from horae.cli.schedules import explain as explaining
 from horae.cli.schedules.explain import Count, clock, fire_lines
-from horae.cli.schedules.options import values_from, with_options, zone_told
+from horae.cli.schedules.options import values_from, with_options, zone_of
 from horae.cli.schedules.tables import fire_table, schedule_page, schedule_table
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
@@ -35,7 +35,7 @@ Cursor = Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="
 LAST_FIRES = 5
 
 
-# -- look --------------------------------------------------------------------------------------------------------
+# -- see ---------------------------------------------------------------------------------------------------------
 
 
 @command(group, "list", by_url=True)
@@ -56,7 +56,7 @@ def list_(
         now = here.now()
     nothing = "No such schedules." if group or handler or cursor or owner != "system" else "No schedules yet."
     terminal.result(to_json(page), schedule_table(terminal, page.items, now) if page.items else nothing)
-    _tell_of_more(terminal, page.next_cursor)
+    _mention_more(terminal, page.next_cursor)
 
 
 @command(group, "show", by_url=True)
@@ -70,8 +70,8 @@ def show(terminal: Terminal, key: Key, owner: Owner = "system") -> None:
         fires = here.schedules.history(key, owner=owner).page(limit=LAST_FIRES).items
         changes = here.schedules.versions(key, owner=owner, limit=LAST_FIRES)
         now = here.now()
-    shape = to_json({"schedule": schedule, "history": fires, "versions": changes})
-    terminal.result(shape, schedule_page(terminal, schedule, fires, changes, now))
+    document = to_json({"schedule": schedule, "history": fires, "versions": changes})
+    terminal.result(document, schedule_page(terminal, schedule, fires, changes, now))
 
 
 @command(group, "history", by_url=True)
@@ -87,14 +87,14 @@ def history(
         page = here.schedules.history(key, owner=owner).page(cursor, limit=limit)
     text = fire_table(terminal, schedule, page.items) if page.items else "It has not fired yet."
     terminal.result(to_json(page), text)
-    _tell_of_more(terminal, page.next_cursor)
+    _mention_more(terminal, page.next_cursor)
 
 
 @command(group, "preview", by_url=True)
 def preview(terminal: Terminal, key: Key, count: Count = 10, owner: Owner = "system") -> None:
     """The next fires of a stored schedule, and in words.
 
-    One that is paused or disabled is told as if it were not.
+    One that is paused or disabled is shown as if it were not.
     """
     with reached(terminal) as here:
         schedule = here.schedules.get(key, owner=owner)
@@ -102,12 +102,12 @@ def preview(terminal: Terminal, key: Key, count: Count = 10, owner: Owner = "sys
         now = here.now()
     lines = [terminal.bold(schedule.words), *(fire_lines(ahead.fires, schedule.zone, now) or ["  no fire"])]
     terminal.result(to_json(ahead), "\n".join([*lines, *(f"  {reason.text}" for reason in schedule.why)]))
-    rests = schedule.kind == "every" and schedule.anchor == "finish"
-    if rests and ahead.fires and not terminal.is_json:
-        terminal.say("It counts from the end of each job; told here as if jobs took no time.")
+    counts_from_end = schedule.kind == "every" and schedule.anchor == "finish"
+    if counts_from_end and ahead.fires and not terminal.is_json:
+        terminal.say("It counts from the end of each job; shown here as if jobs took no time.")
 
 
-def _tell_of_more(terminal: Terminal, cursor: str | None) -> None:
+def _mention_more(terminal: Terminal, cursor: str | None) -> None:
     if cursor and not terminal.is_json:
         terminal.say(f"There may be more: --cursor {cursor}")
 
@@ -143,7 +143,7 @@ def add(
         timing["enabled"] = False
     with reached(terminal, may_create=True) as here:
         made = here.schedules.create(key, handler=handler, owner=owner, reason=reason, **timing)
-        _tell(terminal, here, made, "added")
+        _print_schedule(terminal, here, made, "added")
 
 
 @command(group, "change", by_url=True)
@@ -166,12 +166,12 @@ def change(
     """
     with reached(terminal) as here:
         before = here.schedules.get(key, owner=owner)
-        timing = values_from(given, zone_told(given["zone"], before), required=False)
+        timing = values_from(given, zone_of(given["zone"], before), required=False)
         timing |= {name: value for name, value in (("handler", handler), ("enabled", enabled)) if value is not None}
         if not timing:
-            raise InvalidInput("Nothing to change was given; `horae schedule change --help` shows what can be.")
+            raise InvalidInput("nothing_to_change")
         changed = here.schedules.change(key, version=version, owner=owner, reason=reason, **timing)
-        _tell(terminal, here, changed, "changed")
+        _print_schedule(terminal, here, changed, "changed")
 
 
 @command(group, "pause", by_url=True)
@@ -198,17 +198,19 @@ def resume(
 
 
 def _one_or_group(terminal: Terminal, verb: str, key: str | None, group: str | None, owner: str, reason: str) -> None:
-    if (key is None) == (group is None):
-        raise InvalidInput(f"Name one schedule or a --group; {'neither was given' if key is None else 'not both'}.")
+    if key is None and group is None:
+        raise InvalidInput("schedule_unnamed")
+    if key is not None and group is not None:
+        raise InvalidInput("schedule_named_twice")
     done = f"{verb.removesuffix('e')}ed"
     with reached(terminal) as here:
         if key is not None:
-            _tell(terminal, here, getattr(here.schedules, verb)(key, owner=owner, reason=reason), done)
+            _print_schedule(terminal, here, getattr(here.schedules, verb)(key, owner=owner, reason=reason), done)
             return
         change = here.schedules.pause_group if verb == "pause" else here.schedules.resume_group
         result = change(str(group), owner=owner, reason=reason)
-    said = f"{words.count(len(result.changed), 'schedule')} of group {group} {done}"
-    terminal.result(to_json(result), "\n".join([said, *(f"  {each}" for each in result.changed)]))
+    text = f"{words.count(len(result.changed), 'schedule')} of group {group} {done}"
+    terminal.result(to_json(result), "\n".join([text, *(f"  {each}" for each in result.changed)]))
 
 
 @command(group, "delete", by_url=True)
@@ -227,8 +229,8 @@ def delete(
         schedule = here.schedules.get(key, owner=owner)
         if yes:
             here.schedules.delete(key, owner=owner, reason=reason)
-    said = f"{key} is deleted" if yes else f"would delete {key} ({schedule.words}); add --yes"
-    terminal.result({"dry_run": not yes, "verb": "delete", "schedule": to_json(schedule)}, said)
+    text = f"{key} is deleted" if yes else f"would delete {key} ({schedule.words}); add --yes"
+    terminal.result({"dry_run": not yes, "verb": "delete", "schedule": to_json(schedule)}, text)
     if not yes:
         raise typer.Exit(Exit.UNCONFIRMED)  # or a script would take it for done
 
@@ -287,16 +289,16 @@ def backfill(
         over = span_from(spread, "span")
         done = here.schedules.backfill(key, *bounds, spread=over, dry_run=not yes, owner=owner, reason=reason)
     number = words.count(done.missing, "job")
-    said = f"enqueued {number}" if yes else f"would enqueue {number}" + ("; add --yes" if done.missing else "")
+    text = f"enqueued {number}" if yes else f"would enqueue {number}" + ("; add --yes" if done.missing else "")
     if done.present:
-        said += f" ({words.count(done.present, 'fire')} of the range became a job already)"
-    terminal.result(to_json(done), said)
+        text += f" ({words.count(done.present, 'fire')} of the range became a job already)"
+    terminal.result(to_json(done), text)
     if done.missing and not yes:
         raise typer.Exit(Exit.UNCONFIRMED)
 
 
-def _tell(terminal: Terminal, here: Verbs, schedule: Schedule, done: str) -> None:
-    """What a schedule is now."""
+def _print_schedule(terminal: Terminal, here: Verbs, schedule: Schedule, done: str) -> None:
+    """Print what a schedule is now."""
     now = here.now()
     lines = [f"{schedule.key} {done}: {schedule.words}, version {schedule.version}"]
     if schedule.next_fire_at is not None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from horae.api.schedules.values import Fire, RunSummary, Schedule, ScheduleDetail, Version
     from horae.cli.terminal import Terminal
 
-# What a person may want to know of a schedule, with where the value comes from; the rest is told in sentences.
+# What a person may want to know of a schedule, with where the value comes from; the rest stands in sentences.
 POLICIES = (
     "queue", "priority", "group", "misfire", "catch_up", "spread", "grace", "overlap", "jitter", "retry", "timeout",
     "mode", "lock_ttl", "stale_timeout",
@@ -76,7 +76,7 @@ def schedule_page(
 
 def _facts(schedule: ScheduleDetail, now: datetime) -> list[tuple[str, Any]]:
     tally = schedule.runs
-    because = [("silent because" if place == 0 else "", reason.text) for place, reason in enumerate(schedule.why)]
+    because = [("silent because" if index == 0 else "", reason.text) for index, reason in enumerate(schedule.why)]
     fire, due = schedule.next_fire_at, schedule.next_due_at
     runs = f"{words.count(tally.run_count, 'run')}, {tally.fail_count:,} failed"
     return [
@@ -112,16 +112,16 @@ def _last(tally: RunSummary, now: datetime) -> str:
 
 
 def _sourced(schedule: Schedule) -> list[tuple[str, str]]:
-    """Each value with its source, where the value says anything."""
-    told = []
+    """Return each value with its source, where the value means anything for this schedule."""
+    rows = []
     for name in (*TIMING, *POLICIES):
         value, source = getattr(schedule, name), _source(schedule, name)
         if value is None or ONLY_FOR.get(name, schedule.kind) != schedule.kind:
             continue
         if name in ("catch_up", "spread") and schedule.misfire != "catch_up":
             continue
-        told.append((name.replace("_", " "), f"{_plain(value):<24}{source}"))
-    return told
+        rows.append((name.replace("_", " "), f"{_plain(value):<24}{source}"))
+    return rows
 
 
 def _source(schedule: Schedule, name: str) -> str:

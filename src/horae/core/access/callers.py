@@ -36,7 +36,7 @@ class Reach(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who was recognised."""
+    """An authenticated caller."""
 
     owner: str
     scopes: frozenset[str]
@@ -60,7 +60,7 @@ class Caller:
         return {"owner": self.sees, "queues": self.queues}
 
     def resolve_owner(self, asked: str | None) -> str:
-        """The tenant whose one thing is meant: an operator's own unless it says otherwise, else always the caller's."""
+        """Return the tenant to act for: the one an operator names, or its own; otherwise always the caller's."""
         if self.sees is None:
             return asked or SYSTEM
         if asked not in (None, self.sees):
@@ -68,7 +68,7 @@ class Caller:
         return self.sees
 
     def filter_owner(self, asked: str | None) -> str | None:
-        """The tenant whose list is meant; None: everybody's, which only an operator sees."""
+        """Return the tenant whose list is meant; None: everybody's, which only an operator sees."""
         return asked if self.sees is None else self.resolve_owner(asked)
 
     @property
@@ -77,7 +77,7 @@ class Caller:
         return self.token_id or f"{self.actor}\0{self.owner}"
 
     def may(self, *scopes: str) -> bool:
-        """Whether one of these scopes is held; ``admin`` includes every other."""
+        """Return whether one of these scopes is held; ``admin`` includes every other."""
         return "admin" in self.scopes or not self.scopes.isdisjoint(scopes)
 
     def require(self, *scopes: str) -> None:
@@ -130,12 +130,12 @@ class Token:
 
 
 def token_text(token_id: str, secret: str) -> str:
-    """The whole token, as its owner keeps it."""
+    """Return the whole token, as its owner keeps it."""
     return f"{PREFIX}_{token_id}_{secret}{_check(token_id, secret)}"
 
 
 def parse_token(text: str) -> tuple[str, str] | None:
-    """Its id and secret; None for anything that was never a token of ours."""
+    """Return id and secret of a token; None for any text that is not a token of Horae."""
     found = _TOKEN.fullmatch(text)
     if found is None or found[3] != _check(found[1], found[2]):
         return None
@@ -147,33 +147,33 @@ def digest_of(secret: str) -> str:
 
 
 def is_secret_of(token: Token, secret: str) -> bool:
-    """In constant time."""
+    """Return whether the secret belongs to the digest, in constant time."""
     return hmac.compare_digest(token.digest, digest_of(secret))
 
 
-def masked(text: str) -> str:
-    """The text with whatever looks like a token of ours made unreadable, for logs and errors."""
+def mask_tokens(text: str) -> str:
+    """Return the text with whatever looks like a token of ours made unreadable, for logs and errors."""
     return _TOKEN.sub(lambda found: f"{PREFIX}_{found[1]}_…", text)
 
 
-def masked_values(value: Any) -> Any:
+def mask_token_values(value: Any) -> Any:
     """Return a JSON value with every text in it masked: callers send their tokens in the wrong places too."""
     if isinstance(value, dict):
-        return {name: masked_values(each) for name, each in value.items()}
+        return {name: mask_token_values(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [masked_values(each) for each in value]
-    return masked(value) if isinstance(value, str) else value
+        return [mask_token_values(each) for each in value]
+    return mask_tokens(value) if isinstance(value, str) else value
 
 
 def scopes_from(words: Iterable[str]) -> tuple[str, ...]:
-    """Scopes as written by a person; what is unknown is refused."""
-    told = tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
-    unknown = sorted(set(told) - set(SCOPES))
+    """Return the scopes named by these words; refuse unknown ones."""
+    scopes = tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
+    unknown = sorted(set(scopes) - set(SCOPES))
     if unknown:
         raise InvalidInput("scope_unknown", scope=unknown[0], choices=list(SCOPES))
-    if not told:
+    if not scopes:
         raise InvalidInput("scopes_missing", choices=list(SCOPES))
-    return told
+    return scopes
 
 
 def _check(token_id: str, secret: str) -> str:

@@ -37,15 +37,15 @@ class TooTangled(Exception):
     """So much of the text looks like a secret that finding out what is one would take too long."""
 
 
-def hidden(text: str, secrets: Iterable[str]) -> str:
-    """The text without these secrets, also where they are encoded or cut in two."""
+def hide_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Return the text without these secrets, also where they are encoded or cut in two."""
     forms = {form: may_be_cut for secret in secrets for form, may_be_cut in _forms(secret)}
     data = text.encode("utf-8", "surrogatepass")
     try:
-        spans = list(_found(View(data), forms)) if forms else []
+        spans = list(_find_form(View(data), forms)) if forms else []
     except TooTangled:
         return MASK
-    return _without(data, spans).decode("utf-8", "surrogatepass")
+    return _mask(data, spans).decode("utf-8", "surrogatepass")
 
 
 # -- views ---------------------------------------------------------------------------------------------------------
@@ -61,13 +61,13 @@ class View:
     pieces: Sequence[tuple[int, int, int]] = ()  # where it ends, and from where to where it stands in the source
 
     def origin(self, span: Span) -> Span:
-        """The bytes of the original text that a span comes from, an escape always as a whole."""
+        """Return the bytes of the original text that a span comes from, an escape always as a whole."""
         if self.source is None:
             return span
         return self.source.origin((self._origin(span[0])[0], self._origin(span[1] - 1)[1]))
 
     def _origin(self, at: int) -> Span:
-        """Where one byte comes from."""
+        """Return where one byte comes from."""
         which = bisect_right(self.starts, at) - 1
         if which < 0:
             return at, at + 1
@@ -78,19 +78,19 @@ class View:
 
 
 def _views(view: View, deep: int = 0) -> Iterator[View]:
-    """The text itself, and every way of undoing what encodings it shows."""
+    """Return the text itself, and every way of undoing what encodings it shows."""
     yield view
-    squeezed = _decoded(view, _SPACE, lambda _: b"")
+    squeezed = _decode(view, _SPACE, lambda _: b"")
     if squeezed is not None:
         yield squeezed
     for pattern, decode in ((_PERCENT, _percent), (_ESCAPE, _escape)) if deep < DEEPEST else ():
-        inner = _decoded(view, pattern, decode)
+        inner = _decode(view, pattern, decode)
         if inner is not None:
             yield from _views(inner, deep + 1)
 
 
-def _decoded(view: View, pattern: re.Pattern[bytes], decode: Callable[[re.Match[bytes]], bytes]) -> View | None:
-    """None where there is nothing to undo."""
+def _decode(view: View, pattern: re.Pattern[bytes], decode: Callable[[re.Match[bytes]], bytes]) -> View | None:
+    """Return the view with one encoding undone; None where there is nothing to undo."""
     parts: list[bytes] = []
     starts: list[int] = []
     pieces: list[tuple[int, int, int]] = []
@@ -123,7 +123,7 @@ def _escape(found: re.Match[bytes]) -> bytes:
 
 
 def _forms(secret: str) -> Iterator[tuple[bytes, bool]]:
-    """What to look for: the secret, its words, the path of a URL; each as it is, without spaces, and as Base64.
+    """Return what to look for: the secret, its words, the path of a URL; each as it is, without spaces, and as Base64.
 
     And whether it may have been cut in two: of ``Bearer 5f3a9c1e`` only the second word may, or every ``Bearer`` would
     be taken for a part of it.
@@ -139,7 +139,7 @@ def _forms(secret: str) -> Iterator[tuple[bytes, bool]]:
 
 
 def _base64(plain: bytes) -> Iterator[bytes]:
-    """The letters that surely stand in any Base64 of a text that holds this; what its neighbours share is left out."""
+    """Return the letters that stand in any Base64 of a text that holds this; without those its neighbours share."""
     for before in range(3):
         letters = base64.b64encode(bytes(before) + plain)[(8 * before + 5) // 6 : 8 * (before + len(plain)) // 6]
         yield letters
@@ -149,15 +149,15 @@ def _base64(plain: bytes) -> Iterator[bytes]:
 # -- finding -------------------------------------------------------------------------------------------------------
 
 
-def _found(text: View, forms: Mapping[bytes, bool]) -> Iterator[Span]:
-    """Where a form stands in the text: whole, in parts, or cut off at one of its ends."""
+def _find_form(text: View, forms: Mapping[bytes, bool]) -> Iterator[Span]:
+    """Return where a form stands in the text: whole, in parts, or cut off at one of its ends."""
     patience = Patience()
     for view in _views(text):
         cut = _CUT.search(view.data, max(0, len(view.data) - LONGEST_CUT))
         ending = len(view.data) if cut is None else cut.start()
         for form, may_be_cut in forms.items():
-            places = _parts(view.data, form, ending, patience) if may_be_cut else _whole(view.data, form, patience)
-            yield from map(view.origin, places)
+            matches = _parts(view.data, form, ending, patience) if may_be_cut else _whole(view.data, form, patience)
+            yield from map(view.origin, matches)
 
 
 def _whole(data: bytes, form: bytes, patience: Patience) -> Iterator[Span]:
@@ -184,7 +184,7 @@ def _parts(data: bytes, form: bytes, ending: int, patience: Patience) -> Iterato
 
 
 def _runs(data: bytes, form: bytes, patience: Patience) -> Iterator[tuple[int, int, int]]:
-    """Which stretches of the form, half of it or longer, the data holds, and where; each as far as it reaches."""
+    """Find stretches of the form, half of it or longer, in the data; each as far as it reaches."""
     least = max(SHORTEST_PART, (len(form) + 1) // 2)
     # Whatever is twice as long as a block, less one, holds a whole one of those that the form is cut into.
     block, step = (least, 1) if least <= WINDOWED else ((least + 1) // 2, (least + 1) // 2)
@@ -200,7 +200,7 @@ def _runs(data: bytes, form: bytes, patience: Patience) -> Iterator[tuple[int, i
 
 
 def _common(one: bytes, other: bytes) -> int:
-    """How many bytes two texts begin with alike."""
+    """Return how many bytes two texts begin with alike."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -209,7 +209,7 @@ def _common(one: bytes, other: bytes) -> int:
 
 
 def _overlap(text: bytes, following: bytes) -> int:
-    """How many bytes at the end of a text are the beginning of another."""
+    """Return how many bytes at the end of a text are the beginning of another."""
     for size in range(min(len(text), len(following)), 0, -1):
         if text.endswith(following[:size]):
             return size
@@ -228,8 +228,8 @@ class Patience:
             raise TooTangled
 
 
-def _without(data: bytes, spans: Iterable[Span]) -> bytes:
-    """One mask for each stretch, however many forms were found in it."""
+def _mask(data: bytes, spans: Iterable[Span]) -> bytes:
+    """Replace each stretch by one mask, however many forms were found in it."""
     kept, last = [], -1
     for start, end in sorted(spans):
         if start > last:

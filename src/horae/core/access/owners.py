@@ -26,7 +26,7 @@ class OwnerSettings:
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> OwnerSettings:
-        """From JSON, checked; keys of others are left alone."""
+        """Read and check settings from JSON; ignore unknown keys."""
         return cls(
             allow_networks=_networks(stored.get("allow_networks")),
             allow_http=_flag(stored.get("allow_http")),
@@ -34,16 +34,16 @@ class OwnerSettings:
             max_enabled_tasks=_count(stored.get("max_enabled_tasks")),
         )
 
-    def into(self, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """The JSON to store: these settings in place of earlier ones, beside whatever else is kept there."""
-        told: dict[str, Any] = {
+    def merge_into(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the JSON to store: these settings in place of earlier ones, beside whatever else is kept there."""
+        settings: dict[str, Any] = {
             "allow_networks": list(self.allow_networks),
             "allow_http": self.allow_http,
             "ports": list(self.ports),
         }
         if self.max_enabled_tasks is not None:
-            told["max_enabled_tasks"] = self.max_enabled_tasks
-        return {key: value for key, value in stored.items() if key != "max_enabled_tasks"} | told
+            settings["max_enabled_tasks"] = self.max_enabled_tasks
+        return {key: value for key, value in stored.items() if key != "max_enabled_tasks"} | settings
 
     @property
     def rules(self) -> Rules:
@@ -54,21 +54,21 @@ class OwnerSettings:
 
 
 def _networks(given: Any) -> tuple[str, ...]:
-    texts = _listed(given, str, MOST_NETWORKS, 'allow_networks is a list such as ["10.1.0.0/16"]')
+    texts = _check_list(given, str, MOST_NETWORKS, 'allow_networks is a list such as ["10.1.0.0/16"]')
     return tuple(dict.fromkeys(str(network) for network in allow_list(texts)))
 
 
 def _ports(given: Any) -> tuple[int, ...]:
-    numbers = _listed(given, int, MOST_PORTS, "ports is a list such as [443, 8080]")
+    numbers = _check_list(given, int, MOST_PORTS, "ports is a list such as [443, 8080]")
     if any(not 0 < number < 65536 for number in numbers):
         raise InvalidInput("ports_outside")
     return tuple(sorted(set(numbers)))
 
 
-def _listed(given: Any, kind: type, most: int, told: str) -> Sequence[Any]:
+def _check_list(given: Any, kind: type, most: int, expected: str) -> Sequence[Any]:
     fits = given is None or (isinstance(given, list | tuple) and all(type(each) is kind for each in given))
     if not fits or len(given or ()) > most:
-        raise InvalidInput("owner_list_unreadable", expected=told, most=most)
+        raise InvalidInput("owner_list_unreadable", expected=expected, most=most)
     return given or ()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from horae.core.access.masking import MASK as MASK
-from horae.core.access.masking import hidden as hidden
+from horae.core.access.masking import hide_secrets as hide_secrets
 from horae.errors import InvalidInput, InvalidName
 
 REFERENCE = "$secret"
@@ -21,14 +21,14 @@ _NAME = re.compile(r"(?!whsec_)[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 def secret_name(text: Any) -> str:
-    """A name for a secret; a secret in its place is refused."""
+    """Return a name for a secret; a secret in its place is refused."""
     if not isinstance(text, str) or not _NAME.fullmatch(text):
         raise InvalidName("secret_name_unreadable")
     return text
 
 
 def secret_text(text: Any) -> str:
-    """What may be kept as a secret: text that can be sent, long enough to be one."""
+    """Return what may be kept as a secret: text that can be sent, long enough to be one."""
     if not isinstance(text, str) or not SHORTEST <= len(text) <= LONGEST:
         raise InvalidInput("secret_length_outside", least=SHORTEST, most=LONGEST)
     if "\x00" in text or not _is_text(text) or text != text.strip():
@@ -37,7 +37,7 @@ def secret_text(text: Any) -> str:
 
 
 def reference_of(value: Any) -> str | None:
-    """The name in ``{"$secret": "name"}``; None for anything that is no reference."""
+    """Return the name in ``{"$secret": "name"}``; None for anything that is no reference."""
     if not isinstance(value, dict) or REFERENCE not in value:
         return None
     if len(value) > 1:
@@ -46,21 +46,21 @@ def reference_of(value: Any) -> str | None:
 
 
 def references(value: Any) -> list[str]:
-    """The names that a JSON value refers to, each once."""
+    """Return the names that a JSON value refers to, each once."""
     names = list(dict.fromkeys(_references(value)))
     if len(names) > MOST_REFERENCES:
         raise InvalidInput("too_many_references", count=len(names), most=MOST_REFERENCES)
     return names
 
 
-def resolved(value: Any, texts: Mapping[str, str]) -> Any:
-    """The value with every reference replaced by the secret it names."""
+def resolve_references(value: Any, texts: Mapping[str, str]) -> Any:
+    """Return the value with every reference replaced by the secret it names."""
     name = reference_of(value)
     if name is not None:
         return texts[name]
     if isinstance(value, dict):
-        return {key: resolved(each, texts) for key, each in value.items()}
-    return [resolved(each, texts) for each in value] if isinstance(value, list) else value
+        return {key: resolve_references(each, texts) for key, each in value.items()}
+    return [resolve_references(each, texts) for each in value] if isinstance(value, list) else value
 
 
 def _references(value: Any) -> Iterator[str]:

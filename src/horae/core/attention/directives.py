@@ -41,7 +41,7 @@ UNBOUNDED = Policy(longest_wait=timedelta(days=36_500))  # a lane's own policy i
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something that happened; told to cognition once.
+    """Something that happened; shown to cognition once.
 
     ``data`` is what the event or the action said, with every field as it came. ``about`` is what Horae adds: ``key``
     and ``event`` of an event, ``action`` and ``step`` of an action. ``fact["name"]`` looks in ``data`` first.
@@ -262,7 +262,7 @@ def check_answer(answer: Any, policy: Policy) -> Facts | Pending | None:
 
 
 def wait_keys(on: str | Sequence[str]) -> tuple[str, ...]:
-    """The keys of a wait, each once."""
+    """Return the keys of a wait, each once."""
     if not isinstance(on, Sequence):
         raise InvalidInput("wait_keys_unreadable", given=type(on).__name__)
     keys = (on,) if isinstance(on, str) else tuple(dict.fromkeys(on))
@@ -272,10 +272,10 @@ def wait_keys(on: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def step_key(lane: str, task: int, step: int) -> str:
-    """The key of an action's effect: the same for the same step, however often it is tried."""
+    """Return the key of an action's effect: the same for the same step, however often it is tried."""
     return hashlib.sha256(json.dumps([lane, task, step]).encode()).hexdigest()[:32]
 
 
 def intent_hash(intent: Mapping[str, Any]) -> str:
-    """What an approval is bound to: another action or another argument is another intent."""
+    """Return what an approval is bound to: another action or another argument is another intent."""
     return hashlib.sha256(json.dumps(intent, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from horae.core.attention.directives import MERGED, Effect, Fact, FactKind
 from horae.core.attention.task import Phase, TaskState, Weighed
-from horae.core.audit.chain import GENESIS, linked
+from horae.core.audit.chain import GENESIS, hash_link
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.payloads import decode, name
 from horae.core.time.instants import iso
@@ -54,15 +54,15 @@ class Lane:
     kinds: str | None = None  # the kinds of tasks that its last driver knew, as JSON; None: all
 
     def knows(self, task: Task) -> bool:
-        """Whether the driver has a cognition for the task; one of older code may not."""
+        """Return whether the driver has a cognition for the task; one of older code may not."""
         return self.kinds is None or task.kind in decode(self.kinds)
 
     def rivals(self, live: Iterable[Task]) -> list[Weighed]:
-        """Those beside whom the focus is weighed: of the backlog only those whose kind the driver knows."""
+        """Return those beside whom the focus is weighed: of the backlog only those whose kind the driver knows."""
         return [task.weighed for task in live if task.state != "ready" or self.knows(task)]
 
     def explained(self, task: Task) -> Task:
-        """The task as people see it: one that the driver leaves alone carries the reason."""
+        """Return the task as people see it: one that the driver leaves alone carries the reason."""
         if task.state not in ("ready", "suspended") or self.knows(task):
             return task
         why = f"the lane's last driver has no cognition for tasks of kind {task.kind!r}; start one that declares it"
@@ -182,7 +182,7 @@ class StoredFact:
 
     @property
     def fact(self) -> Fact:
-        """The fact as cognition is told it."""
+        """The fact as cognition sees it."""
         data = decode(self.data)
         if self.about is not None:
             return Fact(self.kind, self.at, data, decode(self.about))
@@ -216,7 +216,7 @@ class Line:
 
 
 def plain(name: str, value: Any) -> Any:
-    """A field as the journal writes it."""
+    """Return a field as the journal writes it."""
     if value is None or (isinstance(value, bool | int | str) and name not in DIGESTED):
         return value
     if isinstance(value, datetime):
@@ -229,12 +229,12 @@ def digest(text: str) -> str:
 
 
 def picture(kept: Kept) -> dict[str, Any]:
-    """All of a row, as the journal would know it."""
+    """Return all fields of a row as the journal writes them."""
     return {each.name: plain(each.name, getattr(kept, each.name)) for each in fields(kept)}
 
 
 def change(table: str, before: Kept | None, after: Kept) -> list[Any] | None:
-    """What is new about a row; None when nothing is."""
+    """Return what is new about a row; None when nothing is."""
     now = picture(after)
     was = {} if before is None else picture(before)
     new = {name: value for name, value in now.items() if before is None or was[name] != value}
@@ -242,43 +242,42 @@ def change(table: str, before: Kept | None, after: Kept) -> list[Any] | None:
 
 
 def fold(lines: Iterable[Line]) -> dict[str, dict[int, dict[str, Any]]]:
-    """The tables as the journal tells them."""
-    told: dict[str, dict[int, dict[str, Any]]] = {table: {} for table in TABLES}
+    """Return the tables as the journal tells them."""
+    folded: dict[str, dict[int, dict[str, Any]]] = {table: {} for table in TABLES}
     for line in lines:
         for table, number, new in line.changes:
-            told[table].setdefault(int(number), {}).update(new)
-    return told
+            folded[table].setdefault(int(number), {}).update(new)
+    return folded
 
 
-def chained(previous: str, line: Line) -> str:
-    """The hash of a line: it holds every line before it in place."""
+def hash_line(previous: str, line: Line) -> str:
+    """Return the hash of a line: it holds every line before it in place."""
     body = {
         "lane": line.lane, "seq": line.seq, "at": iso(line.at), "cause": line.cause, "task": line.task,
         "before": line.before, "after": line.after, "changes": list(line.changes), "told": dict(line.details),
         "control": line.control, "epoch": line.epoch,
     }  # fmt: skip
-    return linked(previous, body)
+    return hash_link(previous, body)
 
 
 def complaints(lines: Sequence[Line], tables: Mapping[str, Mapping[int, Mapping[str, Any]]]) -> list[str]:
-    """What is wrong with a whole journal: gaps, a broken chain, or tables that say something else. None: all is well.
+    """List what is wrong with a whole journal: gaps, a broken chain, or tables that differ from it.
 
     Lines that have not been sealed yet have no hash; only the last ones may lack it.
     """
     found, previous, unsealed = list[str](), GENESIS, False
-    for place, line in enumerate(lines, 1):
-        if line.seq != place:
-            found.append(f"line {place} is missing: the next one is {line.seq}")
+    for expected, line in enumerate(lines, 1):
+        if line.seq != expected:
+            found.append(f"line {expected} is missing: the next one is {line.seq}")
             break
         if line.hash is None:
             unsealed = True
         elif unsealed:
             found.append(f"line {line.seq} is sealed although one before it is not")
-        elif line.hash != chained(previous, line):
+        elif line.hash != hash_line(previous, line):
             found.append(f"line {line.seq} was changed after it was sealed")
         previous = line.hash or previous
-    told = fold(lines)
-    for table, rows in told.items():
+    for table, rows in fold(lines).items():
         real = tables.get(table, {})
         found += [
             f"{table} {number} is in the journal and not in the store" for number in sorted(set(rows) - set(real))

@@ -151,21 +151,21 @@ class SafePoint:
 
 
 def base_priority(value: int) -> int:
-    """A base that a task may have."""
+    """Return a base that a task may have."""
     if not isinstance(value, int) or isinstance(value, bool) or not LOWEST <= value <= HIGHEST:
         raise InvalidInput("task_priority_outside", value=repr(value), least=LOWEST, most=HIGHEST)
     return value
 
 
 def weight(task: Weighed, now: datetime, policy: Policy) -> int:
-    """The base, and a little more the longer it has been ready."""
+    """Return the base, and a little more the longer it has been ready."""
     if task.ready_since is None or now <= task.ready_since:
         return task.base
     return task.base + min(policy.aging_cap, (now - task.ready_since) // policy.aging_every)
 
 
 def in_order(ready: Iterable[Weighed], now: datetime, policy: Policy) -> list[Weighed]:
-    """The backlog as it would be served: by weight, then by deadline, then who has been ready longest."""
+    """Return the backlog as it would be served: by weight, then by deadline, then who has been ready longest."""
 
     def key(task: Weighed) -> tuple[Any, ...]:
         since = now if task.ready_since is None else task.ready_since
@@ -175,7 +175,7 @@ def in_order(ready: Iterable[Weighed], now: datetime, policy: Policy) -> list[We
 
 
 def strongest(ready: Iterable[Weighed]) -> Weighed | None:
-    """Who of the backlog could interrupt: the highest base, whatever its age; among equals the one ready longest."""
+    """Return the ready task that could interrupt: the highest base at any age; of equals the one ready longest."""
     tasks = list(ready)
     if not tasks:
         return None
@@ -183,14 +183,14 @@ def strongest(ready: Iterable[Weighed]) -> Weighed | None:
 
 
 def may_interrupt(candidate: Weighed, focus: Weighed, *, depth: int, control: Control, policy: Policy) -> bool:
-    """Whether a ready task may push the focus onto the stack."""
+    """Return whether a ready task may push the focus onto the stack."""
     if not control.allow_interrupt or depth >= policy.depth:
         return False
     return candidate.base >= focus.base + policy.margin
 
 
 def choose(tasks: Sequence[Weighed], now: datetime, control: Control, policy: Policy) -> Choice | None:
-    """Who gets a free focus: the top of the stack, unless a ready task would be allowed to interrupt it."""
+    """Choose who gets a free focus: the top of the stack, unless a ready task may interrupt it."""
     if not control.auto_continue or any(task.state == "running" for task in tasks):
         return None
     ready = [task for task in tasks if task.state == "ready"]
@@ -205,13 +205,13 @@ def choose(tasks: Sequence[Weighed], now: datetime, control: Control, policy: Po
 
 
 def top_of(tasks: Iterable[Weighed]) -> Weighed | None:
-    """The task that was suspended last."""
+    """Return the task that was suspended last."""
     stack = [task for task in tasks if task.state == "suspended" and task.place is not None]
     return max(stack, key=lambda task: task.place or 0) if stack else None
 
 
 def at_safe_point(focus: Weighed, tasks: Sequence[Weighed], control: Control, policy: Policy) -> SafePoint:
-    """What becomes of the focus between two steps: a cancel comes first, then control, then a stronger task."""
+    """Return what becomes of the focus between two steps: a cancel comes first, then control, then a stronger task."""
     if focus.phase == "act":
         raise InvalidInput("no_safe_point")
     if focus.cancel_requested:
@@ -268,7 +268,7 @@ class Rule:
 
 
 def wait_span(timeout: object, policy: Policy) -> timedelta:
-    """A timeout that a wait may have: positive and finite. There is no wait without one."""
+    """Return a timeout that a wait may have: positive and finite. There is no wait without one."""
     if isinstance(timeout, int | float) and not isinstance(timeout, bool):
         try:
             timeout = timedelta(seconds=timeout)

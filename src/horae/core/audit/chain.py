@@ -10,7 +10,7 @@ from typing import Any
 GENESIS = "0" * 64
 
 
-def linked(previous: str, body: Mapping[str, Any]) -> str:
-    """The hash of what comes after *previous*; the order of names does not matter."""
+def hash_link(previous: str, body: Mapping[str, Any]) -> str:
+    """Return the hash of what comes after *previous*; the order of names does not matter."""
     text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(f"{previous}{text}".encode()).hexdigest()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from horae.core.audit.chain import linked
+from horae.core.audit.chain import hash_link
 from horae.core.time.instants import iso
 
 
@@ -27,11 +27,11 @@ class Entry:
     evidence: tuple[str, ...] = ()
 
 
-def chained(previous: str, seq: int, number: int, entry: Entry) -> str:
-    """The hash of an entry at its place: it holds every entry of its owner before it in place."""
+def hash_entry(previous: str, seq: int, number: int, entry: Entry) -> str:
+    """Return the hash of an entry at its place: it holds every entry of its owner before it in place."""
     body = {
         "seq": seq, "id": number, "at": iso(entry.at), "actor": entry.actor, "verb": entry.verb,
         "object_type": entry.object_type, "object_id": entry.object_id, "owner": entry.owner, "reason": entry.reason,
         "before": dict(entry.before), "after": dict(entry.after), "evidence": list(entry.evidence),
     }  # fmt: skip
-    return linked(previous, body)
+    return hash_link(previous, body)

@@ -277,7 +277,7 @@ _make_change, _make_settlement = swift(Change), swift(Settlement)
 
 
 def job_number(job_id: str | int) -> int:
-    """The number behind ``job_12``; anything else cannot name a job."""
+    """Return the number behind ``job_12``; anything else cannot name a job."""
     if isinstance(job_id, int):
         return job_id
     digits = job_id.removeprefix("job_")
@@ -287,29 +287,29 @@ def job_number(job_id: str | int) -> int:
 
 
 def band_of(priority: str) -> int:
-    """High is 0, so that ascending order serves it first."""
+    """Return the number of a priority; high is 0, so that ascending order serves it first."""
     if priority not in PRIORITIES:
         raise InvalidInput("choice_unknown", name="priority", value=str(priority), choices=list(PRIORITIES))
     return PRIORITIES.index(priority)
 
 
 def default_key(object_id: str, action: str, planned_at: datetime) -> str:
-    """The idempotency key of a governed job whose caller gave none (S0-6)."""
+    """Return the idempotency key of a governed job whose caller gave none (S0-6)."""
     return f"{object_id}:{action}:{iso(planned_at)}"
 
 
 def typed_key(object_type: str, default: str) -> str:
-    """The default key of earlier versions, and of a job whose default key an object of another type has taken."""
+    """Return the key of earlier versions, and of a job whose default key an object of another type has."""
     return f"{object_type}:{default}"
 
 
 def request_hash(request: Mapping[str, Any]) -> str:
-    """What tells a repeated request from another one with the same key."""
+    """Return what tells a repeated request from another one with the same key."""
     return hashlib.sha256(json.dumps(request, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def after(job: Job, outcome: Outcome, *, now: datetime, roll: float) -> Change:
-    """What becomes of a running job whose attempt ended like that; *roll* is a number in [0, 1)."""
+    """Decide what becomes of a running job after this outcome; *roll* is a number in [0, 1)."""
     if job.cancel_requested and outcome.ending != "succeeded":
         counted = int(outcome.ending in ("failed", "timed_out", "lost"))
         return _change(job, "cancelled", run_at=job.run_at, failures=counted, error=outcome.error or job.last_error)
@@ -369,7 +369,7 @@ def _change(
 
 
 def settlement(job: Job, outcome: Outcome, *, now: datetime, roll: float) -> Settlement:
-    """The ending of a held job, ready for the store; a job that dies brings its audit entry along."""
+    """Return the ending of a held job, ready for the store; with its audit entry where the job dies."""
     change = after(job, outcome, now=now, roll=roll)
     return _make_settlement(
         job.number,
@@ -404,13 +404,13 @@ def _death(job: Job, change: Change, now: datetime) -> Entry:
 
 
 def is_silent(job: Job, stale_timeout: timedelta, now: datetime) -> bool:
-    """Whether a running job has shown no progress for longer than its definition allows."""
+    """Return whether a running job has shown no progress for longer than its definition allows."""
     seen = max((moment for moment in (job.started_at, job.progressed_at) if moment is not None), default=job.created_at)
     return job.state == "running" and now - seen > stale_timeout
 
 
 def renewal_pause(lease: timedelta) -> timedelta:
-    """How often a lease is renewed: at a third, so that two renewals may fail before it is lost."""
+    """Return how often to renew a lease: at a third, so that two renewals may fail before it is lost."""
     return lease / 3
 
 

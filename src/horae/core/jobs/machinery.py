@@ -1,7 +1,7 @@
 """Jobs of Horae's own: they keep what it has promised, the timeouts of waits and confirmations, starts and deadlines.
 
-They live in one queue, which is nobody else's: every worker serves it beside its own queues, whatever it was told to
-serve. A person's verbs are refused there, because a wait without its timeout would stay open for ever.
+They live in one reserved queue, which every worker serves beside its own queues. A person's verbs are refused there,
+because a wait without its timeout would stay open for ever.
 What runs for people, a schedule that hands a task to an agent for example, is in their queues as any other job.
 """
 
@@ -20,7 +20,7 @@ SERVED_AT_ONCE = 20  # small, because every worker serves them, and each is a sh
 
 
 def queue_name(text: str) -> str:
-    """A name that a queue of somebody's may have."""
+    """Return a name that a queue of somebody's may have."""
     if text == MACHINERY:
         raise ReservedQueue("queue_reserved", queue=MACHINERY)
     return name(text, "queue")

@@ -18,7 +18,7 @@ _encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",",
 
 
 def encode(value: Any, what: str = "payload", max_bytes: int | None = MAX_BYTES) -> str:
-    """The value as compact JSON text, or a refusal that says what is wrong with it.
+    """Return the value as compact JSON text, or a refusal that says what is wrong with it.
 
     Without *max_bytes* size and depth are not asked for: the value is made of parts that were bounded before.
     """
@@ -73,7 +73,7 @@ def _check_keys(value: Any, what: str) -> None:
 
 
 def depth(value: Any) -> int:
-    """How deeply a JSON value is nested, without recursion."""
+    """Return how deeply a JSON value is nested, without recursion."""
     deepest = 0
     waiting = [(value, 1)]
     while waiting:
@@ -89,7 +89,7 @@ def _too_deep(what: str) -> InvalidPayload:
 
 
 def name(value: str, what: str, max_length: int = 100) -> str:
-    """A name for queues, handlers and the like: printable, without spaces, safe in URLs and metrics."""
+    """Return a name for queues, handlers and the like: printable, without spaces, safe in URLs and metrics."""
     if not isinstance(value, str) or not _NAME.fullmatch(value) or len(value) > max_length:
         raise InvalidName("name_unreadable", what=what, value=repr(value), most=max_length)
     return value

@@ -54,7 +54,7 @@ class Around:
 
 
 def why(job: Job, around: Around, *, now: datetime) -> tuple[Reason, ...]:
-    """Why the job stands where it stands."""
+    """Explain why the job is in its state."""
     match job.state:
         case "queued":
             return tuple(_waiting(job, around, now))
@@ -106,7 +106,7 @@ def _waiting(job: Job, around: Around, now: datetime) -> Iterator[Reason]:
 
 
 def _parents(parents: Sequence[Parent]) -> Iterator[Reason]:
-    """For whom it waits, those first that will never succeed."""
+    """Name the jobs it waits for, first those that will never succeed."""
     for parent in parents:
         if parent.is_lost:
             yield Reason("parent_dead", _lost(parent))
@@ -119,13 +119,13 @@ def _parents(parents: Sequence[Parent]) -> Iterator[Reason]:
 
 def _lost(parent: Parent) -> str:
     ended = {"dead": "is dead", "cancelled": "was cancelled"}.get(parent.state or "", "is no longer on record")
-    told = f"it waits for {parent.id}, which {ended}"
+    waiting = f"it waits for {parent.id}, which {ended}"
     if parent.policy != "wait":
         follows = "is cancelled for it" if parent.policy == "cancel" else "runs without it"
-        return f"{told}; it {follows} as soon as a worker looks after it"
+        return f"{waiting}; it {follows} as soon as a worker looks after it"
     if parent.state == "dead":
-        return f"{told}, and waits on (on_parent_dead=wait); revive {parent.id}, or cancel this job"
-    return f"{told} and cannot be revived (on_parent_dead=wait); cancel this job"
+        return f"{waiting}, and waits on (on_parent_dead=wait); revive {parent.id}, or cancel this job"
+    return f"{waiting} and cannot be revived (on_parent_dead=wait); cancel this job"
 
 
 def _held(job: Job, around: Around) -> Reason:

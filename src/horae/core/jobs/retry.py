@@ -20,7 +20,7 @@ LONGEST = timedelta(seconds=10**10)  # some three hundred years: more than any c
 
 
 def span(value: timedelta | float) -> timedelta:
-    """A number is taken as seconds."""
+    """Return a timedelta; a number is taken as seconds."""
     try:
         return value if isinstance(value, timedelta) else timedelta(seconds=value)
     except (TypeError, ValueError, OverflowError):  # text, NaN, infinity or beyond any calendar
@@ -79,12 +79,12 @@ class Retry:
 
     @classmethod
     def none(cls) -> Self:
-        """One attempt; a failure is final."""
+        """Make one attempt; a failure is final."""
         return cls("none", attempts=1, delay=timedelta(0))
 
     @classmethod
     def fixed(cls, delay: timedelta | float = 300, attempts: int = 3) -> Self:
-        """The same wait after each failure."""
+        """Wait equally long after each failure."""
         return cls("fixed", attempts=attempts, delay=span(delay))
 
     @classmethod
@@ -96,14 +96,14 @@ class Retry:
         cap: timedelta | float = 3600,
         jitter: bool = True,
     ) -> Self:
-        """Waits grow by *factor* up to *cap*; with jitter the wait is drawn evenly from zero up to that bound."""
+        """Let waits grow by *factor* up to *cap*; with jitter, draw each evenly from zero up to that bound."""
         return cls("exponential", attempts=attempts, delay=span(first), factor=factor, cap=span(cap), jitter=jitter)
 
     @classmethod
     def external(
         cls, attempts: int = 3, deadline: timedelta | float = 30, default: timedelta | float | None = None
     ) -> Self:
-        """Somebody else decides: the definition's ``decide`` callback is asked and must answer within *deadline*.
+        """Ask the definition's ``decide`` callback, which must answer within *deadline*.
 
         Without an answer the job waits *default*, or, when that is None, counts as given up.
         """
@@ -111,22 +111,22 @@ class Retry:
         return cls("external", attempts=attempts, delay=wait, deadline=span(deadline), gives_up=default is None)
 
     def wait(self, failures: int, roll: float) -> timedelta:
-        """How long to rest after the n-th failure; *roll* is a number in [0, 1)."""
+        """Return how long to rest after the n-th failure; *roll* is a number in [0, 1)."""
         if self.kind != "exponential":
             return self.delay
         ceiling = self.cap
         if failures < 64:  # beyond that the power overflows a timedelta long after any cap has been reached
-            ceiling = min(self.cap, _scaled(self.delay, self.factor ** (failures - 1), self.cap))
+            ceiling = min(self.cap, _scale(self.delay, self.factor ** (failures - 1), self.cap))
         return ceiling * roll if self.jitter else ceiling
 
     def as_json(self) -> dict[str, Any]:
-        """The policy as stored with a job; the number of attempts has a column of its own."""
-        told: dict[str, Any] = {"kind": self.kind, "delay": self.delay.total_seconds()}
+        """Return the policy as stored with a job; the number of attempts has a column of its own."""
+        stored: dict[str, Any] = {"kind": self.kind, "delay": self.delay.total_seconds()}
         if self.kind == "exponential":
-            told |= {"factor": self.factor, "cap": self.cap.total_seconds(), "jitter": self.jitter}
+            stored |= {"factor": self.factor, "cap": self.cap.total_seconds(), "jitter": self.jitter}
         if self.kind == "external":
-            told |= {"deadline": self.deadline.total_seconds(), "gives_up": self.gives_up}
-        return told
+            stored |= {"deadline": self.deadline.total_seconds(), "gives_up": self.gives_up}
+        return stored
 
     @classmethod
     def from_json(cls, told: dict[str, Any], attempts: int) -> Self:
@@ -134,20 +134,20 @@ class Retry:
         return cls(
             kind=told["kind"],
             attempts=min(attempts, MAX_ATTEMPTS),
-            delay=_bounded(told.get("delay", 0)),
+            delay=_clamp(told.get("delay", 0)),
             factor=told.get("factor", 2.0),
-            cap=_bounded(told.get("cap", 3600)),
+            cap=_clamp(told.get("cap", 3600)),
             jitter=told.get("jitter", True),
-            deadline=_bounded(told.get("deadline", 30)),
+            deadline=_clamp(told.get("deadline", 30)),
             gives_up=told.get("gives_up", False),
         )
 
 
-def _bounded(seconds: float) -> timedelta:
+def _clamp(seconds: float) -> timedelta:
     return timedelta(seconds=min(seconds, LONGEST.total_seconds()))
 
 
-def _scaled(base: timedelta, factor: float, cap: timedelta) -> timedelta:
+def _scale(base: timedelta, factor: float, cap: timedelta) -> timedelta:
     seconds = base.total_seconds() * factor
     return cap if seconds >= cap.total_seconds() else timedelta(seconds=seconds)
 

@@ -32,7 +32,7 @@ class Address:
 
     @classmethod
     def read(cls, text: str) -> Address:
-        """The address that a text means in its one plain spelling: no octal, no hex, no short forms, no scopes."""
+        """Read an address in its one plain spelling: no octal, no hex, no short forms, no scopes."""
         number = _v6(text) if ":" in text else _v4(text)
         if number is None:
             raise AddressRefused("address_unreadable", text=text[:60])
@@ -45,7 +45,7 @@ class Address:
     def __str__(self) -> str:
         if self.bits == V4_BITS:
             return ".".join(str(self.number >> shift & 0xFF) for shift in (24, 16, 8, 0))
-        return _squeezed([self.number >> shift & 0xFFFF for shift in range(112, -1, -16)])
+        return _compress([self.number >> shift & 0xFFFF for shift in range(112, -1, -16)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Network:
 
     @classmethod
     def read(cls, text: str) -> Network:
-        """``10.0.0.0/8``; an address alone is a network of one."""
+        """Read ``10.0.0.0/8``; an address alone is a network of one."""
         address, slash, length = text.strip().partition("/")
         base = Address.read(address)
         if slash and not (length.isascii() and length.isdigit() and len(length) < 4 and int(length) <= base.bits):
@@ -102,8 +102,8 @@ def _v6(text: str) -> int | None:
     return int("".join(group.zfill(4) for group in groups), 16)
 
 
-def _squeezed(groups: list[int]) -> str:
-    """RFC 5952: the longest run of two or more zero groups, the first of equals, becomes ``::``."""
+def _compress(groups: list[int]) -> str:
+    """Compress as RFC 5952 says: the longest run of two or more zero groups, the first of equals, becomes ``::``."""
     text = ":".join(f"{group:x}" for group in groups)
     runs = sorted(re.finditer(r"(?<![0-9a-f])0(?::0)+(?![0-9a-f])", text), key=lambda run: -len(run[0]))
     if not runs:
@@ -133,7 +133,7 @@ MAPPED, COMPATIBLE, SIX_TO_FOUR, TEREDO, NAT64, NAT64_LOCAL = _networks(
 
 
 def faces(address: Address) -> Iterator[Address]:
-    """The address, and every address that it leads to by way of a translator or a tunnel."""
+    """Return the address, and every address that it leads to by way of a translator or a tunnel."""
     yield address
     number = address.number
     if address in MAPPED or address in COMPATIBLE or address in NAT64:
@@ -149,7 +149,7 @@ def faces(address: Address) -> Iterator[Address]:
 
 
 def is_public(address: Address) -> bool:
-    """Whether the address itself, whatever it may lead to, belongs to the public internet."""
+    """Return whether the address itself, whatever it may lead to, belongs to the public internet."""
     if any(address in network for network in (*SPECIAL, *METADATA)):
         return False
     return address.bits == V4_BITS or any(address in network for network in GLOBAL_V6)
@@ -180,7 +180,7 @@ def allow_list(texts: Iterable[str]) -> tuple[Network, ...]:
 
 
 def host_of(text: str) -> str | Address:
-    """The host that a text names: a lower-case name, or an address. Numbers in disguise are refused.
+    """Return the host that a text names: a lower-case name, or an address. Numbers in disguise are refused.
 
     Resolvers take ``2130706433``, ``0x7f.1`` and ``017700000001`` for 127.0.0.1, so a name that ends in a number must
     be a plain address. Full-width digits and dots become ordinary ones first; one dot at the end is dropped.

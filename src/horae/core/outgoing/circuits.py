@@ -41,7 +41,7 @@ class Patience:
     probe: timedelta = timedelta(seconds=60)  # by then a probe has ended, or its caller is gone
 
     def rest_after(self, trips: int) -> timedelta:
-        """Twice as long after each probe that fails."""
+        """Return how long to leave the target alone: twice as long after each failed probe."""
         return min(self.longest_rest, self.rest * (1 << min(trips - 1, 20)))
 
 
@@ -55,8 +55,8 @@ class Circuit:
     until: datetime | None = None  # open: closed to all before that; half-open: the probe counts until then
 
 
-def asked(circuit: Circuit, patience: Patience, *, now: datetime) -> tuple[Circuit, timedelta | None]:
-    """A call is wanted: None lets it through, a duration says how long to wait before asking again."""
+def request_call(circuit: Circuit, patience: Patience, *, now: datetime) -> tuple[Circuit, timedelta | None]:
+    """Ask to make a call: None permits it, a duration says how long to wait before asking again."""
     if circuit.state == "closed":
         return circuit, None
     if circuit.until is not None and now < circuit.until:
@@ -66,14 +66,14 @@ def asked(circuit: Circuit, patience: Patience, *, now: datetime) -> tuple[Circu
 
 
 def after_success(circuit: Circuit) -> Circuit:
-    """The target answered; also a late answer to a call from before it was left alone says that it works."""
+    """Close the circuit: the target answered, even if late and to a call from before it was left alone."""
     if circuit.state == "closed":
         return replace(circuit, failures=0)
     return Circuit(state=CIRCUIT.after(circuit.state, "recovered"))
 
 
 def after_failure(circuit: Circuit, patience: Patience, *, now: datetime) -> Circuit:
-    """The target did not answer, or could not."""
+    """Count a failure: the target did not answer, or could not."""
     failures = circuit.failures + 1
     if circuit.state == "open" or (circuit.state == "closed" and failures < patience.failures):
         return replace(circuit, failures=failures)
@@ -83,5 +83,5 @@ def after_failure(circuit: Circuit, patience: Patience, *, now: datetime) -> Cir
 
 
 def after_nothing(circuit: Circuit, *, now: datetime) -> Circuit:
-    """A call that was let through was never made, or broken off by its caller: another may probe at once."""
+    """Let another call probe at once: the permitted one was never made, or its caller broke it off."""
     return replace(circuit, until=now) if circuit.state == "half-open" else circuit

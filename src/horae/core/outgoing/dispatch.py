@@ -29,8 +29,8 @@ class Routing:
     mode: str = "hybrid"
 
 
-def without_routing(payload: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The payload without the keys that would override routing, and a warning for each that was there."""
+def drop_routing(payload: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the payload without the keys that would override routing, and a warning for each that was there."""
     kept = {key: value for key, value in payload.items() if key not in ROUTING}
     warnings = [
         f"{key} was dropped: a payload cannot bypass the orchestrator; name a default_agent instead."
@@ -41,7 +41,7 @@ def without_routing(payload: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
 
 
 def question(payload: Mapping[str, Any], routing: Routing, known: Mapping[str, Any]) -> dict[str, Any]:
-    """What is posted; *known* facts, such as the user, win over what the context claims about them."""
+    """Return what is posted; *known* facts, such as the user, win over what the context claims about them."""
     text = payload.get("text") or payload.get("input")
     if not isinstance(text, str) or not text.strip():
         raise InvalidPayload("dispatch_text_missing")
@@ -68,7 +68,7 @@ def _choice(payload: Mapping[str, Any], name: str) -> str | None:
 
 
 def answer_of(body: bytes) -> dict[str, Any]:
-    """The orchestrator's answer, if it is one: an object that holds something and reports no error."""
+    """Return the orchestrator's answer, if it is one: an object that holds something and reports no error."""
     if not body.strip():
         raise DispatchFailed("orchestrator_silent")
     try:
@@ -85,8 +85,8 @@ def answer_of(body: bytes) -> dict[str, Any]:
     return answer
 
 
-def kept(answer: Mapping[str, Any], most: int = KEPT_BYTES) -> dict[str, Any]:
-    """As much of an answer as is stored with the run: all of it, or the beginning of what it says."""
+def truncate_answer(answer: Mapping[str, Any], most: int = KEPT_BYTES) -> dict[str, Any]:
+    """Return as much of an answer as is stored with the run: all of it, or the beginning of what it says."""
     if len(encode(answer, "answer", 1 << 30).encode()) <= most:
         return dict(answer)
     return {"output": _short(answer.get("output") or dict(answer), most // 8), "truncated": True}

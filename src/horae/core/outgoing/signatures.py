@@ -38,7 +38,7 @@ class SigningSecret:
 
     @classmethod
     def read(cls, text: str) -> SigningSecret:
-        """``whsec_`` and base64; the text is never repeated in an error."""
+        """Read ``whsec_`` and base64; errors never repeat the text."""
         encoded = text.removeprefix(PREFIX).rstrip("=")
         try:
             key = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
@@ -47,7 +47,7 @@ class SigningSecret:
         return cls(key)
 
     def reveal(self) -> str:
-        """The secret as text, to be shown once to whoever made it."""
+        """Return the secret as text, to be shown once to whoever made it."""
         return PREFIX + base64.b64encode(self.key).decode()
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class SigningSecret:
 
 
 def signed_headers(secrets: Iterable[SigningSecret], message_id: str, body: bytes, *, now: datetime) -> dict[str, str]:
-    """The three headers of a message; one signature for each secret, the current one first."""
+    """Return the three headers of a message; one signature for each secret, the current one first."""
     if not _ID.fullmatch(message_id):
         raise InvalidInput("webhook_id_unreadable", id=message_id[:60])
     seconds = int(now.timestamp())
@@ -78,14 +78,14 @@ def verify(
     now: datetime,
     tolerance: timedelta = TOLERANCE,
 ) -> str:
-    """The id of a message that one of these secrets signed, lately; whoever acts on it does so once for each id."""
-    told = {name.lower(): value for name, value in headers.items()}
-    message_id, seconds = told.get(ID, ""), told.get(TIMESTAMP, "")
-    if not _ID.fullmatch(message_id) or not _SECONDS.fullmatch(seconds) or not told.get(SIGNATURE):
+    """Return the id of a message lately signed by one of these secrets; receivers act once for each id."""
+    lowered = {name.lower(): value for name, value in headers.items()}
+    message_id, seconds = lowered.get(ID, ""), lowered.get(TIMESTAMP, "")
+    if not _ID.fullmatch(message_id) or not _SECONDS.fullmatch(seconds) or not lowered.get(SIGNATURE):
         raise SignatureRefused("signature_headers_missing", headers=[ID, TIMESTAMP, SIGNATURE])
     if abs(now - _instant(seconds)) > tolerance:
         raise SignatureRefused("signature_too_old", tolerance=tolerance.total_seconds())
-    given = told[SIGNATURE].split(" ", MOST_SIGNATURES)[:MOST_SIGNATURES]
+    given = lowered[SIGNATURE].split(" ", MOST_SIGNATURES)[:MOST_SIGNATURES]
     expected = [secret.sign(message_id, int(seconds), body) for secret in secrets]
     matches = [hmac.compare_digest(one.encode(), other.encode()) for one in expected for other in given]
     if not any(matches):  # all are compared, so that the time taken tells nothing

@@ -15,8 +15,8 @@ from horae.errors import AddressRefused
 
 LONGEST_URL = 2048
 DEFAULT_PORTS = {"https": 443, "http": 80}
-_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<place>[^/?#]*)(?P<path>/[^?#]*)?(?P<query>\?[^#]*)?")
-_PLACE = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]*)(?::(?P<port>[0-9]{1,5}))?")
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<path>/[^?#]*)?(?P<query>\?[^#]*)?")
+_AUTHORITY = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]*)(?::(?P<port>[0-9]{1,5}))?")
 _VISIBLE = re.compile(r"[\x21-\x7e]*")
 _UNCLEAR = set('\\<>"^`{|}')
 
@@ -47,8 +47,8 @@ class Target:
     def __str__(self) -> str:
         return self.origin
 
-    def below(self, path: str) -> Target:
-        """The same place with a path appended to its own."""
+    def with_path(self, path: str) -> Target:
+        """Return this target with a path appended to its own."""
         return Target(self.scheme, self.host, self.port, self.path.partition("?")[0].rstrip("/") + path)
 
 
@@ -89,13 +89,13 @@ def target_of(url: str) -> Target:
     path = (parts["path"] or "/") + (parts["query"] or "")
     if not _VISIBLE.fullmatch(path) or _UNCLEAR & set(path):
         raise AddressRefused("url_characters_refused")
-    if "@" in parts["place"]:
+    if "@" in parts["authority"]:
         raise AddressRefused("url_has_credentials")
-    place = _PLACE.fullmatch(parts["place"])
-    if place is None or not place["host"]:
+    authority = _AUTHORITY.fullmatch(parts["authority"])
+    if authority is None or not authority["host"]:
         raise AddressRefused("url_without_host")
     scheme = parts["scheme"].lower()
-    port = int(place["port"]) if place["port"] else DEFAULT_PORTS[scheme]
+    port = int(authority["port"]) if authority["port"] else DEFAULT_PORTS[scheme]
     if not 0 < port < 65536:
         raise AddressRefused("port_outside", port=port)
-    return Target(scheme, host_of(place["host"]), port, path)
+    return Target(scheme, host_of(authority["host"]), port, path)

@@ -64,7 +64,7 @@ def refuse_credentials(handler: str, payload: Any) -> None:
 
 
 def signing_name(secret: Any) -> str | None:
-    """The name in ``"name"`` or ``{"$secret": "name"}``; None where nothing is to be signed."""
+    """Return the name in ``"name"`` or ``{"$secret": "name"}``; None where nothing is to be signed."""
     if secret is None:
         return None
     name = secret_name(secret) if isinstance(secret, str) else reference_of(secret)

@@ -27,11 +27,11 @@ _ADVICE = (
 
 
 def is_task(schedule: Schedule) -> bool:
-    """Whether a schedule is a user's task (document 001)."""
+    """Return whether a schedule is a user's task (document 001)."""
     return schedule.key.startswith(PREFIX)
 
 
-def raised(schedule: Schedule, shortest: timedelta) -> Schedule:
+def apply_shortest_interval(schedule: Schedule, shortest: timedelta) -> Schedule:
     """Return the schedule at which a task runs: its own, or at the shortest interval allowed now (S1-29, S1-32).
 
     The stored wish stays, so that an operator who lowers the minimum again gives every task its own interval back.
@@ -42,9 +42,9 @@ def raised(schedule: Schedule, shortest: timedelta) -> Schedule:
     return schedule if float(schedule.expression) >= least else replace(schedule, expression=str(least))
 
 
-def why_raised(schedule: Schedule, shortest: timedelta) -> str | None:
+def explain_interval(schedule: Schedule, shortest: timedelta) -> str | None:
     """Tell a user that a task runs less often than it says; None where it runs as it says."""
-    runs = raised(schedule, shortest)
+    runs = apply_shortest_interval(schedule, shortest)
     if runs is schedule:
         return None
     return (

@@ -1,7 +1,7 @@
 """Users' own scheduled tasks: document 001's words on one side, a schedule on the other.
 
 A task is a schedule whose key begins with ``task_``. What a user asks for is a wish; a wish and the task as it was
-make a plan: the schedule to store, its first fire, and what the user should be told.
+make a plan: the schedule to store, its first fire, and what the user should know.
 """
 
 from __future__ import annotations
@@ -19,10 +19,17 @@ from horae.core.attention.task import NORMAL, base_priority
 from horae.core.jobs.job import SYSTEM, Job, Run
 from horae.core.jobs.payloads import label, name
 from horae.core.jobs.retry import Retry
-from horae.core.outgoing.dispatch import Routing, question, without_routing
+from horae.core.outgoing.dispatch import Routing, drop_routing, question
 from horae.core.outgoing.targets import Rules
 from horae.core.outgoing.webhooks import WEBHOOK, check_webhook
-from horae.core.scheduled_tasks.rules import PREFIX, day_match_of, expression_of, is_task, raised, why_raised
+from horae.core.scheduled_tasks.rules import (
+    PREFIX,
+    apply_shortest_interval,
+    day_match_of,
+    explain_interval,
+    expression_of,
+    is_task,
+)
 from horae.core.schedules.schedule import Kind, Schedule
 from horae.core.time.instants import EPOCH, MICROSECOND, from_iso, iso
 from horae.core.time.readings import instant_from, second_of
@@ -102,12 +109,12 @@ class Facts:
     @property
     def effective(self) -> Schedule:
         """The schedule at which it runs (S1-29)."""
-        return raised(self.schedule, self.shortest)
+        return apply_shortest_interval(self.schedule, self.shortest)
 
     @property
     def notices(self) -> tuple[str, ...]:
         """What its user should know whenever the task is shown."""
-        text = why_raised(self.schedule, self.shortest)
+        text = explain_interval(self.schedule, self.shortest)
         return () if text is None else (text,)
 
     @property
@@ -160,7 +167,7 @@ class Facts:
 
 
 def named_first(schedule: Schedule, now: datetime) -> datetime | None:
-    """The first run of a task that its user has named and that lies ahead, whatever its rule says."""
+    """Return the first run of a task that its user has named and that lies ahead, whatever its rule says."""
     starts_at = schedule.starts_at
     return starts_at if is_task(schedule) and starts_at is not None and starts_at > now else None
 
@@ -175,18 +182,18 @@ def is_task_id(text: str) -> bool:
 
 
 def id_for(owner: str, key: str) -> str:
-    """The id of the task that a tenant's idempotency key makes: the same key, the same id."""
+    """Return the id of the task that a tenant's idempotency key makes: the same key, the same id."""
     digest = hashlib.sha256(json.dumps([owner, key]).encode()).hexdigest()
     return PREFIX + digest[:ID_LENGTH]
 
 
 def blank(task_id: str, owner: str = SYSTEM) -> Schedule:
-    """A task before anything was said about it."""
+    """Return a task before anything was said about it."""
     return Schedule(task_id, "", "cron", "", owner=owner, title=NAME, retry=RETRY)
 
 
 def plan(before: Facts, wish: Wish, terms: Terms, rules: Rules, now: datetime) -> Plan:
-    """What a wish makes of a task; whatever cannot be granted is refused in words for its user."""
+    """Return what a wish makes of a task; whatever cannot be granted is refused in words for its user."""
     was = before.schedule
     is_new = was.number == 0
     warnings: list[str] = []
@@ -244,7 +251,7 @@ def _asked_rule(was: Schedule, draft: Schedule, wish: Wish) -> str | None:
 def _once(
     was: Schedule, draft: Schedule, asked: datetime | None, was_on: bool, now: datetime, warnings: list[str]
 ) -> Timed:
-    """A single instant: the one that is asked for, or the one it had, as long as that lies ahead."""
+    """Return a single instant: the one that is asked for, or the one it had, as long as that lies ahead."""
     stored = from_iso(was.expression) if was.kind == "once" else None
     arms = draft.is_on and not was_on
     if asked is None and stored is None:
@@ -256,11 +263,11 @@ def _once(
     if anew and at <= now:
         warnings.append(f"next_run_at {iso(at)} has passed; the task runs at once.")
         at = at if was.last_fire_at is None or at > was.last_fire_at else max(now, was.last_fire_at + MICROSECOND)
-    told = replace(draft, expression=iso(at), starts_at=None, max_fires=1, overlap="queue_one")
+    timed = replace(draft, expression=iso(at), starts_at=None, max_fires=1, overlap="queue_one")
     if anew:
-        told = replace(told, fire_count=0)
+        timed = replace(timed, fire_count=0)
     retimed = anew or draft.is_on != was_on
-    return told, at if retimed and not told.is_spent else None, retimed
+    return timed, at if retimed and not timed.is_spent else None, retimed
 
 
 def _rhythm(
@@ -283,7 +290,9 @@ def _rhythm(
     if asked is None and same_rule and was.starts_at is not None and was.starts_at > now:
         asked = was.starts_at  # its first run was named and has not come yet
     if asked is None and draft.kind == "every":
-        asked = now + timedelta(seconds=int(raised(draft, shortest).expression))  # S1-29: after + seconds
+        asked = now + timedelta(
+            seconds=int(apply_shortest_interval(draft, shortest).expression)
+        )  # S1-29: after + seconds
     if asked is not None and asked <= now:
         warnings.append(f"next_run_at {iso(asked)} has passed; the task runs at once.")
         asked = now if was.last_fire_at is None else max(now, was.last_fire_at + MICROSECOND)
@@ -291,7 +300,7 @@ def _rhythm(
 
 
 def check_payload(handler: str, payload: Mapping[str, Any], rules: Rules) -> tuple[dict[str, Any], Sequence[str]]:
-    """The payload as it is stored, and what the user should know about it."""
+    """Return the payload as it is stored, and what the user should know about it."""
     taken = next((key for key in RESERVED if key in payload), None)
     if taken is not None:
         raise InvalidPayload("payload_key_reserved", key=taken)
@@ -301,7 +310,7 @@ def check_payload(handler: str, payload: Mapping[str, Any], rules: Rules) -> tup
         check_attended(payload)
     if handler != DISPATCH:
         return dict(payload), ()
-    kept, warnings = without_routing(payload)
+    kept, warnings = drop_routing(payload)
     try:
         question(kept, Routing(), {})
     except InvalidPayload as problem:
@@ -310,7 +319,7 @@ def check_payload(handler: str, payload: Mapping[str, Any], rules: Rules) -> tup
 
 
 def check_attended(payload: Mapping[str, Any]) -> None:
-    """What an agent is to attend to: each run adds one such task to its lane."""
+    """Return what an agent is to attend to: each run adds one such task to its lane."""
     unknown = next((key for key in payload if key not in ATTENDED), None)
     if unknown is not None:
         raise InvalidPayload("payload_key_unknown", handler=ATTEND, key=unknown, choices=list(ATTENDED))

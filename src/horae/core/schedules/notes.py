@@ -77,7 +77,7 @@ class Effect:
 
 
 def changes(zone: str, start: datetime, end: datetime) -> list[Change]:
-    """Where the clocks of a zone jump after *start* and up to *end*."""
+    """Return where the clocks of a zone jump after *start* and up to *end*."""
     years = range(start.year, end.year + 1)
     spans = [span for year in years for span in spans_of(zone_named(zone), year)]
     return [
@@ -88,7 +88,7 @@ def changes(zone: str, start: datetime, end: datetime) -> list[Change]:
 
 
 def effects(rule: Rule, zone: str, start: datetime, ahead: timedelta = AHEAD) -> list[Effect]:
-    """What the changes of clocks in the time ahead do to a rule, told in a zone."""
+    """Return what the changes of clocks in the time ahead do to a rule, in the words of a zone."""
     coming = changes(zone, start, later(start, ahead))
     if isinstance(rule, Cron):
         return [_on_cron(rule, change) for change in coming]
@@ -146,7 +146,7 @@ def _on_interval(rule: Every, change: Change) -> Effect:
 
 
 def warnings(rule: Rule, start: datetime) -> list[Note]:
-    """What is easily misread in a rule."""
+    """Return what is easily misread in a rule."""
     if isinstance(rule, Cron):
         return [*_about_days(rule), *_about_steps(rule), *_about_minutes(rule), *_about_rarity(rule, start)]
     if isinstance(rule, Every) and rule.anchor == "start" and rule.period <= _DAY / OFTEN:
@@ -218,7 +218,7 @@ def _about_rarity(rule: Cron, start: datetime) -> Iterator[Note]:
 
 
 def _months_without(parsed: Parsed) -> tuple[int, ...]:
-    """Months that are named and have none of the days that are named, in common years."""
+    """Return months that are named and have none of the days that are named, in common years."""
     if parsed.any_day or parsed.last_day or parsed.last_workday or parsed.workdays_nearest:
         return ()
     months = [month for month in range(1, 13) if parsed.months >> month & 1]
@@ -226,7 +226,7 @@ def _months_without(parsed: Parsed) -> tuple[int, ...]:
 
 
 def _columns(rule: Cron) -> dict[str, str]:
-    """The fields as they were written; a nickname stands for all of them."""
+    """Return the fields as they were written; a nickname stands for all of them."""
     texts = rule.expression.split()
     names = ("second", MINUTE.name, HOUR.name, DAY.name, MONTH.name, WEEKDAY.name)
     if len(texts) == 1:

@@ -11,7 +11,7 @@ from horae.core.schedules.words import Language, length
 from horae.core.schedules.words_english import MONTHS
 from horae.errors import InvalidInput
 
-LISTED = 4  # more times than this are told by the first, the last and their number
+LISTED = 4  # more times than this are described by the first, the last and their number
 
 TEXTS: dict[str, dict[str, str]] = {
     "en": {
@@ -107,15 +107,15 @@ TEXTS: dict[str, dict[str, str]] = {
 
 
 def say(note: Note, language: Language = "en") -> str:
-    """A note as a sentence."""
+    """Return a note as a sentence."""
     values = dict(note.values)
     if "months" in values and not isinstance(values["months"], int):
-        values["months"] = _listed([_month(month, language) for month in values["months"]], language)
+        values["months"] = _join([_month(month, language) for month in values["months"]], language)
     return _text(note.code, language, **values)
 
 
 def say_change(change: Change, language: Language = "en") -> str:
-    """What the clocks do: ``2027-03-28 02:00 → 03:00 …``."""
+    """Return what the clocks do: ``2027-03-28 02:00 → 03:00 …``."""
     low, high = change.readings
     return _text(
         change.kind,
@@ -130,7 +130,7 @@ def say_change(change: Change, language: Language = "en") -> str:
 
 
 def say_effect(effect: Effect, language: Language = "en") -> str:
-    """What becomes of the fires."""
+    """Return what becomes of the fires."""
     change, outcome = effect.change, effect.outcome
     day = change.readings[0].date()
     many = "_many" if len(effect.readings) > 1 else ""
@@ -158,20 +158,20 @@ def _text(code: str, language: str, **values: Any) -> str:
 
 
 def _times(readings: Sequence[datetime], day: date, language: str) -> str:
-    told = [_reading(reading, day) for reading in readings]
-    if len(told) <= LISTED:
-        return _listed(told, language)
-    return f"{told[0]}{'、' if language == 'zh' else ', '}{told[1]} … {told[-1]} ({len(told):,})"
+    texts = [_reading(reading, day) for reading in readings]
+    if len(texts) <= LISTED:
+        return _join(texts, language)
+    return f"{texts[0]}{'、' if language == 'zh' else ', '}{texts[1]} … {texts[-1]} ({len(texts):,})"
 
 
 def _fires(fires: Sequence[datetime], language: str) -> str:
-    return _listed([_utc(fire) for fire in fires[:LISTED]], language)
+    return _join([_utc(fire) for fire in fires[:LISTED]], language)
 
 
-def _listed(told: Sequence[str], language: str) -> str:
+def _join(texts: Sequence[str], language: str) -> str:
     if language == "zh":
-        return "、".join(told)
-    return told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}" if told else ""
+        return "、".join(texts)
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}" if texts else ""
 
 
 def _month(month: int, language: str) -> str:
@@ -179,13 +179,13 @@ def _month(month: int, language: str) -> str:
 
 
 def _reading(reading: datetime, day: date | None) -> str:
-    """What a wall clock shows; the date only where it is another than the one already told."""
+    """Return what a wall clock shows; the date only where it differs from *day*."""
     clock = f"{reading:%H:%M:%S}" if reading.second else f"{reading:%H:%M}"
     return clock if reading.date() == day else f"{reading:%Y-%m-%d} {clock}"
 
 
 def _end(reading: datetime, day: date) -> str:
-    """The end of a stretch of readings; a midnight belongs to the day that it ends."""
+    """Return the end of a stretch of readings; a midnight belongs to the day that it ends."""
     at_midnight = reading.time() == time(0) and reading.date() == day + timedelta(days=1)
     return "24:00" if at_midnight else _reading(reading, day)
 

@@ -1,7 +1,7 @@
-"""The phrases schedules are told with: values with a meaning, before any language.
+"""Phrases that describe schedules: values with a meaning, before any language.
 
 A choice is a union of parts; the empty choice :data:`EVERY` allows everything. In :class:`Weekdays`, Monday is 1 and
-Sunday 7, because a week is told from Monday to Sunday.
+Sunday 7, because a week is written from Monday to Sunday.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Rhythm:
 
 @dataclass(frozen=True, slots=True)
 class OnClock:
-    """Times told by what the hands show; without seconds, second 0."""
+    """Times by the hands of the clock; without seconds, second 0."""
 
     seconds: Choice | None
     minutes: Choice

@@ -71,15 +71,15 @@ class Every:
         put(self, "start", None if start is None else aware(start, "start"))
 
     def starting(self, start: datetime) -> Self:
-        """The same interval with its grid bound to an instant."""
+        """Return the same interval with its grid bound to an instant."""
         return replace(self, start=start)
 
     def first_fire(self, created_at: datetime) -> datetime:
-        """The very first fire of a schedule created at this instant."""
+        """Return the very first fire of a schedule created at this instant."""
         return later(self.start or aware(created_at), self.initial_delay)
 
     def next_after(self, instant: datetime) -> datetime | None:
-        """The first fire strictly later than the instant, in UTC; None when there is none before the year 10000."""
+        """Return the first fire strictly later than the instant, in UTC; None where none is before the year 10000."""
         instant = aware(instant)
         try:
             first = (self.start or EPOCH) + self.initial_delay
@@ -92,7 +92,7 @@ class Every:
             return None
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
-        """The fires after *start* up to and including *end*, computed as they are asked for."""
+        """Return the fires after *start* up to and including *end*, computed as they are asked for."""
         end = aware(end, "end")
         fire = self.next_after(start)
         while fire is not None and fire <= end:
@@ -105,7 +105,7 @@ class Every:
         return 0 if first is None or first > end else (end - first) // self.period + 1
 
     def describe(self, language: Language = "en") -> str:
-        """The interval in words; ``"en"`` or ``"zh"``."""
+        """Return the interval in words; ``"en"`` or ``"zh"``."""
         return describe_every(self.period, self.anchor, self.initial_delay, language)
 
 
@@ -119,25 +119,25 @@ class Once:
         object.__setattr__(self, "at", aware(self.at, "at"))
 
     def next_after(self, instant: datetime) -> datetime | None:
-        """The fire, when it is strictly later than the instant."""
+        """Return the fire, when it is strictly later than the instant."""
         return self.at if self.at > aware(instant) else None
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
-        """The fire, when it lies after *start* and not after *end*."""
+        """Return the fire, when it lies after *start* and not after *end*."""
         if aware(start, "start") < self.at <= aware(end, "end"):
             yield self.at
 
     def count(self, start: datetime, end: datetime) -> int:
-        """One, when the fire lies after *start* and not after *end*; otherwise none."""
+        """Return 1 when the fire lies after *start* and not after *end*; otherwise 0."""
         return sum(1 for _ in self.between(start, end))
 
     def describe(self, language: Language = "en") -> str:
-        """The instant in words; ``"en"`` or ``"zh"``."""
+        """Return the instant in words; ``"en"`` or ``"zh"``."""
         return describe_once(self.at, language)
 
 
 def _duration(value: float | timedelta, name: str, least: timedelta) -> timedelta:
-    """A number of seconds, or a timedelta, in whole milliseconds and not below the least."""
+    """Return a number of seconds, or a timedelta, in whole milliseconds and not below the least."""
     try:
         span = value if isinstance(value, timedelta) else timedelta(seconds=value)
     except (TypeError, ValueError, OverflowError):  # text, NaN, infinity or beyond any calendar

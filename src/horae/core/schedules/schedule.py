@@ -188,7 +188,7 @@ class Unfinished:
         return bool(self.running or self.waiting)
 
     def at(self, now: datetime) -> Unfinished:
-        """Return the same as it stands *now*, read after it: a retry that is due already waits for a worker only.
+        """Return what is unfinished as of *now*: a retry that is due already waits for a worker only.
 
         So a job that has lost its worker does not yield to the next occurrence (C-13).
         """
@@ -213,7 +213,7 @@ class Firing:
 
 
 def first_fire(schedule: Schedule, now: datetime) -> datetime | None:
-    """The first nominal instant of a schedule made or changed now; never one that it has fired already."""
+    """Return the first nominal instant of a schedule made or changed now; never one that it has fired already."""
     fired = schedule.last_fire_at
     if schedule.kind == "once":
         at = from_iso(schedule.expression)  # a past instant fires at once
@@ -227,7 +227,7 @@ def first_fire(schedule: Schedule, now: datetime) -> datetime | None:
 
 
 def next_fire(schedule: Schedule, after: datetime) -> datetime | None:
-    """The next nominal instant strictly after an instant, within the schedule's bounds."""
+    """Return the next nominal instant strictly after an instant, within the schedule's bounds."""
     rule = schedule.rule
     if rule is None:
         return None
@@ -236,7 +236,7 @@ def next_fire(schedule: Schedule, after: datetime) -> datetime | None:
 
 
 def after_leaders(schedule: Schedule, now: datetime) -> datetime | None:
-    """When a schedule fires whose leaders have all succeeded now; None where it must not."""
+    """Return when a schedule fires whose leaders have all succeeded now; None where it must not."""
     too_early = schedule.starts_at is not None and now < schedule.starts_at
     if not schedule.is_active or schedule.is_spent or too_early:
         return None
@@ -251,7 +251,7 @@ def _within(schedule: Schedule, moment: datetime | None) -> datetime | None:
 
 
 def due_at(schedule: Schedule, fire_at: datetime | None, roll: float) -> datetime | None:
-    """The nominal instant plus jitter: drawn once, forward only."""
+    """Return the nominal instant plus jitter: drawn once, forward only."""
     return None if fire_at is None else later(fire_at, schedule.jitter * roll)
 
 
@@ -323,7 +323,7 @@ def _check_numbers(schedule: Schedule) -> None:
 
 
 def cycle(edges: Mapping[str, tuple[str, ...]]) -> tuple[str, ...] | None:
-    """A circle among "follows" relations, as the path that closes it; None when there is none."""
+    """Return a circle among "follows" relations, as the path that closes it; None when there is none."""
     done: set[str] = set()
     for start in sorted(edges):
         path: dict[str, None] = {}  # in the order walked

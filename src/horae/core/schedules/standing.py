@@ -16,7 +16,7 @@ PATIENCE = timedelta(seconds=5)  # so long a worker may be on its way before its
 
 
 def standing(schedule: Schedule) -> Standing:
-    """The word for a list: the strongest reason not to fire by itself, or ``active``."""
+    """Return the word for a list: the strongest reason not to fire by itself, or ``active``."""
     if schedule.inactive is not None:
         return "inactive"
     if not schedule.is_on:
@@ -34,8 +34,8 @@ def standing(schedule: Schedule) -> Standing:
     return "resting" if schedule.rests else "ended"
 
 
-def described(schedule: Schedule) -> str:
-    """In words; a rule that this host cannot read, such as a zone it does not know, must not hide the others."""
+def describe_or_explain(schedule: Schedule) -> str:
+    """Describe the schedule in words; where this host cannot read its rule, say why not."""
     try:
         return schedule.describe()
     except InvalidInput as problem:
@@ -43,7 +43,7 @@ def described(schedule: Schedule) -> str:
 
 
 def why_silent(schedule: Schedule, now: datetime) -> tuple[Reason, ...]:
-    """Why it has no fire ahead at the time it names; nothing when it will simply fire."""
+    """Return why it has no fire ahead at the time it names; nothing when it will simply fire."""
     return tuple(_stopped(schedule)) + tuple(_by_nature(schedule, now))
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from horae.core.schedules.schedule import Mode, Schedule
-from horae.core.schedules.standing import described
+from horae.core.schedules.standing import describe_or_explain
 
 Result = Literal["SUCCESS", "FAILED", "SKIPPED"]
 WHEN_ASKED = "when enqueued or triggered"
@@ -49,12 +49,12 @@ def status_of(
     run_count: int = 0,
     fail_count: int = 0,
 ) -> JobStatus:
-    """The status of a schedule, given what the history knows of its runs."""
+    """Return the status of a schedule, given what the history knows of its runs."""
     took = duration(started_at, finished_at)
     return JobStatus(
         id=schedule.key,
         enabled=schedule.is_on,
-        schedule=described(schedule),
+        schedule=describe_or_explain(schedule),
         mode=schedule.mode,
         last_fire_time=schedule.last_fire_at or started_at,
         last_duration=None if outcome == "skipped" else took,

@@ -46,26 +46,26 @@ class Renderer(Protocol):
 
 _RENDERERS: dict[str, Renderer] = {"en": words_english, "zh": words_chinese}
 _DAY_SECONDS = 86_400
-_MAX_LISTED_TIMES = 8  # more times of day than this are told by minute and hour
+_MAX_LISTED_TIMES = 8  # more times of day than this are described by minute and hour
 
 
 def describe_cron(parsed: Parsed, day_match: Literal["and", "or"], zone: str, language: Language = "en") -> str:
-    """A cron schedule in words."""
+    """Return a cron schedule in words."""
     return _renderer(language).cron(sentence(parsed, day_match, zone))
 
 
 def describe_every(period: timedelta, anchor: str, initial_delay: timedelta, language: Language = "en") -> str:
-    """An interval in words."""
+    """Return an interval in words."""
     return _renderer(language).every(period, anchor == "finish", initial_delay)
 
 
 def describe_once(at: datetime, language: Language = "en") -> str:
-    """A single instant in words."""
+    """Return a single instant in words."""
     return _renderer(language).once(at)
 
 
 def length(span: timedelta, language: Language = "en") -> str:
-    """A duration in words."""
+    """Return a duration in words."""
     return _renderer(language).length(span)
 
 
@@ -76,7 +76,7 @@ def _renderer(language: str) -> Renderer:
 
 
 def sentence(parsed: Parsed, day_match: Literal["and", "or"], zone: str) -> Sentence:
-    """What is to be said about a parsed expression."""
+    """Return what is to be said about a parsed expression."""
     days = None
     if not parsed.any_day:
         numbers = _members(parsed.days)
@@ -86,14 +86,16 @@ def sentence(parsed: Parsed, day_match: Literal["and", "or"], zone: str) -> Sent
     if not parsed.any_weekday:
         nth = tuple(pair for pair in parsed.nth_weekdays if pair[1] != LAST)
         last = tuple(weekday for weekday, number in parsed.nth_weekdays if number == LAST)
-        week = sorted(weekday or 7 for weekday in _members(parsed.weekdays))  # the week is told from Monday to Sunday
+        week = sorted(
+            weekday or 7 for weekday in _members(parsed.weekdays)
+        )  # the week is written from Monday to Sunday
         weekdays = Weekdays(_parts(week), nth, last)
     months = _choice(_members(parsed.months), MONTH)
     return Sentence(_time(parsed), Dates(months, days, weekdays, day_match), zone)
 
 
 def _time(parsed: Parsed) -> Time:
-    """The shortest true account of the times of day."""
+    """Return the shortest true account of the times of day."""
     seconds, minutes, hours = _members(parsed.seconds), _members(parsed.minutes), _members(parsed.hours)
     count = len(seconds) * len(minutes) * len(hours)
     step = _even_step(seconds, minutes, hours, count)
@@ -110,7 +112,7 @@ def _time(parsed: Parsed) -> Time:
 
 
 def _even_step(seconds: list[int], minutes: list[int], hours: list[int], count: int) -> int | None:
-    """The distance between neighbouring times of day, in seconds, when it is always the same."""
+    """Return the distance between neighbouring times of day, in seconds, when it is always the same."""
     if count < 3:
         return None
     if len(seconds) == 1:
@@ -124,7 +126,7 @@ def _even_step(seconds: list[int], minutes: list[int], hours: list[int], count: 
 
 
 def _step(values: list[int]) -> int | None:
-    """The common difference of three or more ascending values."""
+    """Return the common difference of three or more ascending values."""
     if len(values) < 3:
         return None
     step = values[1] - values[0]
@@ -132,7 +134,7 @@ def _step(values: list[int]) -> int | None:
 
 
 def _choice(values: list[int], field: Field) -> Choice:
-    """Allowed values as phrases; nothing to say when all are allowed."""
+    """Return allowed values as phrases; none when all are allowed."""
     if len(values) == field.high - field.low + 1:
         return EVERY
     step = _step(values)
@@ -142,7 +144,7 @@ def _choice(values: list[int], field: Field) -> Choice:
 
 
 def _parts(values: list[int]) -> tuple[Part, ...]:
-    """Three or more neighbours make a run; the rest stay single values."""
+    """Join three or more neighbours into a run; keep the rest as single values."""
     parts: list[Part] = []
     start = 0
     for index in range(1, len(values) + 1):

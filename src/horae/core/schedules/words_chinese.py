@@ -60,13 +60,13 @@ def _needs_day(time: Time) -> bool:
 def _time(time: Time) -> str:
     match time:
         case AtTimes(times):
-            return _joined([_clock(h * 3600 + m * 60 + s) for h, m, s in times])
+            return _join([_clock(h * 3600 + m * 60 + s) for h, m, s in times])
         case Rhythm():
             return _rhythm(time)
         case OnClock(seconds, minutes, hours):
-            said = [_hours(hours), _numbers(minutes, "分钟")]
-            said += [] if seconds is None else [_numbers(seconds, "秒")]
-            return said[0] + "".join(text if text.startswith("从") else f"的{text}" for text in said[1:])
+            texts = [_hours(hours), _numbers(minutes, "分钟")]
+            texts += [] if seconds is None else [_numbers(seconds, "秒")]
+            return texts[0] + "".join(text if text.startswith("从") else f"的{text}" for text in texts[1:])
 
 
 def _rhythm(time: Rhythm) -> str:
@@ -87,7 +87,7 @@ def _hours(choice: Choice) -> str:
         return "每小时"
     if isinstance(choice[0], Steps):
         return f"从{choice[0].first}点到{choice[0].last}点每{choice[0].step}小时"
-    return _joined(_spread(choice, lambda hour: f"{hour}点"))
+    return _join(_spread(choice, lambda hour: f"{hour}点"))
 
 
 def _numbers(choice: Choice, unit: str) -> str:
@@ -95,7 +95,7 @@ def _numbers(choice: Choice, unit: str) -> str:
         return f"每{unit}"
     if isinstance(choice[0], Steps):
         return f"从第{choice[0].first}到第{choice[0].last}{unit}每{choice[0].step}{unit}"
-    return f"第{_joined(_spread(choice, str))}{unit}"
+    return f"第{_join(_spread(choice, str))}{unit}"
 
 
 def _dates(dates: Dates) -> str:
@@ -113,7 +113,7 @@ def _dates(dates: Dates) -> str:
 
 
 def _of_months(choice: Choice) -> str:
-    """What stands before a day: 每月15日, 每年2月29日, 每年1月和7月的15日."""
+    """Return what stands before a day: 每月15日, 每年2月29日, 每年1月和7月的15日."""
     if choice == EVERY:
         return "每月"
     single = len(choice) == 1 and isinstance(choice[0], Values) and len(choice[0].values) == 1
@@ -123,59 +123,59 @@ def _of_months(choice: Choice) -> str:
 def _months(choice: Choice) -> str:
     if choice and isinstance(choice[0], Steps):
         return f"从{choice[0].first}月到{choice[0].last}月每{choice[0].step}个月"
-    return _joined(_spread(choice, lambda month: f"{month}月"))
+    return _join(_spread(choice, lambda month: f"{month}月"))
 
 
 def _days(days: Days) -> str:
     if days.days and isinstance(days.days[0], Steps):
         steps = days.days[0]
-        said = [f"从{steps.first}日到{steps.last}日每{steps.step}天"]
+        texts = [f"从{steps.first}日到{steps.last}日每{steps.step}天"]
     else:
-        said = _spread(days.days, lambda day: f"{day}日")
-    said += ["最后一天"] if days.last else []
-    said += [f"最后一个{WORKDAY}"] if days.last_workday else []
-    said += [f"离{day}日最近的{WORKDAY}" for day in days.workdays_nearest]
-    return _joined(said)
+        texts = _spread(days.days, lambda day: f"{day}日")
+    texts += ["最后一天"] if days.last else []
+    texts += [f"最后一个{WORKDAY}"] if days.last_workday else []
+    texts += [f"离{day}日最近的{WORKDAY}" for day in days.workdays_nearest]
+    return _join(texts)
 
 
 def _weekdays(weekdays: Weekdays, each_month: str) -> str:
     plain = _spread(weekdays.weekdays, lambda day: f"周{WEEKDAYS[day]}")
-    said = [f"每{_joined(plain)}"] if plain else []
-    places = _joined(_places(weekdays, ""))
-    return "以及".join(said + ([each_month + places] if places else []))
+    texts = [f"每{_join(plain)}"] if plain else []
+    ordinals = _join(_ordinals(weekdays, ""))
+    return "以及".join(texts + ([each_month + ordinals] if ordinals else []))
 
 
 def _whenever(weekdays: Weekdays) -> str:
-    plain = _joined(_spread(weekdays.weekdays, lambda day: f"星期{WEEKDAYS[day]}"))
-    return "或".join([*([f"每逢{plain}"] if plain else []), *_places(weekdays, "当月")])
+    plain = _join(_spread(weekdays.weekdays, lambda day: f"星期{WEEKDAYS[day]}"))
+    return "或".join([*([f"每逢{plain}"] if plain else []), *_ordinals(weekdays, "当月")])
 
 
 def _condition(weekdays: Weekdays) -> str:
     plain = _spread(weekdays.weekdays, lambda day: f"星期{WEEKDAYS[day]}")
-    return _joined(plain + _places(weekdays, "当月"), "或")
+    return _join(plain + _ordinals(weekdays, "当月"), "或")
 
 
-def _places(weekdays: Weekdays, of_month: str) -> list[str]:
-    places = [f"{of_month}第{NTH[number]}个星期{WEEKDAYS[day]}" for day, number in weekdays.nth]
-    return places + [f"{of_month}最后一个星期{WEEKDAYS[day]}" for day in weekdays.last]
+def _ordinals(weekdays: Weekdays, of_month: str) -> list[str]:
+    ordinals = [f"{of_month}第{NTH[number]}个星期{WEEKDAYS[day]}" for day, number in weekdays.nth]
+    return ordinals + [f"{of_month}最后一个星期{WEEKDAYS[day]}" for day in weekdays.last]
 
 
-def _spread(parts: Sequence[Part], say: Callable[[int], str]) -> list[str]:
-    """Every value and every run, each as one text."""
-    said: list[str] = []
+def _spread(parts: Sequence[Part], render: Callable[[int], str]) -> list[str]:
+    """Return every value and every run, each as one text."""
+    texts: list[str] = []
     for part in parts:
         match part:
             case Values(values):
-                said += [say(value) for value in values]
+                texts += [render(value) for value in values]
             case Run(first, last) | Steps(first, last):
-                said.append(f"{say(first)}至{say(last)}")
-    return said
+                texts.append(f"{render(first)}至{render(last)}")
+    return texts
 
 
-def _joined(said: Sequence[str], last: str = "和") -> str:
-    if len(said) < 2:
-        return "".join(said)
-    return f"{'、'.join(said[:-1])}{last}{said[-1]}"
+def _join(texts: Sequence[str], last: str = "和") -> str:
+    if len(texts) < 2:
+        return "".join(texts)
+    return f"{'、'.join(texts[:-1])}{last}{texts[-1]}"
 
 
 def _clock(seconds: int) -> str:
@@ -184,14 +184,14 @@ def _clock(seconds: int) -> str:
 
 
 def length(span: timedelta, *, bare_one: bool = False) -> str:
-    """A duration in its largest units: 1小时30分钟."""
+    """Return a duration in its largest units: 1小时30分钟."""
     total = span // timedelta(milliseconds=1)
-    said = []
+    texts = []
     for unit, size in (("天", 86_400_000), ("小时", 3_600_000), ("分钟", 60_000), ("秒", 1000)):
         count, total = divmod(total, size)
-        said += [f"{count}{unit}"] if count else []
-    said += [f"{total}毫秒"] if total else []
-    return said[0].removeprefix("1") if bare_one and len(said) == 1 and said[0][:2] in _ONES else "".join(said)
+        texts += [f"{count}{unit}"] if count else []
+    texts += [f"{total}毫秒"] if total else []
+    return texts[0].removeprefix("1") if bare_one and len(texts) == 1 and texts[0][:2] in _ONES else "".join(texts)
 
 
 _ONES = ("1天", "1小", "1分", "1秒")

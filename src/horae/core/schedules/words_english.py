@@ -53,13 +53,13 @@ def once(at: datetime) -> str:
 def _time(time: Time) -> str:
     match time:
         case AtTimes(times):
-            return "at " + _joined([_clock(h * 3600 + m * 60 + s) for h, m, s in times])
+            return "at " + _join([_clock(h * 3600 + m * 60 + s) for h, m, s in times])
         case Rhythm():
             return _rhythm(time)
         case OnClock(seconds, minutes, hours):
-            said = [] if seconds is None else [_numbers(seconds, "second")]
-            said += [_numbers(minutes, "minute"), _numbers(hours, "hour")]
-            return ("" if said[0].startswith("every") else "at ") + " of ".join(said)
+            texts = [] if seconds is None else [_numbers(seconds, "second")]
+            texts += [_numbers(minutes, "minute"), _numbers(hours, "hour")]
+            return ("" if texts[0].startswith("every") else "at ") + " of ".join(texts)
 
 
 def _rhythm(time: Rhythm) -> str:
@@ -82,8 +82,8 @@ def _numbers(choice: Choice, unit: str) -> str:
         return f"every {unit}"
     if isinstance(choice[0], Steps):
         return f"every {_ordinal(choice[0].step)} {unit} from {choice[0].first} to {choice[0].last}"
-    said = _spread(choice, str, "{} to {}")
-    return f"{unit}{'s' if len(said) > 1 or not isinstance(choice[0], Values) else ''} {_joined(said)}"
+    texts = _spread(choice, str, "{} to {}")
+    return f"{unit}{'s' if len(texts) > 1 or not isinstance(choice[0], Values) else ''} {_join(texts)}"
 
 
 def _dates(dates: Dates) -> str:
@@ -105,19 +105,19 @@ def _months(choice: Choice) -> str:
     if choice and isinstance(choice[0], Steps):
         steps = choice[0]
         return f"every {_ordinal(steps.step)} month from {MONTHS[steps.first]} to {MONTHS[steps.last]}"
-    return _joined(_spread(choice, MONTHS.__getitem__, "{} to {}"))
+    return _join(_spread(choice, MONTHS.__getitem__, "{} to {}"))
 
 
 def _days(days: Days) -> str:
     if days.days and isinstance(days.days[0], Steps):
         steps = days.days[0]
-        said = [f"every {_ordinal(steps.step)} day from the {_ordinal(steps.first)} to the {_ordinal(steps.last)}"]
+        texts = [f"every {_ordinal(steps.step)} day from the {_ordinal(steps.first)} to the {_ordinal(steps.last)}"]
     else:
-        said = _spread(days.days, lambda day: f"the {_ordinal(day)}", "{} to {}")
-    said += ["the last day"] if days.last else []
-    said += [f"the last {WORKDAY}"] if days.last_workday else []
-    said += [f"the {WORKDAY} nearest the {_ordinal(day)}" for day in days.workdays_nearest]
-    return _joined(said)
+        texts = _spread(days.days, lambda day: f"the {_ordinal(day)}", "{} to {}")
+    texts += ["the last day"] if days.last else []
+    texts += [f"the last {WORKDAY}"] if days.last_workday else []
+    texts += [f"the {WORKDAY} nearest the {_ordinal(day)}" for day in days.workdays_nearest]
+    return _join(texts)
 
 
 def _has_marks(days: Days) -> bool:
@@ -125,43 +125,43 @@ def _has_marks(days: Days) -> bool:
 
 
 def _weekdays(weekdays: Weekdays) -> str:
-    said = []
+    texts = []
     for part in weekdays.weekdays:
         match part:
             case Values(values):
-                said.append("on " + _joined([WEEKDAYS[day] + "s" for day in values]))
+                texts.append("on " + _join([WEEKDAYS[day] + "s" for day in values]))
             case Run(first, last) | Steps(first, last):
-                said.append(f"from {WEEKDAYS[first]} to {WEEKDAYS[last]}")
-    return _joined(said + [f"on {place}" for place in _places(weekdays)])
+                texts.append(f"from {WEEKDAYS[first]} to {WEEKDAYS[last]}")
+    return _join(texts + [f"on {ordinal}" for ordinal in _ordinals(weekdays)])
 
 
 def _condition(weekdays: Weekdays) -> str:
-    said = _spread(weekdays.weekdays, lambda day: f"a {WEEKDAYS[day]}", "{} to {}")
-    said = [text.replace(" to a ", " to ") if " to " in text else text for text in said]
-    return _joined(said + _places(weekdays), "or")
+    texts = _spread(weekdays.weekdays, lambda day: f"a {WEEKDAYS[day]}", "{} to {}")
+    texts = [text.replace(" to a ", " to ") if " to " in text else text for text in texts]
+    return _join(texts + _ordinals(weekdays), "or")
 
 
-def _places(weekdays: Weekdays) -> list[str]:
-    places = [f"the {NTH[number]} {WEEKDAYS[day]} of the month" for day, number in weekdays.nth]
-    return places + [f"the last {WEEKDAYS[day]} of the month" for day in weekdays.last]
+def _ordinals(weekdays: Weekdays) -> list[str]:
+    ordinals = [f"the {NTH[number]} {WEEKDAYS[day]} of the month" for day, number in weekdays.nth]
+    return ordinals + [f"the last {WEEKDAYS[day]} of the month" for day in weekdays.last]
 
 
-def _spread(parts: Sequence[Part], say: Callable[[int], str], run: str) -> list[str]:
-    """Every value and every run, each as one text."""
-    said: list[str] = []
+def _spread(parts: Sequence[Part], render: Callable[[int], str], run: str) -> list[str]:
+    """Return every value and every run, each as one text."""
+    texts: list[str] = []
     for part in parts:
         match part:
             case Values(values):
-                said += [say(value) for value in values]
+                texts += [render(value) for value in values]
             case Run(first, last) | Steps(first, last):
-                said.append(run.format(say(first), say(last)))
-    return said
+                texts.append(run.format(render(first), render(last)))
+    return texts
 
 
-def _joined(said: Sequence[str], last: str = "and") -> str:
-    if len(said) < 2:
-        return "".join(said)
-    return f"{', '.join(said[:-1])} {last} {said[-1]}"
+def _join(texts: Sequence[str], last: str = "and") -> str:
+    if len(texts) < 2:
+        return "".join(texts)
+    return f"{', '.join(texts[:-1])} {last} {texts[-1]}"
 
 
 def _clock(seconds: int) -> str:
@@ -170,15 +170,15 @@ def _clock(seconds: int) -> str:
 
 
 def length(span: timedelta, *, bare_one: bool = False) -> str:
-    """A duration in its largest units: "1 hour and 30 minutes"."""
+    """Return a duration in its largest units: "1 hour and 30 minutes"."""
     total = span // timedelta(milliseconds=1)
-    said = []
+    texts = []
     for unit, size in (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000)):
         count, total = divmod(total, size)
-        said += [f"{count} {unit}{'' if count == 1 else 's'}"] if count else []
-    said += [f"{total} milliseconds"] if total else []
-    text = _joined(said)
-    return text.removeprefix("1 ") if bare_one and len(said) == 1 and text.startswith("1 ") else text
+        texts += [f"{count} {unit}{'' if count == 1 else 's'}"] if count else []
+    texts += [f"{total} milliseconds"] if total else []
+    text = _join(texts)
+    return text.removeprefix("1 ") if bare_one and len(texts) == 1 and text.startswith("1 ") else text
 
 
 def _ordinal(number: int) -> str:

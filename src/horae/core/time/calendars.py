@@ -20,7 +20,7 @@ _WEEKS = 0x10204081 << 1  # a pattern of seven bits times this repeats it from d
 
 
 def days_in(year: int, month: int) -> int:
-    """The length of a month."""
+    """Return the length of a month."""
     if month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0):
         return 29
     return _LENGTHS[month]
@@ -49,7 +49,7 @@ class Calendar:
         self._plain = not (parsed.last_day or parsed.last_workday or parsed.workdays_nearest or parsed.nth_weekdays)
 
     def first_after(self, reading: datetime) -> datetime | None:
-        """The first matching reading strictly later than this one; None when the calendar ends before it."""
+        """Return the first matching reading strictly later than this one; None when the calendar ends before it."""
         year, month, day = reading.year, reading.month, reading.day
         if self._months >> month & 1:
             days = _EACH if self._every_day else self.days(year, month)
@@ -90,11 +90,11 @@ class Calendar:
                 return None
 
     def _opening(self, year: int, month: int, day: int) -> datetime:
-        """The first matching time of a matching day."""
+        """Return the first matching time of a matching day."""
         return datetime(year, month, day, self._first_hour, self._first_minute, self._first_second, tzinfo=UTC)
 
     def days(self, year: int, month: int) -> int:
-        """The matching days of a month, bit 1 for the first; the month field is not asked."""
+        """Return the matching days of a month, bit 1 for the first; the month field is not asked."""
         length = days_in(year, month)
         if self._every_day:
             return (2 << length) - 2
@@ -120,7 +120,7 @@ class Calendar:
         return self._hours.bit_count() * self._minutes.bit_count() * self._seconds.bit_count()
 
     def _matching_days(self, year: int, month: int) -> int:
-        """The matching days of a month; none when the month field leaves it out."""
+        """Return the matching days of a month; none when the month field leaves it out."""
         return self.days(year, month) if self._months >> month & 1 else 0
 
     def _in_month_before(self, reading: datetime) -> int:
@@ -142,7 +142,7 @@ class Calendar:
         return count
 
     def never(self) -> bool:
-        """True when no day of any year matches.
+        """Return whether no day of any year matches.
 
         A month is one of 28 shapes: its length and the weekday of its first day. Over the 400 years after which the
         calendar repeats, each month takes all seven first weekdays with each of its lengths, so looking at the shapes
@@ -159,7 +159,7 @@ class Calendar:
         return True
 
     def _pattern(self, first: int, length: int) -> int:
-        """The matching days of a month that begins on weekday *first* (Sunday is 0)."""
+        """Return the matching days of a month that begins on weekday *first* (Sunday is 0)."""
         parsed = self._parsed
         days, weekdays = parsed.days, parsed.weekdays
         weekdays = ((weekdays | weekdays << 7) >> first & 0x7F) * _WEEKS
@@ -189,12 +189,12 @@ class Calendar:
 
 
 def _lowest(bits: int) -> int:
-    """The position of the lowest bit set; -1 when there is none."""
+    """Return the position of the lowest bit set; -1 when there is none."""
     return (bits & -bits).bit_length() - 1
 
 
 def _nearest_workday(day: int, first: int, length: int) -> int:
-    """The Monday to Friday nearest to a day, without leaving its month."""
+    """Return the Monday to Friday nearest to a day, without leaving its month."""
     weekday = (first + day - 1) % 7
     if weekday == 6:
         return day - 1 if day > 1 else day + 2

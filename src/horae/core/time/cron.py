@@ -77,7 +77,7 @@ class Cron:
         put(self, "_once_in_folds", parsed.fixed_time and self.fold == "first")
 
     def next_after(self, instant: datetime) -> datetime | None:
-        """The first fire strictly later than the instant, in UTC; None when there is none before the year 10000."""
+        """Return the first fire strictly later than the instant, in UTC; None where none is before the year 10000."""
         if instant.tzinfo is not UTC:
             instant = aware(instant)
         try:
@@ -92,7 +92,7 @@ class Cron:
             return self.next_after(early) if instant < early else None
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
-        """The fires after *start* up to and including *end*, computed as they are asked for.
+        """Return the fires after *start* up to and including *end*, computed as they are asked for.
 
         So neighbouring ranges share no fire and lose none: (a, b] and (b, c] make (a, c].
         """
@@ -131,7 +131,7 @@ class Cron:
         return after_gap + self._calendar.count(begins, ends)
 
     def describe(self, language: Language = "en") -> str:
-        """The schedule in words, generated from what was parsed; ``"en"`` or ``"zh"``."""
+        """Return the schedule in words, generated from what was parsed; ``"en"`` or ``"zh"``."""
         return describe_cron(self.parsed, self.day_match, self.zone, language)
 
     def _beyond(self, instant: datetime, found: datetime | None) -> datetime | None:
@@ -157,7 +157,7 @@ class Cron:
         return None
 
     def _within(self, span: Span, instant: datetime) -> tuple[datetime | None, datetime | None]:
-        """The first fire of a span after an instant, and the reading where a later search goes on."""
+        """Return the first fire of a span after an instant, and the reading where a later search goes on."""
         first_after = self._calendar.first_after
         if span.start > instant:
             if span.fresh < span.opens and self._fires_after_gaps:

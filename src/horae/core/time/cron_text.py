@@ -107,10 +107,10 @@ def parse(expression: str, *, lenient: bool = False) -> Parsed:
     any_weekday = weekdays == WEEKDAY.full and columns[5][0] in "*?"
     fixed_time = columns[1][0] != "*" and columns[2][0] != "*"
     parsed = Parsed(seconds, minutes, hours, days, months, weekdays, has_seconds, fixed_time, any_day, any_weekday)
-    return _marked(parsed, set(marks)) if marks else parsed
+    return _with_marks(parsed, set(marks)) if marks else parsed
 
 
-def _marked(parsed: Parsed, marks: set[_Mark]) -> Parsed:
+def _with_marks(parsed: Parsed, marks: set[_Mark]) -> Parsed:
     return parsed._replace(
         last_day=("last day", 0, 0) in marks,
         last_workday=("last workday", 0, 0) in marks,
@@ -120,7 +120,7 @@ def _marked(parsed: Parsed, marks: set[_Mark]) -> Parsed:
 
 
 def _columns(expression: str, lenient: bool) -> list[str]:
-    """The fields as text; nicknames are spelled out."""
+    """Return the fields as text; nicknames are spelled out."""
     if not isinstance(expression, str) or not expression.strip():
         raise _whole(expression, "nothing", 'Write five fields, for example "0 9 * * 1-5" for nine on working days.')
     if len(expression) > MAX_LENGTH:
@@ -149,7 +149,7 @@ def _nickname(expression: str, columns: list[str], lenient: bool) -> list[str]:
 
 @lru_cache(maxsize=4096)  # many schedules, few different fields
 def _read_field(field: Field, text: str, lenient: bool) -> tuple[int, tuple[_Mark, ...]]:
-    """The values and the marks of one column."""
+    """Return the values and the marks of one column."""
     if text == "*" or (text == "?" and lenient and field.marks):
         return field.full, ()
     bits, marks, offset = 0, [], 0
@@ -168,12 +168,12 @@ def _read_field(field: Field, text: str, lenient: bool) -> tuple[int, tuple[_Mar
 
 
 def _read_item(field: Field, item: str, lenient: bool) -> int:
-    """A star, a number or a range, each perhaps with a step."""
+    """Return a star, a number or a range, each perhaps with a step."""
     if item.isdecimal() and item.isascii() and field.low <= int(item[:4]) <= field.high and len(item) <= 4:
         return 1 << int(item)
     match = _ITEM.fullmatch(item)
     if match is None:
-        raise _strange(field, item, lenient)
+        raise _explain_item(field, item, lenient)
     start, stop, step = match.groups()
     low, high = field.low, field.high
     if start is not None:
@@ -204,7 +204,7 @@ def _progression(low: int, high: int, step: int) -> int:
 
 
 def _value(field: Field, text: str, offset: int, lenient: bool) -> int:
-    """A number or, where allowed, a name."""
+    """Return a number or, where allowed, a name."""
     if not text.isdigit():
         name = text.upper()
         if name not in field.names:
@@ -249,8 +249,8 @@ def _one_weekday(text: str, item: str) -> int:
     return _value(WEEKDAY, text, 0, True) % 7
 
 
-def _strange(field: Field, item: str, lenient: bool) -> _Mistake:
-    """The best account of text that fits no form at all."""
+def _explain_item(field: Field, item: str, lenient: bool) -> _Mistake:
+    """Return the best account of text that fits no form at all."""
     if item == "":
         return _Mistake(0, "nothing", "Two commas in a row, or a comma at an end, leave a gap in the list.")
     if item == "L" and field is WEEKDAY:

@@ -11,7 +11,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 def aware(instant: datetime, name: str = "instant") -> datetime:
-    """The instant in UTC; a naive one is refused, because nobody can know what it means."""
+    """Return the instant in UTC; a naive one is refused, because nobody can know what it means."""
     if instant.tzinfo is None or instant.utcoffset() is None:
         raise InvalidInput("zone_missing", name=name, value=instant.isoformat())
     try:
@@ -21,7 +21,7 @@ def aware(instant: datetime, name: str = "instant") -> datetime:
 
 
 def later(moment: datetime, by: timedelta) -> datetime:
-    """So much later; the end of the calendar where the sum lies beyond it."""
+    """Return an instant so much later, at most the end of the calendar."""
     try:
         return moment + by
     except OverflowError:
@@ -29,7 +29,7 @@ def later(moment: datetime, by: timedelta) -> datetime:
 
 
 def earlier(moment: datetime, by: timedelta) -> datetime:
-    """So much earlier; the beginning of the calendar where the difference lies before it."""
+    """Return an instant so much earlier, at least the beginning of the calendar."""
     try:
         return moment - by
     except OverflowError:
@@ -37,7 +37,7 @@ def earlier(moment: datetime, by: timedelta) -> datetime:
 
 
 def micros(instant: datetime) -> int:
-    """Whole microseconds since 1970, exactly."""
+    """Return whole microseconds since 1970, exactly."""
     return (instant - EPOCH) // MICROSECOND
 
 
@@ -46,7 +46,7 @@ def instant(microseconds: int) -> datetime:
 
 
 def iso(moment: datetime) -> str:
-    """``2030-01-07T06:00:00Z``; microseconds only where there are any."""
+    """Write ``2030-01-07T06:00:00Z``; microseconds only where there are any."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -57,6 +57,5 @@ def from_iso(text: str) -> datetime:
     except ValueError:
         raise InvalidInput("instant_unreadable", name="time", text=text) from None
     if moment.tzinfo is None:
-        told = moment.isoformat()
-        raise InvalidInput("offset_missing", text=text, without_zone=told)
+        raise InvalidInput("offset_missing", text=text, without_zone=moment.isoformat())
     return aware(moment)

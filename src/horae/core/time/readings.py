@@ -26,11 +26,11 @@ def instant_from(text: str, zone: str | None, name: str = "The time") -> datetim
 
 
 def _instant_in(reading: datetime, zone: str, name: str) -> datetime:
-    place = zone_named(zone)
-    first = aware(reading.replace(tzinfo=place, fold=0), name)
-    if first.astimezone(place).replace(tzinfo=None) != reading:
+    tzinfo = zone_named(zone)
+    first = aware(reading.replace(tzinfo=tzinfo, fold=0), name)
+    if first.astimezone(tzinfo).replace(tzinfo=None) != reading:
         # With fold=0 a missing reading is taken with the offset before the gap, so it lies just after it.
-        begins = span_at(place, first).start
+        begins = span_at(tzinfo, first).start
         raise InvalidInput(
             "reading_skipped",
             name=name,
@@ -43,7 +43,7 @@ def _instant_in(reading: datetime, zone: str, name: str) -> datetime:
 
 
 def second_of(text: str, zone: str) -> datetime | None:
-    """The later instant of a time that the zone's clocks show twice; None for any other, and for one with an offset."""
+    """Return the later instant of a time that a zone's clocks show twice; None for others and with an offset."""
     reading = datetime.fromisoformat(text)
     if reading.tzinfo is not None:
         return None
@@ -52,6 +52,6 @@ def second_of(text: str, zone: str) -> datetime | None:
 
 
 def local(moment: datetime, zone: str) -> datetime:
-    """The instant as clocks of a zone show it, with its offset."""
-    shown = moment.astimezone(zone_named(zone))
-    return shown.replace(tzinfo=timezone(shown.utcoffset() or timedelta(0)))
+    """Return the instant as clocks of a zone show it, with its offset."""
+    local_time = moment.astimezone(zone_named(zone))
+    return local_time.replace(tzinfo=timezone(local_time.utcoffset() or timedelta(0)))

@@ -48,7 +48,7 @@ class Span:
 
 @lru_cache(maxsize=1024)
 def zone_named(name: str) -> ZoneInfo:
-    """The zone with this IANA name. An unknown one is refused: a silent UTC would move jobs by hours.
+    """Return the zone with this IANA name. An unknown one is refused: a silent UTC would move jobs by hours.
 
     Only names of the list count. The folder of the zone files holds more that could be opened: other editions of every
     zone (``posix/``, ``right/``), and files that mean something else on every host.
@@ -67,7 +67,7 @@ def _names() -> frozenset[str]:
 
 
 def span_at(zone: ZoneInfo, instant: datetime) -> Span:
-    """The span an instant (in UTC) lies in."""
+    """Return the span an instant (in UTC) lies in."""
     spans = spans_of(zone, instant.year)
     for span in spans:
         if instant < span.end:
@@ -77,7 +77,7 @@ def span_at(zone: ZoneInfo, instant: datetime) -> Span:
 
 @lru_cache(maxsize=8192)
 def spans_of(zone: ZoneInfo, year: int) -> tuple[Span, ...]:
-    """The spans of one UTC year, in order and without holes between them."""
+    """Return the spans of one UTC year, in order and without holes between them."""
     begins = datetime(year, 1, 1, tzinfo=UTC)
     ends = datetime(year + 1, 1, 1, tzinfo=UTC) if year < LATEST.year else LATEST
     shown = EARLIEST
@@ -95,7 +95,7 @@ def spans_of(zone: ZoneInfo, year: int) -> tuple[Span, ...]:
 
 
 def _changes(zone: ZoneInfo, begins: datetime, ends: datetime) -> list[datetime]:
-    """Where the offset changes between two instants, after *begins* itself."""
+    """Return where the offset changes between two instants, after *begins* itself."""
     changes = [begins]
     seen, offset = begins, _offset_at(zone, begins)
     while seen < ends:
@@ -110,7 +110,7 @@ def _changes(zone: ZoneInfo, begins: datetime, ends: datetime) -> list[datetime]
 
 
 def _bisect(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:
-    """The first instant with the later offset; changes happen on whole seconds."""
+    """Return the first instant with the later offset; changes happen on whole seconds."""
     offset = _offset_at(zone, before)
     low, high = 0, (after - before) // SECOND + 1
     while high - low > 1:
@@ -131,7 +131,7 @@ def _offset_at(zone: ZoneInfo, instant: datetime) -> timedelta:
 
 
 def shift(instant: datetime, by: timedelta) -> datetime:
-    """Addition that stops at the ends of the calendar."""
+    """Add a span to an instant, stopping at the ends of the calendar."""
     try:
         return instant + by
     except OverflowError:

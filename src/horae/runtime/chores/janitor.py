@@ -1,5 +1,5 @@
-"""The janitor: now and then forgets what is old, lets in whoever was left waiting although there is room, and does
-whatever else an application wants done now and then.
+"""The janitor: periodic housekeeping. It deletes what is old, lets in jobs that were left waiting although there is
+room, and does the chores of an application.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from datetime import timedelta
 from horae.actions.attention.journal_chain import seal_left
 from horae.actions.audit import seal_audit
 from horae.actions.jobs import jobs, machinery
+from horae.actions.jobs.leftovers import find_lost_parents, let_in_forgotten
 from horae.actions.retention import BATCH, Retention, clean
 from horae.errors import HandlerFailed, HoraeError
 from horae.ports import World
@@ -110,15 +111,15 @@ class Janitor:
             continue
 
     async def step(self) -> bool:
-        """One small batch; true when there is probably more."""
-        freed = await self._database.call(self._world.store.let_in_forgotten)
+        """Clean one small batch; return true when there is probably more."""
+        freed = await self._database.call(lambda: let_in_forgotten(self._world))
         if freed:
             log.warning("jobs were held although there was room: queues %s", ", ".join(sorted(freed)))
-        lost = await self._database.call(self._world.store.find_lost_parents)
+        lost = await self._database.call(lambda: find_lost_parents(self._world))
         if lost:
             log.warning("%s jobs waited for jobs that had ended, and nobody had told them", lost)
         gone = await self._database.call(lambda: clean(self._world, self._retention))
         if any(gone.values()):
-            told = ", ".join(f"{count} of {table}" for table, count in gone.items() if count)
-            log.debug("forgotten: %s", told)
+            forgotten = ", ".join(f"{count} of {table}" for table, count in gone.items() if count)
+            log.debug("forgotten: %s", forgotten)
         return any(count >= BATCH for count in gone.values())

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from horae.actions.attention.turns import Found, Perform
+from horae.actions.attention.turns import ActionResult, Perform
 from horae.actions.jobs.jobs import truncate
 from horae.core.attention.directives import Facts, Pending, check_answer, wait_keys
 from horae.core.attention.task import Policy
@@ -35,7 +35,7 @@ def line_of(problem: BaseException) -> str:
 
 def found_inside(
     policy: Policy, name: str, run: Callable[..., Any], arguments: Mapping[str, Any], connection: Any
-) -> Found:
+) -> ActionResult:
     """Run a transactional action; whatever is wrong with it or its answer takes back what it did."""
     try:
         answer = run(connection, **arguments)
@@ -46,17 +46,19 @@ def found_inside(
         raise Raised(error_line(problem)) from problem
 
 
-def found_after(policy: Policy, perform: Perform, answer: Any) -> Found:
+def found_after(policy: Policy, perform: Perform, answer: Any) -> ActionResult:
     """Return what an action found that has run, and what is wrong with its answer, if anything is."""
     try:
         return _as_found(check_answer(answer, policy))
     except Exception as problem:
         why = str(problem) if isinstance(problem, InvalidInput) else error_line(problem)
         log.warning("%s of %s ran, but its answer cannot be used: %s", perform.action, perform.task.id, why)
-        return Found("ok", {"invalid_answer": truncate(why, MAX_COMPLAINT), "key": perform.key} | _as_told(answer))
+        return ActionResult(
+            "ok", {"invalid_answer": truncate(why, MAX_COMPLAINT), "key": perform.key} | _raw_answer(answer)
+        )
 
 
-def _as_told(answer: Any) -> dict[str, Any]:
+def _raw_answer(answer: Any) -> dict[str, Any]:
     """Return as much of an answer that cannot be used as can be kept."""
     if isinstance(answer, Facts):
         answer = answer.data
@@ -68,10 +70,10 @@ def _as_told(answer: Any) -> dict[str, Any]:
         return {}
 
 
-def _as_found(answer: Facts | Pending | None) -> Found:
+def _as_found(answer: Facts | Pending | None) -> ActionResult:
     if isinstance(answer, Facts):
-        return Found("partial" if answer.is_partial else "ok", answer.data)
+        return ActionResult("partial" if answer.is_partial else "ok", answer.data)
     if isinstance(answer, Pending):
         timeout = answer.timeout if isinstance(answer.timeout, timedelta) else timedelta(seconds=answer.timeout)
-        return Found("pending", {}, wait_keys(answer.on), timeout)
-    return Found("ok", {})
+        return ActionResult("pending", {}, wait_keys(answer.on), timeout)
+    return ActionResult("ok", {})

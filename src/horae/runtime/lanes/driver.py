@@ -15,17 +15,19 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
+from horae.actions import hints
 from horae.actions.attention import lanes, turns
 from horae.actions.attention.journal_chain import seal
 from horae.actions.attention.lanes import Drive
-from horae.actions.attention.turns import Found, Perform, Think
+from horae.actions.attention.queries import would_yield
+from horae.actions.attention.turns import ActionResult, Perform, Think
+from horae.actions.jobs.claims import peek
 from horae.actions.jobs.machinery import serve_due
 from horae.core.attention.directives import Directive, Effect, FactList
-from horae.core.attention.lanes import Task
-from horae.core.attention.task import CLOSED, Control, Policy, Rule, at_safe_point
+from horae.core.attention.task import CLOSED, Control, Policy, Rule
 from horae.core.jobs.payloads import decode
 from horae.errors import HoraeError, InvalidInput, LaneLost, StoreError
-from horae.ports import Tx, World
+from horae.ports import World
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.lanes.action_answers import found_after, found_inside, line_of
 from horae.runtime.lanes.lease import Keeper
@@ -124,7 +126,7 @@ class LaneDriver:
         """Drive the lane whenever nobody else does, until :meth:`stop`."""
         self._alarm = alarm = Alarm(self.world.clock)
         backoff = Backoff(self.world.dice)
-        unsubscribe = self.world.store.subscribe(lambda _: alarm.ring_from_elsewhere())
+        unsubscribe = hints.subscribe(self.world, lambda _: alarm.ring_from_elsewhere())
         try:
             while not self._stopping:
                 try:
@@ -163,8 +165,8 @@ class LaneDriver:
 
     async def _rest(self) -> None:
         assert self._alarm is not None
-        upcoming = await self._ask(lambda: self.world.store.peek([]))
-        at_most = LONG if self.world.store.hears() else QUIET
+        upcoming = await self._ask(lambda: peek(self.world, []))
+        at_most = LONG if hints.hears(self.world) else QUIET
         if self.drive is None:
             at_most = min(at_most, self.spec.lease / 3)
         await self._alarm.sleep(upcoming.next_machinery_at, at_most)
@@ -292,13 +294,17 @@ class LaneDriver:
             line = line_of(problem)
             log.warning("%s of %s failed: %s", perform.action, task.id, line, exc_info=loggable(problem))
             unknown = isinstance(problem, TimeoutError) and perform.effect == "once"  # it may go on without us
-            found = Found("unknown" if unknown else "failed", {"error": line})
+            found = ActionResult("unknown" if unknown else "failed", {"error": line})
         else:
             found = found_after(self.spec.policy, perform, answer)
         await self._write_facts(drive, perform, found)
 
     async def _write_facts(
-        self, drive: Drive, perform: Perform, found: Found | Callable[[Any], Found], limit: timedelta | None = None
+        self,
+        drive: Drive,
+        perform: Perform,
+        found: ActionResult | Callable[[Any], ActionResult],
+        limit: timedelta | None = None,
     ) -> None:
         asked = replace(perform, control=await self.control())  # this is a safe point: what is allowed now counts
         lasts = {"limit": limit, "held_for": self.spec.lease}
@@ -336,17 +342,3 @@ class LaneDriver:
             self._threads.give_up_one()
             raise
         return ended
-
-
-def would_yield(world: World, task: Task, control: Control, policy: Policy) -> bool:
-    """Whether the focus would change at a safe point now, also by what an operator has forbidden since it began."""
-
-    def read(tx: Tx) -> bool:
-        found, lane = tx.attention.task(task.number), tx.attention.lane_by_number(task.lane)
-        if found is None or lane is None or found.state != "running" or found.cancel_requested:
-            return True
-        live = lane.rivals(tx.attention.live_tasks(task.lane))
-        between = replace(found.weighed, phase="gap")
-        return at_safe_point(between, live, lanes.effective(lane, control), policy).verdict != "go on"
-
-    return world.store.read(read)

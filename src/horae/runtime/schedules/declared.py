@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
+from horae.actions.hints import subscribe
 from horae.actions.schedules.declared import Plan, bring_in_line, local
 from horae.core.jobs.job import Outcome
 from horae.core.schedules.schedule import Schedule
@@ -80,7 +81,7 @@ class Declared:
         except Exception:
             log.exception("an async factory failed; whoever asks for its type tries again")
         if self._read_plan is not None:
-            self._unsubscribe = self._world.store.subscribe(self._hint)
+            self._unsubscribe = subscribe(self._world, self._hint)
             self._serving = asyncio.create_task(self._serve(), name="horae-declared")
 
     def reload(self) -> None:

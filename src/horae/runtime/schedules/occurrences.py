@@ -69,7 +69,7 @@ class Occurrences:
         if job.schedule_id is None:
             return await work()
         if not self._declares(job.handler):
-            return await self._told(ctx, work)
+            return await self._run_and_report(ctx, work)
         asked_at = self._world.clock.monotonic()
         try:
             answer = await self._asked(job, call)
@@ -82,7 +82,7 @@ class Occurrences:
                 self._tell(None, "on_skipped", job.handler, _fire_time(job))
             return answer
         if answer is None:
-            return await self._told(ctx, work)
+            return await self._run_and_report(ctx, work)
         lock, ttl = answer
         return await self._locked(ctx, lock, ttl, asked_at, work, call)
 
@@ -90,7 +90,7 @@ class Occurrences:
         """A run of this node's own: no lock is touched."""
         token = running_job.set(ctx.claimed)
         try:
-            return await self._told(ctx, work)
+            return await self._run_and_report(ctx, work)
         finally:
             running_job.reset(token)
 
@@ -161,7 +161,7 @@ class Occurrences:
     def _manager(self) -> LockManager:
         manager = self._locks()
         if manager is None:
-            raise ConfigurationError("no lock manager is set; give the application one with app.locks = …")
+            raise ConfigurationError("lock_manager_missing")
         return manager
 
     async def _locked(
@@ -171,7 +171,7 @@ class Occurrences:
         if self._keeper is not None:
             self._keeper.hold(lock, ttl, hold.lose_from_elsewhere, since=asked_at)
         try:
-            outcome = await self._told(ctx, work)
+            outcome = await self._run_and_report(ctx, work)
         except asyncio.CancelledError:
             if not hold.took_back_the_cancellation():
                 raise
@@ -185,7 +185,7 @@ class Occurrences:
 
     # -- events --------------------------------------------------------------------------------------------------
 
-    async def _told(self, ctx: Context, work: Work) -> Outcome:
+    async def _run_and_report(self, ctx: Context, work: Work) -> Outcome:
         job, logger = ctx.claimed, ctx.logger.logger
         fire_time = _fire_time(job)
         logger.info("job.started %s", job.handler, extra=job_fields(job, fire_time=fire_time))

@@ -1,7 +1,7 @@
 """The scheduler: due fires become jobs, exactly when they are due.
 
 Any process may fire any schedule; the store lets nobody fire the same one twice. It sleeps until the next fire that
-the worker's look has told it of, so that an idle process asks nothing extra.
+a worker has read of, so that an idle process asks nothing extra.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from horae.actions.jobs.claims import peek
 from horae.actions.schedules.fires import FIRE_BATCH, fire_due, recompute_zones
 from horae.core.schedules.schedule import Firing
 from horae.core.time.instants import iso
@@ -36,14 +37,14 @@ class Scheduler:
         self._fired = fired
         self._alarm: Alarm | None = None
         self._next: datetime | None = None
-        self._told = 0  # how often somebody said what is next
+        self._expectations = 0  # how often a caller said what is next
         self._batch = FIRST_BATCH
         self._zones_checked = False
         self._stopping = False
 
     def expect(self, moment: datetime | None) -> None:
-        """Somebody has looked: this is the next fire."""
-        self._told += 1
+        """Take over when the next fire is, as a worker has just read it."""
+        self._expectations += 1
         if moment != self._next:
             self._next = moment
             if self._alarm is not None:
@@ -91,23 +92,23 @@ class Scheduler:
         return self._next is not None and self._next <= self._world.clock.now()
 
     async def _look(self) -> None:
-        """When is the next fire? What others say meanwhile may be newer than what we read: the earlier one counts."""
-        told = self._told
-        upcoming = await self._database.call(lambda: self._world.store.peek([]))
-        known = [upcoming.next_fire_at, self._next if told != self._told else None]
+        """Read when the next fire is; of that and what :meth:`expect` was given meanwhile, the earlier one counts."""
+        before = self._expectations
+        upcoming = await self._database.call(lambda: peek(self._world, []))
+        known = [upcoming.next_fire_at, self._next if before != self._expectations else None]
         self._next = min((moment for moment in known if moment is not None), default=None)
 
     async def step(self) -> int:
-        """Fire one batch; how many schedules that were."""
+        """Fire one batch; return how many schedules that were."""
         made = await self._database.call(lambda: fire_due(self._world, self._batch))
         for firing, job_ids in made:
-            _tell(firing, job_ids)
+            _log_firing(firing, job_ids)
             if self._fired is not None:
                 self._fired(firing, job_ids)
         return len(made)
 
     async def check_zones(self) -> None:
-        """On start: a newer zone database may have moved the fires of wall-clock rules."""
+        """On start, compute the fires of wall-clock rules again: a newer zone database may have moved them."""
         for schedule, before in await self._database.call(lambda: recompute_zones(self._world)):
             after = "never" if schedule.next_fire_at is None else iso(schedule.next_fire_at)
             log.warning(
@@ -119,8 +120,8 @@ class Scheduler:
             )
 
 
-def _tell(firing: Firing, job_ids: list[str]) -> None:
-    """What was not run is said aloud; what ran speaks for itself."""
+def _log_firing(firing: Firing, job_ids: list[str]) -> None:
+    """Log the fires that did not run; jobs log the others."""
     for fire in firing.fires:
         if fire.verdict != "ran":
             log.info(

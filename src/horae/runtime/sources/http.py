@@ -30,7 +30,6 @@ from horae.ports import Clock, Node, Renewed, Upcoming
 T = TypeVar("T")
 # A worker cannot mend these, and its operator may: it keeps what it has and tries again, as if nobody answered.
 NOT_NOW = (Unauthorized, Forbidden, TooManyRequests)
-HOW_TO_REACH_ONE = "Run the worker where the database is, with --db instead of --url"
 
 
 class HttpSource:
@@ -103,10 +102,7 @@ class HttpSource:
         limit: timedelta | None = None,
         held_for: timedelta | None = None,
     ) -> NoReturn:
-        raise NeedsDatabase(
-            f"ctx.once({step!r}, …) keeps its result in a transaction of the database, and this worker reaches a "
-            f"service only. {HOW_TO_REACH_ONE}, or hand ctx.idempotency_key to whatever does the work."
-        )
+        raise NeedsDatabase("once_needs_database", step=step)
 
     def leave(self, node: Node) -> None:
         _asked(lambda: self._jobs.peek((), worker=replace(_heartbeat(node), state="ended")))
@@ -125,10 +121,7 @@ class NoStore:
         """Do nothing: nothing was opened."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise NeedsDatabase(
-            f"This process reaches a service only, and that ({name}) takes a database. {HOW_TO_REACH_ONE}, or use what "
-            "the service offers: app.jobs, or handle.enqueue without owner and connection."
-        )
+        raise NeedsDatabase("store_needs_database", name=name)
 
 
 def _asked(ask: Callable[[], T]) -> T:
@@ -136,10 +129,10 @@ def _asked(ask: Callable[[], T]) -> T:
     try:
         return ask()
     except NOT_NOW as problem:
-        raise ServiceUnavailable(f"The service refuses this worker: {problem}") from problem
+        raise ServiceUnavailable("service_refuses_worker", problem=str(problem)) from problem
     except HoraeError as problem:
         if type(problem) is HoraeError:  # an error of the service itself, such as status 500
-            raise ServiceUnavailable(str(problem)) from problem
+            raise ServiceUnavailable("service_failed", problem=str(problem)) from problem
         raise
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
+from horae.actions import hints
 from horae.actions.jobs import claims, endings
 from horae.core.jobs.job import Change, Job, Lease, Outcome
 from horae.ports import Node, Renewed, Upcoming, World
@@ -50,7 +51,7 @@ class StoreSource:
         claims.leave(self._world, node.node_id)
 
     def hears(self) -> bool:
-        return self._world.store.hears()
+        return hints.hears(self._world)
 
     def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
-        return self._world.store.subscribe(listener)
+        return hints.subscribe(self._world, listener)

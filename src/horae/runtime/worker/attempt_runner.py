@@ -70,9 +70,12 @@ class AttemptRunner:
         except BaseException as problem:  # ours, not the handler's; the worker's slot must not be lost for it
             if raised_by_signal(problem):
                 raise
-            told = (attempt.job.id, error_line(problem))
             log.error(
-                "an attempt at %s broke off: %s", *told, exc_info=loggable(problem), extra=job_fields(attempt.job)
+                "an attempt at %s broke off: %s",
+                attempt.job.id,
+                error_line(problem),
+                exc_info=loggable(problem),
+                extra=job_fields(attempt.job),
             )
             outcome = Outcome("failed", error=error_text(problem))
         if not attempt.stop_reason and worker is not None and worker.cancelling() and is_cancelled_from_outside():

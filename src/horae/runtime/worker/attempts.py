@@ -61,12 +61,12 @@ def for_owner(job: Job, outcome: Outcome, *, is_logged: bool = False) -> Outcome
     """
     if job.owner == SYSTEM or outcome.error is None:
         return outcome
-    told = TRACEBACK.sub("", outcome.error)
-    if told == outcome.error:
+    line = TRACEBACK.sub("", outcome.error)
+    if line == outcome.error:
         return outcome
     if not is_logged:  # with its traceback, when the attempt is settled
         log.warning("%s (%s) failed for %s: %s", job.id, job.handler, job.owner, outcome.error, extra=job_fields(job))
-    return replace(outcome, error=told)
+    return replace(outcome, error=line)
 
 
 def resolve_outcome(attempt: Attempt, outcome: Outcome) -> Outcome:
@@ -112,7 +112,7 @@ def log_ending(job: Job, outcome: Outcome, change: Change | None, problem: BaseE
     if change is None:
         log.warning("the ending of %s came too late: it has been handed on", job.id, extra=job_fields(job))
     elif outcome.ending in ("failed", "timed_out"):
-        is_told = job.schedule_id is not None  # by the line "job.failed", as document 003 wants it
-        text, shows = for_log(None if is_told else problem, outcome.error, is_told=is_told)
+        is_logged = job.schedule_id is not None  # by the line "job.failed", as document 003 wants it
+        text, shows = for_log(None if is_logged else problem, outcome.error, is_logged=is_logged)
         said = (job.id, job.handler, change.state, text)
         log.warning("%s (%s) failed, now %s: %s", *said, exc_info=shows, extra=job_fields(job))

@@ -90,10 +90,7 @@ def finished(name: str, answer: Any) -> Any:
     """Return the answer, unless it is a generator: then none of the code behind it has run."""
     if type(answer) in PLAIN or not (inspect.isgenerator(answer) or inspect.isasyncgen(answer)):
         return answer
-    raise HandlerFailed(
-        f"{name} returned a generator, so none of the code behind it has run. Do the work in a plain or async "
-        "function, without yield, or go through the generator there."
-    )
+    raise HandlerFailed("generator_returned", name=name)
 
 
 async def here(work: Callable[[], Ended]) -> Ended:

@@ -218,15 +218,10 @@ class Child:
     def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any:
         """The effect needs a connection, and connections cannot travel: the child opens the app's store itself."""
         if self._app is None:
-            raise errors.ConfigurationError(
-                "ctx.once in a child process needs the application, and the handler's module has none. Decorate the "
-                "function with @app.job(…) in its own module, or import the app there."
-            )
+            raise errors.ConfigurationError("child_without_app")
         world = self._app.world
         if getattr(world.store, "in_memory", False):
-            raise errors.ConfigurationError(
-                "ctx.once in a child process cannot reach a database in the memory of another process. Use a file."
-            )
+            raise errors.ConfigurationError("child_in_memory")
         return claims.once(world, lease, step, work)
 
     async def call(self, work: Callable[[], T]) -> T:
@@ -286,10 +281,7 @@ def _main_module(place: Message) -> types.ModuleType:
     elif place["path"]:
         content = runpy.run_path(place["path"], run_name=MAIN)
     else:
-        raise errors.ConfigurationError(
-            "a handler with executor='process' must be in a file that a child process can import, "
-            "not in an interactive session or in python -c."
-        )
+        raise errors.ConfigurationError("child_module_missing")
     module = types.ModuleType(MAIN)
     vars(module).update(content)
     sys.modules[MAIN] = sys.modules["__main__"] = module
@@ -309,10 +301,7 @@ def _found(module: types.ModuleType, order: Message) -> tuple[Callable[..., Any]
     for part in order["qualname"].split("."):
         target = getattr(target, part, None)
     if not callable(target):
-        raise errors.ConfigurationError(
-            f"{order['qualname']} cannot be found in the module {order['module']}. A handler with executor='process' "
-            "is imported by a fresh interpreter: declare it at the top level of a module."
-        )
+        raise errors.ConfigurationError("child_handler_unknown", qualname=order["qualname"], module=order["module"])
     return target, None
 
 

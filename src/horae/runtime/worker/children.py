@@ -160,10 +160,7 @@ class Children:
         max_jobs: int = MAX_JOBS,
     ) -> None:
         if child.inside:
-            raise ConfigurationError(
-                "A worker cannot start inside one of its own child processes: this module starts one when it is "
-                'imported. Put that behind: if __name__ == "__main__":'
-            )
+            raise ConfigurationError("worker_inside_child")
         self._database = database
         self._service = service
         self._max_bytes = max_bytes

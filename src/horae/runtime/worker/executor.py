@@ -259,16 +259,19 @@ class Executor:
 
     def _succeeded(self, handler: Handler, result: Any) -> Outcome:
         """What ran has run: a result that cannot be kept is told as an error of a job that succeeded."""
+        if isinstance(result, NotKept):
+            return self._without_result(handler, result.why)
         try:
-            if isinstance(result, NotKept):
-                raise InvalidPayload(result.why)
             return Outcome("succeeded", result=encode(result, "result", self._max_result_bytes))
         except BaseException as problem:  # encoding runs code of the application where the result is of its own types
             if raised_by_signal(problem):
                 raise
             why = str(problem) if isinstance(problem, InvalidPayload) else error_line(problem)
-            log.warning("the result of %s is not kept: %s", handler.name, why)
-            return Outcome("succeeded", error=truncate(not_kept(why)))
+            return self._without_result(handler, why)
+
+    def _without_result(self, handler: Handler, why: str) -> Outcome:
+        log.warning("the result of %s is not kept: %s", handler.name, why)
+        return Outcome("succeeded", error=truncate(not_kept(why)))
 
 
 def _called(handler: Handler, ctx: Context, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:

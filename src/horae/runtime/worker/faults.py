@@ -27,10 +27,7 @@ class Faults:
         action, _, count = rest.partition(":")
         count = count or "1"
         if point not in POINTS or action not in ACTIONS or not count.isdecimal():
-            raise ConfigurationError(
-                f"HORAE_FAULT={text!r} cannot be read; write point:action:count with a point from {', '.join(POINTS)} "
-                f"and an action from {', '.join(ACTIONS)}."
-            )
+            raise ConfigurationError("fault_unreadable", text=text, points=list(POINTS), actions=list(ACTIONS))
         self._point, self._action, self._count = point, action, int(count)
 
     def at(self, point: str) -> None:

@@ -66,12 +66,12 @@ class Listeners:
         for listener in list(self.executions):
             method = getattr(listener, event, None)
             if method is not None:
-                await _told(method, *facts)
+                await _call_listener(method, *facts)
 
     async def tell_dead(self, job: Job) -> None:
         seen = published(PublicJob, job) if self.on_dead else None
         for listener in list(self.on_dead):
-            await _told(listener, seen)
+            await _call_listener(listener, seen)
 
 
 class Teller:
@@ -105,7 +105,7 @@ class Teller:
                 log.warning("%d dead jobs could not be told to the listeners in time", len(self._waiting) + 1)
 
 
-async def _told(listener: Callable[..., Any], *facts: Any) -> None:
+async def _call_listener(listener: Callable[..., Any], *facts: Any) -> None:
     """A plain function runs in a thread of its own, because it may block; every listener has a time limit."""
     thread = Threads(1, name="horae-listener")
     name = _name(listener)
@@ -133,9 +133,7 @@ async def _told(listener: Callable[..., Any], *facts: Any) -> None:
 
 def _refuse_generator(listener: Any, name: str) -> None:
     if is_generator_function(listener):
-        raise DefinitionError(
-            f"{name} is a generator function: calling it would run none of its code. Remove the yield."
-        )
+        raise DefinitionError("listener_is_generator", name=name)
 
 
 def _name(listener: Callable[..., Any]) -> str:

@@ -73,10 +73,10 @@ def job_as_json(job: Job) -> Message:
     }
 
 
-def job_from_json(told: Message) -> Job:
-    values: dict[str, Any] = dict(told["plain"])
-    values |= {name: instant(value) for name, value in told["instants"].items()}
+def job_from_json(message: Message) -> Job:
+    values: dict[str, Any] = dict(message["plain"])
+    values |= {name: instant(value) for name, value in message["instants"].items()}
     values["tags"] = tuple(values["tags"])
-    values["retry"] = Retry.from_json(told["retry"], attempts=told["retry"]["attempts"])
-    values["timeout"] = None if told["timeout"] is None else timedelta(seconds=told["timeout"])
+    values["retry"] = Retry.from_json(message["retry"], attempts=message["retry"]["attempts"])
+    values["timeout"] = None if message["timeout"] is None else timedelta(seconds=message["timeout"])
     return Job(**values)

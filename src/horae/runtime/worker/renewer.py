@@ -17,7 +17,7 @@ from horae.core.jobs.job import Job, Lease, renewal_pause
 from horae.ports import Clock, JobSource
 
 log = logging.getLogger("horae.worker")
-Told = Callable[[Job, str], None]  # the job, and "lost" or "cancelled"
+OnStop = Callable[[Job, str], None]  # the job, and "lost" or "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class _Held:
 
 
 class Renewer(threading.Thread):
-    def __init__(self, source: JobSource, clock: Clock, lease: timedelta, told: Told) -> None:
+    def __init__(self, source: JobSource, clock: Clock, lease: timedelta, on_stop: OnStop) -> None:
         super().__init__(name="horae-renew", daemon=True)
         self._source = source
         self._clock = clock
         self._lease = lease
-        self._told = told
+        self._on_stop = on_stop
         self._lock = threading.Lock()
         self._held: dict[tuple[int, int], _Held] = {}
         self._ended = threading.Event()
@@ -86,7 +86,7 @@ class Renewer(threading.Thread):
             if key not in held:
                 self._lose(key)
             elif key[0] in answer.cancelled:
-                self._told(job, "cancelled")
+                self._on_stop(job, "cancelled")
 
     def expire(self) -> None:
         """While the store is silent we still know when our own lease has run out."""
@@ -104,7 +104,7 @@ class Renewer(threading.Thread):
         with self._lock:
             lost = self._held.pop(key, None)
         if lost is not None:
-            self._told(lost.job, "lost")
+            self._on_stop(lost.job, "lost")
 
     def stop(self, patience: float = 5.0) -> None:
         """Stop renewing; wait up to *patience* seconds for a renewal under way. Not from the event loop's thread."""

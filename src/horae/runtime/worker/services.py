@@ -62,7 +62,7 @@ class Services:
         self._made.pop(kind, None)
         if not _is_factory(made):
             if per_run:
-                raise ConfigurationError(f"{_name(kind)} is a value; per_run=True needs a factory that makes new ones.")
+                raise ConfigurationError("factory_needed", kind=_name(kind))
             self._providers[kind] = Provider(kind, lambda: made, ())
             return
         wishes = wishes_of(made, f"The factory of {_name(kind)}")
@@ -124,10 +124,7 @@ class Services:
         with self._making:
             if provider.kind not in self._made:
                 if provider.is_async:
-                    raise ConfigurationError(
-                        f"{_name(provider.kind)} comes from an async factory and is not made yet: start the "
-                        "application first, or ask with `await ctx.get_async(…)`."
-                    )
+                    raise ConfigurationError("factory_async_not_started", kind=_name(provider.kind))
                 made = provider.make(**Scope(self, {}).fill(provider.wishes, _place(provider.make)))
                 self._made[provider.kind] = self._endings.enter_context(made) if provider.yields else made
             return self._made[provider.kind]
@@ -157,10 +154,7 @@ class Scope:
         if not provider.per_run:
             return cast(T, self._services.shared(provider))
         if provider.is_async:
-            raise ConfigurationError(
-                f"{_name(kind)} comes from an async factory: ask with `await ctx.get_async({_name(kind)})` in an async "
-                "function."
-            )
+            raise ConfigurationError("factory_async", kind=_name(kind))
         made = provider.make(**self.fill(provider.wishes, _place(provider.make)))
         self._values[kind] = made = self._endings.enter_context(made) if provider.yields else made
         return cast(T, made)
@@ -205,7 +199,7 @@ class Scope:
             return None
         provider = self._services.provider(kind)
         if provider is None:
-            raise ConfigurationError(f"Nothing provides {_name(kind)}; add app.provide({_name(kind)}, …).")
+            raise ConfigurationError("not_provided", kind=_name(kind))
         return provider
 
     def close(self) -> None:
@@ -232,10 +226,7 @@ def wishes_of(made: Callable[..., Any], who: str) -> tuple[Wish, ...]:
         optional = parameter.default is not parameter.empty
         kind = _hint(made, parameter)
         if kind is parameter.empty and not optional:
-            raise DefinitionError(
-                f"{who} has a parameter {parameter.name!r} that nobody can fill: annotate it with a type that is "
-                "provided with app.provide(…), or give it a default."
-            )
+            raise DefinitionError("parameter_not_fillable", who=who, parameter=parameter.name)
         if kind is not parameter.empty and parameter.kind is not parameter.POSITIONAL_ONLY:
             wishes.append(Wish(parameter.name, kind, optional))
     return tuple(wishes)
@@ -249,8 +240,7 @@ def _hint(made: Callable[..., Any], parameter: inspect.Parameter) -> Any:
         return get_type_hints(target).get(parameter.name, parameter.empty)
     except (NameError, TypeError) as problem:
         raise DefinitionError(
-            f"The annotation {parameter.annotation!r} of {_name(made)} cannot be read: {problem}. Import the type at "
-            "the top of the module, not only for the type checker."
+            "annotation_unreadable", annotation=parameter.annotation, function=_name(made), problem=str(problem)
         ) from None
 
 

@@ -44,9 +44,9 @@ def error_text(problem: BaseException) -> str:
 def trace_of(problem: BaseException) -> str:
     """Return the traceback, without our own frames above those of the application."""
     try:
-        told = traceback.TracebackException.from_exception(problem)
-        _leave_us_out(told)
-        return "".join(told.format())
+        summary = traceback.TracebackException.from_exception(problem)
+        _leave_us_out(summary)
+        return "".join(summary.format())
     except BaseException:
         return "(its traceback cannot be shown)\n"
 
@@ -62,16 +62,16 @@ def loggable(problem: BaseException | None) -> BaseException | None:
 
 
 def for_log(
-    problem: BaseException | None, error: str | None, *, is_told: bool = False
+    problem: BaseException | None, error: str | None, *, is_logged: bool = False
 ) -> tuple[str, BaseException | None]:
     """Return what a line of the log says of a failure, and the exception to show below it.
 
     Where there is no exception to show, the whole text is said: it may hold the traceback of another process. With
-    *is_told* another line has said all that already.
+    *is_logged* another line has said all that already.
     """
     text = error or ""
     shows = loggable(problem)
-    return (text.partition("\n")[0] if shows is not None or is_told else text.rstrip()), shows
+    return (text.partition("\n")[0] if shows is not None or is_logged else text.rstrip()), shows
 
 
 def without_our_frames(problem: BaseException) -> BaseException:
@@ -99,9 +99,9 @@ def is_printable(problem: BaseException) -> bool:
     return True
 
 
-def _leave_us_out(told: traceback.TracebackException) -> None:
+def _leave_us_out(summary: traceback.TracebackException) -> None:
     seen: set[int] = set()
-    waiting: list[traceback.TracebackException | None] = [told]
+    waiting: list[traceback.TracebackException | None] = [summary]
     while waiting:
         each = waiting.pop()
         if each is None or id(each) in seen:

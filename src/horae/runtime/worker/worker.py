@@ -97,7 +97,7 @@ class Worker:
         self._runner = AttemptRunner(
             world.clock, resolve, settings.rates, self._executor, self.declared.run, self._faults
         )
-        self._renewer = Renewer(source, world.clock, settings.lease, self._told_by_renewer)
+        self._renewer = Renewer(source, world.clock, settings.lease, self._stop_from_renewer)
         self._teller = Teller(listeners)
         self._reaper = Reaper(world, self.database, self._teller.dead)
         self.measures = Measures()
@@ -108,7 +108,7 @@ class Worker:
         self._busy: Counter[str] = Counter()
         self._beaten_at: datetime | None = None
         self._stopping, self._expects_work = False, True
-        self._told_to_stop = asyncio.Event()
+        self._stop_requested = asyncio.Event()
         self._claiming: asyncio.Future[list[Job]] | None = None  # a claim under way
         self._quiet, self._looked_at = QUIET_FIRST, float("-inf")
         self.counts = self.measures.counts
@@ -139,7 +139,7 @@ class Worker:
             if self.settings.cleans:
                 beside.append(asyncio.create_task(self._janitor.run(), name="horae-janitor"))
             beside.append(asyncio.create_task(self._serve_on(), name="horae-serving"))
-            await self._told_to_stop.wait()
+            await self._stop_requested.wait()
             ends_by = self.world.clock.monotonic() + self.settings.grace.total_seconds()
             self._scheduler.stop()
             self._janitor.stop()
@@ -198,7 +198,7 @@ class Worker:
     def stop(self) -> None:
         """Ask the worker to end; from the loop's thread."""
         self._stopping = True
-        self._told_to_stop.set()
+        self._stop_requested.set()
         if hasattr(self, "_alarm"):
             self._alarm.ring()
 
@@ -359,7 +359,7 @@ class Worker:
                 self._alarm.ring()
         return attempt
 
-    def _told_by_renewer(self, job: Job, stop_reason: str) -> None:
+    def _stop_from_renewer(self, job: Job, stop_reason: str) -> None:
         """From the renewing thread: the lease is gone, or somebody wants the job to stop."""
         with suppress(RuntimeError):  # the loop has ended, and the attempt with it
             self._loop.call_soon_threadsafe(self._stop_attempt, (job.number, job.token), stop_reason)

@@ -1,7 +1,7 @@
-"""Who pulled which job, as far as this process knows: for an ending that shows no token.
+"""The callers that pulled jobs from this process, for endings without a token.
 
-Only in memory: after a restart, or behind another process of the service, nobody is known, and the job's own history
-must do.
+Kept in memory only: after a restart, or behind another process of the service, none is known, and the history of the
+job decides.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from fastapi import Request
 from horae.core.access.callers import Caller
 from horae.core.jobs.job import Job
 
-MOST = 100_000  # whoever pulled longest ago is forgotten first
+MOST = 100_000  # the oldest pull is forgotten first
 
 
 class Holders:
+    """Callers by the job and token that they pulled."""
+
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._lock = threading.Lock()
@@ -35,7 +37,7 @@ class Holders:
         return (job.number, job.token) in self._callers
 
     def have(self, job: Job, caller: Caller) -> bool:
-        """Whether this caller pulled the job as it is held now."""
+        """Return whether this caller pulled the job as it is held now."""
         return self._callers.get((job.number, job.token)) == caller.identity
 
 

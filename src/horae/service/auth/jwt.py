@@ -1,4 +1,4 @@
-"""JWTs of the house's own login: verified here, made elsewhere.
+"""JWTs of the house's own login: verified here, issued elsewhere.
 
 What is allowed comes from the configuration, never from the token: a secret means HS256 and nothing else, a key set
 means public keys and never a secret. Times are compared with the world's clock. ``sub`` is the tenant.
@@ -32,11 +32,10 @@ SHORTEST_SECRET = 32  # bytes, as RFC 7518 3.2 demands
 LEEWAY = timedelta(seconds=60)
 LATEST = datetime.max.replace(tzinfo=UTC)
 PUBLIC = {"RSA": ("RS256",), "EC": ("ES256",), "OKP": ("EdDSA",)}
-WITHOUT_CLAIM = frozenset({"tasks"})  # what a token may that says nothing of scopes
+WITHOUT_CLAIM = frozenset({"tasks"})  # scopes of a token without a scope claim
 FRESH = 600.0  # seconds that a key set is used without asking again
-ASK_AGAIN = 60.0  # seconds between two questions, whatever tokens come
+ASK_AGAIN = 60.0  # seconds between two fetches, whatever tokens come
 MOST_BYTES = 256 * 1024
-NOT_VALID = "The JWT is not valid: its signature, issuer or audience is not what this service expects."
 Fetch = Callable[[str], bytes]
 
 
@@ -52,17 +51,11 @@ class Rules:
 
     def __post_init__(self) -> None:
         if self.secret is not None and self.jwks_url is not None:
-            raise ConfigurationError("HORAE_JWT_SECRET and HORAE_JWT_JWKS_URL exclude each other; set one of them.")
+            raise ConfigurationError("jwt_secret_and_keys")
         if self.secret is not None and len(self.secret.encode()) < SHORTEST_SECRET:
-            raise ConfigurationError(
-                f"HORAE_JWT_SECRET is shorter than {SHORTEST_SECRET} bytes, so it can be guessed. Make one: "
-                "openssl rand -hex 32"
-            )
+            raise ConfigurationError("jwt_secret_too_short", least=SHORTEST_SECRET)
         if self.jwks_url is not None and not _is_safe(self.jwks_url):
-            raise ConfigurationError(
-                "HORAE_JWT_JWKS_URL must begin with https://, or with http:// where it names this machine "
-                "(http://127.0.0.1/…): whoever can change the keys on their way can sign for everybody."
-            )
+            raise ConfigurationError("jwt_keys_url_unsafe")
         scopes_from(self.scopes)
 
     @property
@@ -73,14 +66,11 @@ class Rules:
         """Refuse to start a service that would accept what the same login made for another one."""
         if self.are_any and not (self.issuer and self.audience):
             missing = "HORAE_JWT_AUDIENCE" if self.issuer else "HORAE_JWT_ISSUER"
-            raise ConfigurationError(
-                f"{missing} is not set: without it, a JWT that was made for another service is accepted here. Set "
-                "HORAE_JWT_ISSUER to the iss and HORAE_JWT_AUDIENCE to the aud of the tokens that are meant for Horae."
-            )
+            raise ConfigurationError("jwt_setting_missing", setting=missing)
 
 
 def _is_safe(url: str) -> bool:
-    """Whether what is fetched from there is what was put there: by https, or from this machine itself."""
+    """Return whether a URL cannot be tampered with on the way: https, or on this machine."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -95,7 +85,7 @@ def _is_safe(url: str) -> bool:
 
 
 class Recogniser:
-    """Callers by their JWT; None for a text that is none."""
+    """Recognise callers by their JWT; return None for a text that is not one."""
 
     def __init__(
         self,
@@ -106,26 +96,26 @@ class Recogniser:
     ) -> None:
         self._rules = rules
         self._now = now
-        self._keys = None if rules.jwks_url is None else KeySet(rules.jwks_url, monotonic, fetch or fetched)
+        self._keys = None if rules.jwks_url is None else KeySet(rules.jwks_url, monotonic, fetch or fetch_keys)
 
     def __call__(self, text: str) -> Caller | None:
         if not LOOKS_LIKE.fullmatch(text):
             return None
         if len(text) > LONGEST:
-            raise Unauthorized(NOT_VALID)
+            raise Unauthorized("jwt_invalid")
         claims = self._claims(text)
         expires_at = self._check_times(claims)
         owner = claims["sub"]
         if not isinstance(owner, str) or owner == SYSTEM:
-            raise Unauthorized("The JWT names nobody who could have tasks here: sub must be a user's id.")
+            raise Unauthorized("jwt_without_user")
         try:
             label(owner, "user's id")
         except InvalidInput as problem:
-            raise Unauthorized(f"The JWT's sub cannot be used: {problem}") from None
+            raise Unauthorized("jwt_user_unreadable", problem=str(problem)) from None
         return Caller(owner, scopes_of(claims) & self._rules.scopes, f"user/{owner}", expires_at=expires_at)
 
     def _claims(self, text: str) -> dict[str, Any]:
-        """What a token says whose signature is right."""
+        """Return the claims of a token, with its signature verified."""
         key, algorithms = self._key_for(text)
         options: Any = {
             "require": ["exp", "sub"],
@@ -145,9 +135,9 @@ class Recogniser:
                 options=options,
             )
         except jwt.MissingRequiredClaimError as problem:
-            raise Unauthorized(f"The JWT has no {problem.claim}, which it needs here.") from None
+            raise Unauthorized("jwt_claim_missing", claim=problem.claim) from None
         except (jwt.InvalidTokenError, ValueError, TypeError, RecursionError):
-            raise Unauthorized(NOT_VALID) from None
+            raise Unauthorized("jwt_invalid") from None
 
     def _key_for(self, text: str) -> tuple[Any, tuple[str, ...]]:
         if self._keys is None:
@@ -155,23 +145,23 @@ class Recogniser:
         try:
             kid = jwt.get_unverified_header(text).get("kid")
         except (jwt.InvalidTokenError, ValueError, RecursionError):
-            raise Unauthorized(NOT_VALID) from None
+            raise Unauthorized("jwt_invalid") from None
         found = self._keys.find(kid if isinstance(kid, str) else None)
         if found is None:
-            raise Unauthorized(NOT_VALID)
+            raise Unauthorized("jwt_invalid")
         return found
 
     def _check_times(self, claims: dict[str, Any]) -> datetime:
-        """Until when it counts."""
+        """Refuse a token outside its time; return when it expires."""
         now = self._now().timestamp()
         try:
             expires, begins = float(claims["exp"]), float(claims.get("nbf", 0))
         except (TypeError, ValueError, OverflowError):
-            raise Unauthorized("The JWT's exp and nbf must be numbers of seconds.") from None
+            raise Unauthorized("jwt_times_unreadable") from None
         if not expires > now - LEEWAY.total_seconds():
-            raise Unauthorized("The JWT has expired; log in again.")
+            raise Unauthorized("jwt_expired")
         if not begins <= now + LEEWAY.total_seconds():
-            raise Unauthorized("The JWT is not valid yet; look at the clocks.")
+            raise Unauthorized("jwt_not_yet_valid")
         try:
             return datetime.fromtimestamp(expires, UTC) + LEEWAY
         except (ValueError, OverflowError, OSError):  # so far ahead that no calendar has it
@@ -179,11 +169,11 @@ class Recogniser:
 
 
 def scopes_of(claims: dict[str, Any]) -> frozenset[str]:
-    """``scope`` as a text of words (RFC 8693) or ``scopes`` as a list; a token without either may have tasks."""
-    told = claims.get("scope", claims.get("scopes"))
-    if told is None:
+    """Return the scopes of a token: ``scope`` as text (RFC 8693) or ``scopes`` as a list; without either ``tasks``."""
+    scopes = claims.get("scope", claims.get("scopes"))
+    if scopes is None:
         return WITHOUT_CLAIM
-    words = told.split() if isinstance(told, str) else told if isinstance(told, list) else []
+    words = scopes.split() if isinstance(scopes, str) else scopes if isinstance(scopes, list) else []
     return frozenset(word for word in words if isinstance(word, str))
 
 
@@ -191,9 +181,9 @@ def scopes_of(claims: dict[str, Any]) -> frozenset[str]:
 
 
 class KeySet:
-    """Public keys by their ids, asked for now and then; an unknown id is a reason to ask at most once a minute.
+    """Public keys by id, fetched again when they are old; for an unknown id at most once a minute.
 
-    While nobody answers, the keys last seen go on being used.
+    While the URL does not answer, the last keys stay in use.
     """
 
     def __init__(self, url: str, monotonic: Callable[[], float], fetch: Fetch) -> None:
@@ -208,15 +198,15 @@ class KeySet:
         age = self._monotonic() - self._asked_at
         known = self._keys
         if known is None or age > FRESH or (kid not in known and age > ASK_AGAIN):
-            known = self._ask()
+            known = self._refresh()
         if known is None:
-            raise KeysUnavailable("The keys for JWTs cannot be had at the moment; repeat in a minute.", ASK_AGAIN)
+            raise KeysUnavailable("jwt_keys_unavailable", ASK_AGAIN)
         if kid is None:
             return next(iter(known.values())) if len(known) == 1 else None
         return known.get(kid)
 
-    def _ask(self) -> dict[str | None, tuple[Any, tuple[str, ...]]] | None:
-        """Once for all who want to know; whoever waited uses what the first one got."""
+    def _refresh(self) -> dict[str | None, tuple[Any, tuple[str, ...]]] | None:
+        """Fetch the keys once for all threads that wait for them."""
         with self._lock:
             if self._monotonic() - self._asked_at > ASK_AGAIN or self._asked_at == float("-inf"):
                 self._asked_at = self._monotonic()
@@ -228,9 +218,9 @@ class KeySet:
 
 
 def keys_from(text: bytes) -> dict[str | None, tuple[Any, tuple[str, ...]]]:
-    """The signing keys of a JWKS (RFC 7517) that we can use; never a symmetric one."""
-    told = json.loads(text)
-    listed = told.get("keys") if isinstance(told, dict) else None
+    """Return the usable signing keys of a JWKS (RFC 7517); never a symmetric one."""
+    document = json.loads(text)
+    listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list):
         raise ValueError("there is no list of keys")
     found: dict[str | None, tuple[Any, tuple[str, ...]]] = {}
@@ -245,8 +235,8 @@ def keys_from(text: bytes) -> dict[str | None, tuple[Any, tuple[str, ...]]]:
     return found
 
 
-def fetched(url: str) -> bytes:
-    """What stands there: within seconds, not too long, and not elsewhere."""
+def fetch_keys(url: str) -> bytes:
+    """Fetch a key set, with limits on time and size, and without following redirects."""
     timeout = httpx.Timeout(5.0)
     with httpx.stream("GET", url, timeout=timeout, follow_redirects=False) as answer:
         if answer.status_code != 200:

@@ -1,8 +1,8 @@
-"""Notice that a token is revoked or has expired while its holder waits here.
+"""A watch over tokens that are revoked or expire while their holders wait here.
 
-A long poll or a stream outlives the check at its beginning. Whoever waits is registered, and is told within a second,
-whichever process the token was revoked on. One question to the store covers everybody who waits in this process, in a
-thread of its own, which ends when nobody waits.
+A long poll or a stream outlives the check at its beginning. Each waiting caller is registered, and ended within a
+second, whichever process the token was revoked on. One query covers all waiting callers of this process, in a thread
+of its own, which ends when no caller waits.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ EVERY = timedelta(milliseconds=400)
 
 
 class WaitingCaller:
-    """One caller who waits, and how to tell it that its token counts no more."""
+    """One waiting caller, and how to end its wait when its token is no longer valid."""
 
     def __init__(self, world: World, caller: Caller, end: Callable[[], None]) -> None:
         self.world, self.caller, self.end = world, caller, end
 
 
 class Watch:
-    """Everybody who waits in this process."""
+    """All waiting callers of this process."""
 
     def __init__(self, every: timedelta = EVERY) -> None:
         self._every = every.total_seconds()
         self._lock = threading.Lock()
         self._waiting: set[WaitingCaller] = set()
         self._thread: threading.Thread | None = None
-        self._pause = threading.Event()  # nobody sets it
+        self._pause = threading.Event()  # never set: it only waits
 
     @contextmanager
     def watching(self, world: World, caller: Caller, end: Callable[[], None]) -> Iterator[None]:
         """While the block runs, call *end* (from another thread) once the caller's token is not valid any more."""
-        if caller.token_id is None and caller.expires_at is None:  # nobody was asked for a token
+        if caller.token_id is None and caller.expires_at is None:  # a service without authentication
             yield
             return
         waiting = WaitingCaller(world, caller, end)

@@ -1,4 +1,4 @@
-"""Document 003's administration as it crosses the wire: its names, its words, times in milliseconds since 1970."""
+"""Shapes of document 003's administration: its names, its words, times in milliseconds since 1970."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Millis = Annotated[int, Field(description="Milliseconds since 1970, UTC.", examp
 
 
 def outcomes_of(word: Status) -> tuple[str, ...]:
-    return tuple(outcome for outcome, told in WORDS.items() if told == word)
+    return tuple(outcome for outcome, status in WORDS.items() if status == word)
 
 
 def millis(moment: datetime | None) -> int | None:

@@ -1,7 +1,7 @@
-"""The worker's side of the job queue over HTTP: pull, renew, and say how it ended.
+"""The worker's side of document 000's job queue: pull, renew, end an attempt.
 
-Whoever ends an attempt shows the ``token`` of its pull. Document 000's examples show none, so one may be missing where
-nobody else can be meant: see ``_unmistakable``.
+A worker ends an attempt with the ``token`` of its pull. Document 000's examples have none, so it may be missing where
+only one worker can be meant: see ``_is_unmistakable``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.nodes import find_nodes
 from horae.core.access.callers import Caller
 from horae.core.jobs.job import JOB, Job, Run
 from horae.core.jobs.job import Lease as Hold
@@ -27,15 +28,15 @@ from horae.service.dialects.job_shapes import SCHEDULER, JobShape
 from horae.service.fields import Body, Instant, JobId, Lease, Seconds, Token
 from horae.service.long_poll import Want
 from horae.service.problems import refuses
-from horae.service.routes.held_jobs import taken
-from horae.service.state import Here, How, Service, needs
+from horae.service.routes.held_jobs import claim_or_wait
+from horae.service.state import CurrentService, CurrentWorld, Service, require_scopes
 
 router = APIRouter(prefix="/scheduler/jobs", tags=["worker protocol"])
-Worker = Annotated[Caller, Depends(needs("worker", by_queue=True))]
-Known = Annotated[Holders, Depends(holders_of)]
-Holder = Annotated[str, Field(max_length=200, description="Must be the holder's, where it is given.")]
+WorkerCaller = Annotated[Caller, Depends(require_scopes("worker", by_queue=True))]
+JobHolders = Annotated[Holders, Depends(holders_of)]
+WorkerId = Annotated[str, Field(max_length=200, description="Must be the holder's, where it is given.")]
 TOKENLESS = (
-    "Without `token` it is accepted only while nobody else can be meant: the job is running, its lease has not run "
+    "Without `token` it is accepted only while no other worker can be meant: the job is running, its lease has not run "
     "out, the same caller pulled it, `worker_id`, if given, is the holder's, and every earlier attempt was ended by "
     "its own worker's `fail`. Otherwise 409 `token_needed`. A token that is no longer current changes nothing: 409 "
     "`lease_lost`."
@@ -50,7 +51,7 @@ class Pull(Body):
     worker_id: Annotated[str, Field(min_length=1, max_length=200)]
     limit: Annotated[int, Field(ge=1, le=claims.MAX_PULL)] = 100
     queues: list[Annotated[str, Field(max_length=100)]] = Field(default=[SCHEDULER], min_length=1, max_length=20)
-    lease_sec: Lease | None = Field(default=None, description="How long the jobs are yours; 120 unless told.")
+    lease_sec: Lease | None = Field(default=None, description="How long the jobs are yours; 120 by default.")
     wait: Annotated[float, Field(ge=0, le=30, allow_inf_nan=False)] = Field(
         default=0, description="Seconds to wait for a job when none is due."
     )
@@ -74,7 +75,7 @@ class AckJob(Body):
 
     result: Any = Field(default=None, description='"succeeded", or any JSON to keep as the result.')
     token: Token | None = None
-    worker_id: Holder | None = None
+    worker_id: WorkerId | None = None
     audit_event_id: Annotated[str, Field(max_length=100)] | None = None
     next_action_at: Instant | None = None
 
@@ -89,7 +90,7 @@ class FailJob(Body):
         default=None, description="Counted from `run_at`, or from now where that has passed; else the job's policy."
     )
     token: Token | None = None
-    worker_id: Holder | None = None
+    worker_id: WorkerId | None = None
     final: bool = Field(default=False, description="Do not try again: straight to the dead letters.")
 
 
@@ -97,11 +98,11 @@ class Held(Body):
     """Shows who holds the job."""
 
     token: Token
-    worker_id: Holder | None = None
+    worker_id: WorkerId | None = None
 
 
 class RenewJob(Held):
-    lease_sec: Lease | None = Field(default=None, description="From now on; 120 unless told.")
+    lease_sec: Lease | None = Field(default=None, description="From now on; 120 by default.")
 
 
 class JobProgress(Held):
@@ -120,36 +121,43 @@ class ReleaseJob(Held):
 
 
 @dataclass(frozen=True)
-class ToldClock:
-    """A clock in simulation: it shows what the caller says."""
+class SimulatedClock:
+    """A clock in simulation mode: it shows the instant that the caller sends."""
 
-    told: datetime
+    instant: datetime
     real: Clock
 
     def now(self) -> datetime:
-        return self.told
+        return self.instant
 
     def monotonic(self) -> float:
         return self.real.monotonic()
 
     def steady(self) -> datetime:
-        return self.told
+        return self.instant
 
 
 @router.post("/pull", operation_id="pull_jobs", summary="Take due jobs under a lease", responses=refuses(409))
-async def pull(body: Pull, request: Request, world: Here, service: How, holders: Known, caller: Worker) -> Pulled:
+async def pull(
+    body: Pull,
+    request: Request,
+    world: CurrentWorld,
+    service: CurrentService,
+    holders: JobHolders,
+    caller: WorkerCaller,
+) -> Pulled:
     """Returns what is due, oldest `run_at` first, and marks it running. With `wait` it answers as soon as there is
     something, or with nothing when the time is up; with 401 when its token is revoked or expires meanwhile."""
     simulated = body.now is not None and service.options.simulation
     if simulated and body.now is not None:
-        world = replace(world, clock=ToldClock(body.now, world.clock))
+        world = replace(world, clock=SimulatedClock(body.now, world.clock))
     queues = tuple(dict.fromkeys(body.queues))
     for queue in queues:
         caller.require_queue(queue)
     lease = _lease(service, body.lease_sec)
     want = Want(body.worker_id, queues, body.limit, lease, caller.sees, order="run_at")
     patience = timedelta(0) if simulated else min(timedelta(seconds=body.wait), service.options.longest_wait)
-    jobs = await taken(world, want, caller, request, patience)
+    jobs = await claim_or_wait(world, want, caller, request, patience)
     holders.note(jobs, caller)
     return Pulled(jobs=[JobShape.of(job) for job in jobs], now=world.clock.now())
 
@@ -161,9 +169,9 @@ async def pull(body: Pull, request: Request, world: Here, service: How, holders:
     description=TOKENLESS,
     responses=refuses(404, 409),
 )
-def ack(job_id: JobId, body: AckJob, world: Here, holders: Known, caller: Worker) -> JobShape:
+def ack(job_id: JobId, body: AckJob, world: CurrentWorld, holders: JobHolders, caller: WorkerCaller) -> JobShape:
     if body.result == "failed":
-        raise InvalidInput(f"A job that failed is told to /scheduler/jobs/{job_id}/fail, with its error.")
+        raise InvalidInput("failure_acknowledged", id=job_id)
     job = endings.ack(
         world,
         job_id,
@@ -184,7 +192,13 @@ def ack(job_id: JobId, body: AckJob, world: Here, holders: Known, caller: Worker
     responses=refuses(404, 409),
 )
 def fail(
-    job_id: JobId, body: FailJob, world: Here, service: How, holders: Known, caller: Worker, later: BackgroundTasks
+    job_id: JobId,
+    body: FailJob,
+    world: CurrentWorld,
+    service: CurrentService,
+    holders: JobHolders,
+    caller: WorkerCaller,
+    later: BackgroundTasks,
 ) -> JobShape:
     job = endings.fail(
         world,
@@ -204,15 +218,17 @@ def fail(
 @router.post(
     "/{job_id}/renew", operation_id="renew_job", summary="Keep the job for longer", responses=refuses(404, 409)
 )
-def renew(job_id: JobId, body: RenewJob, world: Here, service: How, caller: Worker) -> JobShape:
+def renew(
+    job_id: JobId, body: RenewJob, world: CurrentWorld, service: CurrentService, caller: WorkerCaller
+) -> JobShape:
     """Renew at a third of the lease. `cancel_requested` in the answer asks the worker to stop."""
-    job = _held(world, job_id, body, caller)
+    job = _get_held(world, job_id, body, caller)
     hold = Hold(job.number, body.token)
     renewed = claims.renew(world, [hold], lease=_lease(service, body.lease_sec))
     if job.number not in renewed.held:
         raise LeaseLost(job.id, body.token)
     if job.number in renewed.busy:
-        raise StoreBusy(f"{job.id} is yours, but a transaction keeps its row locked; renew it again in a moment.")
+        raise StoreBusy("job_row_locked", id=job.id)
     return JobShape.of(verbs.get(world, job_id))
 
 
@@ -222,8 +238,8 @@ def renew(job_id: JobId, body: RenewJob, world: Here, service: How, caller: Work
     summary="Show how far the job is",
     responses=refuses(404, 409),
 )
-def progress(job_id: JobId, body: JobProgress, world: Here, caller: Worker) -> JobShape:
-    hold = Hold(_held(world, job_id, body, caller).number, body.token)
+def progress(job_id: JobId, body: JobProgress, world: CurrentWorld, caller: WorkerCaller) -> JobShape:
+    hold = Hold(_get_held(world, job_id, body, caller).number, body.token)
     if "checkpoint" in body.model_fields_set:
         claims.checkpoint(world, hold, body.checkpoint)
     if "value" in body.model_fields_set:
@@ -237,58 +253,49 @@ def progress(job_id: JobId, body: JobProgress, world: Here, caller: Worker) -> J
     summary="Give the job back to its queue",
     responses=refuses(404, 409),
 )
-def release(job_id: JobId, body: ReleaseJob, world: Here, caller: Worker) -> JobShape:
+def release(job_id: JobId, body: ReleaseJob, world: CurrentWorld, caller: WorkerCaller) -> JobShape:
     """At once, and no attempt is counted."""
-    _held(world, job_id, body, caller)
+    _get_held(world, job_id, body, caller)
     return JobShape.of(endings.release(world, job_id, body.token, reason=body.reason, **caller.reach))
 
 
-def _lease(service: Service, told: float | None) -> timedelta:
-    return service.options.http_lease if told is None else timedelta(seconds=told)
+def _lease(service: Service, seconds: float | None) -> timedelta:
+    return service.options.http_lease if seconds is None else timedelta(seconds=seconds)
 
 
 def _token(world: World, holders: Holders, job_id: str, body: AckJob | FailJob, caller: Caller, event: str) -> int:
-    """The token that ends the attempt: the one shown, or the current one where nobody else can be meant."""
-    job = _held(world, job_id, body, caller)
+    """Return the token that ends the attempt: the one sent, or the current one where only the caller can be meant."""
+    job = _get_held(world, job_id, body, caller)
     if body.token is not None:
         return body.token
     JOB.after(job.state, event)
     now = world.clock.now()
     if job.leased_until is None or job.leased_until <= now:
-        raise TokenNeeded(
-            f"The lease of {job.id} ran out at {iso(job.leased_until or now)}, so only its token can tell whose word "
-            "this is. Pull again, and send the token of the pull."
-        )
+        raise TokenNeeded("token_needed_after_lease", id=job.id, leased_until=iso(job.leased_until or now))
     if not holders.have(job, caller) and (holders.are_known(job) or _is_ours(world, job)):
-        raise TokenNeeded(
-            f"{job.id} was not pulled by you but by {job.worker_id}, so its end needs the token of that pull. "
-            "Without one, only whoever pulled a job may end it."
-        )
-    if not _unmistakable(job, verbs.runs(world, job_id)):
-        raise TokenNeeded(
-            f"{job.id} has been handed out before to somebody who may still be at it, so only its token can tell whose "
-            "word this is. Send the token of your pull."
-        )
+        raise TokenNeeded("token_needed_of_other_caller", id=job.id, worker_id=job.worker_id)
+    if not _is_unmistakable(job, verbs.runs(world, job_id)):
+        raise TokenNeeded("token_needed_after_handover", id=job.id)
     return job.token
 
 
 def _is_ours(world: World, job: Job) -> bool:
-    """Whether one of the house's own workers holds it, which never asks over HTTP."""
-    return any(node.node_id == job.worker_id for node in world.store.read(lambda tx: tx.nodes.all()))
+    """Return whether one of the house's own workers holds the job; those never ask over HTTP."""
+    return any(node.node_id == job.worker_id for node in find_nodes(world))
 
 
-def _unmistakable(job: Job, runs: list[Run]) -> bool:
-    """Whether only the current holder can be speaking.
+def _is_unmistakable(job: Job, runs: list[Run]) -> bool:
+    """Return whether the call can only come from the current holder.
 
-    Each claim and each ending raise the token by one. If every raise is accounted for by an attempt whose own worker
-    said that it failed, nobody is left who could still believe that he holds the job.
+    Each claim and each ending raise the token by one. If every raise belongs to an attempt whose own worker reported
+    its failure, no earlier worker can still believe that it holds the job.
     """
     ended = [run for run in runs if run.token < job.token]
     return all(run.outcome == "failed" for run in ended) and job.token == 2 * len(ended) + 1
 
 
-def _held(world: World, job_id: str, body: AckJob | FailJob | Held, caller: Caller) -> Job:
-    """The job, if the caller may serve it and the worker named is the one that holds it."""
+def _get_held(world: World, job_id: str, body: AckJob | FailJob | Held, caller: Caller) -> Job:
+    """Return the job; refuse a caller that may not serve it, and a worker that does not hold it."""
     job = verbs.get(world, job_id, **caller.reach)
     refuse_own(job)
     if body.worker_id is not None and job.worker_id != body.worker_id:

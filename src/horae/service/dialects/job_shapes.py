@@ -1,4 +1,4 @@
-"""Jobs as they cross the wire: document 000's names and words, and ours beside them."""
+"""Shapes of jobs in document 000's names and words, with Horae's own fields beside them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from horae.actions.jobs.jobs import Request
 from horae.actions.jobs.keys import prefix_of, shown_key, stored_key
+from horae.actions.jobs.requests import Request
 from horae.api import admin
 from horae.core.jobs.job import Job, Run, State
 from horae.core.jobs.reasons import Reason
@@ -18,7 +18,7 @@ from horae.errors import InvalidInput
 from horae.service.fields import LONGEST, Body, Instant, Seconds
 from horae.service.inputs import ReasonBody
 
-SCHEDULER = admin.SCHEDULER  # the queue of this door: in-process workers do not serve it unless they are told to
+SCHEDULER = admin.SCHEDULER  # the default queue of this dialect: in-process workers serve it only where they name it
 GOVERN = "govern"
 Status = Literal["queued", "running", "succeeded", "failed", "dead_letter", "cancelled"]
 WORDS: dict[State, Status] = {
@@ -121,9 +121,9 @@ class JobRequest(Body):
         return self
 
     def request(self, owner: str, key: str | None = None) -> Request:
-        """What is asked of the queue, for this tenant; *key* is that of the header."""
+        """Return the request to the queue for a tenant; *key* is that of the header."""
         if key is not None and self.idempotency_key not in (None, key):
-            raise InvalidInput("The header Idempotency-Key and the field idempotency_key differ; send one of them.")
+            raise InvalidInput("idempotency_keys_differ", field="idempotency_key")
         attempts = self.max_attempts or DEFAULT_RETRY.attempts
         default = DEFAULT_RETRY if self.max_attempts is None else Retry.fixed(DEFAULT_RETRY.delay, attempts)
         return Request(
@@ -209,7 +209,7 @@ class JobShape(BaseModel):
     handler: str
     payload: Any
     owner: str
-    token: int = Field(description="Names the current holder; whoever ends the attempt must show it.")
+    token: int = Field(description="Names the current holder; the attempt can only be ended with it.")
     worker_id: str | None
     leased_until: Instant | None
     planned_at: Instant
@@ -246,8 +246,8 @@ class JobShape(BaseModel):
         )
 
 
-RETOLD = {"job_id", "idempotency_key", "status", "timeout_sec", "concurrency_key", "trace_id", "held", "retry"}
-SAME = tuple(name for name in JobShape.model_fields if name not in RETOLD)
+DERIVED = {"job_id", "idempotency_key", "status", "timeout_sec", "concurrency_key", "trace_id", "held", "retry"}
+SAME = tuple(name for name in JobShape.model_fields if name not in DERIVED)
 
 
 class EnqueuedJob(JobShape):
@@ -309,13 +309,13 @@ class Reasons(BaseModel):
 
     @classmethod
     def of(cls, job: Job, reasons: tuple[Reason, ...]) -> Self:
-        def told(reason: Reason) -> str:
-            if reason.code == "no_worker":  # whoever pulls over HTTP is no process of ours
+        def text_of(reason: Reason) -> str:
+            if reason.code == "no_worker":  # callers over HTTP are not listed as workers
                 return f"{reason.text} by itself; it waits for somebody to pull"
             return reason.text.replace(prefix_of(job.owner), "") if job.concurrency_key else reason.text
 
-        shown = [ReasonShape(code=reason.code, text=told(reason)) for reason in reasons]
-        return cls(job_id=job.id, status=WORDS[job.state], reasons=shown)
+        shapes = [ReasonShape(code=reason.code, text=text_of(reason)) for reason in reasons]
+        return cls(job_id=job.id, status=WORDS[job.state], reasons=shapes)
 
 
 class RescheduleJob(ReasonBody):

@@ -1,4 +1,4 @@
-"""Jobs over HTTP: enqueue them, look at them, and act on them by hand. The worker's side is ``pulling.py``."""
+"""Document 000's jobs: enqueue them, read them, and act on them by hand. ``held_jobs`` is the worker's side."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.requests import keyed_by_call
 from horae.api import here as api
 from horae.api.jobs import local
 from horae.core.access.callers import Caller
@@ -33,11 +34,11 @@ from horae.service.fields import JobId
 from horae.service.inputs import ReasonBody, Tenant
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.state import Here, How, Service, needs
+from horae.service.state import CurrentService, CurrentWorld, Service, require_scopes
 
 router = APIRouter(prefix="/scheduler", tags=["jobs"])
-Somebody = Annotated[Caller, Depends(needs("tasks", "worker", by_queue=True))]
-Key = Annotated[
+CurrentCaller = Annotated[Caller, Depends(require_scopes("tasks", "worker", by_queue=True))]
+IdempotencyKey = Annotated[
     str | None, Header(alias="Idempotency-Key", max_length=255, description="The same as `idempotency_key`.")
 ]
 CallKey = Annotated[
@@ -56,7 +57,7 @@ ObjectId = Annotated[str | None, Query(max_length=150)]
 Before = Annotated[
     str | None, Query(pattern=r"^job_[0-9]{1,18}$", description="Only older than this job; a cursor wins over it.")
 ]
-Words = Annotated[list[Status | Literal["dead"]], Query(max_length=10)]
+StatusFilter = Annotated[list[Status | Literal["dead"]], Query(max_length=10)]
 NOTHING = ReasonBody()
 STATES = {word: state for state, word in WORDS.items()} | {"dead": "dead"}  # nothing stays `failed`: see `find_jobs`
 
@@ -78,10 +79,10 @@ def enqueue(
     body: JobRequest,
     request: Request,
     response: Response,
-    world: Here,
-    service: How,
-    caller: Somebody,
-    key: Key = None,
+    world: CurrentWorld,
+    service: CurrentService,
+    caller: CurrentCaller,
+    key: IdempotencyKey = None,
 ) -> EnqueuedJob:
     """One job, due at `run_at`. The same `idempotency_key` with the same request answers 200 with the job that is
     there; with another request 409 `key_conflict`. The house's workers run a tenant's job only where its handler is
@@ -101,17 +102,22 @@ def enqueue(
     responses={200: {"model": BulkEnqueued, "description": "All of them were there before."}, **refuses(404, 409)},
 )
 def enqueue_many(
-    body: Bulk, response: Response, world: Here, service: How, caller: Somebody, key: CallKey = None
+    body: Bulk,
+    response: Response,
+    world: CurrentWorld,
+    service: CurrentService,
+    caller: CurrentCaller,
+    key: CallKey = None,
 ) -> BulkEnqueued:
     """The same `Idempotency-Key` with the same jobs answers 200 with those that are there; with other jobs 409
     `key_conflict`, and nothing is stored. A job with an `idempotency_key` keeps its own."""
     asked = [each.request(caller.owner) for each in body.jobs]
-    requests = asked if key is None else verbs.keyed_by_call(asked, key)
+    requests = asked if key is None else keyed_by_call(asked, key)
     placed = local.enqueue(_here(world, service, caller), requests)
-    told = [EnqueuedJob.of(each.job, deduplicated=each.deduplicated) for each in placed]
+    enqueued = [EnqueuedJob.of(each.job, deduplicated=each.deduplicated) for each in placed]
     created = sum(not each.deduplicated for each in placed)
     response.status_code = 201 if created else 200
-    return BulkEnqueued(jobs=told, created=created)
+    return BulkEnqueued(jobs=enqueued, created=created)
 
 
 def _here(world: World, service: Service, caller: Caller) -> api.Here:
@@ -123,11 +129,11 @@ def _here(world: World, service: Service, caller: Caller) -> api.Here:
 
 @router.get("/jobs", operation_id="find_jobs", summary="Jobs, newest first", responses=refuses(404))
 def find(
-    world: Here,
-    service: How,
-    caller: Somebody,
-    status: Words = [],  # noqa: B006 - FastAPI copies it
-    state: Words = [],  # noqa: B006
+    world: CurrentWorld,
+    service: CurrentService,
+    caller: CurrentCaller,
+    status: StatusFilter = [],  # noqa: B006 - FastAPI copies it
+    state: StatusFilter = [],  # noqa: B006
     queue: Queue = None,
     handler: Handler = None,
     tag: Tag = None,
@@ -150,9 +156,9 @@ def find(
 
 @router.get("/dead-letters", operation_id="find_dead_letters", summary="Jobs that gave up, newest first")
 def dead_letters(
-    world: Here,
-    service: How,
-    caller: Somebody,
+    world: CurrentWorld,
+    service: CurrentService,
+    caller: CurrentCaller,
     queue: Queue = None,
     handler: Handler = None,
     tag: Tag = None,
@@ -166,7 +172,7 @@ def dead_letters(
 
 
 @router.get("/jobs/{job_id}", operation_id="get_job", summary="One job", responses=refuses(404))
-def get(job_id: JobId, world: Here, caller: Somebody) -> JobShape:
+def get(job_id: JobId, world: CurrentWorld, caller: CurrentCaller) -> JobShape:
     return JobShape.of(verbs.get(world, job_id, **caller.reach))
 
 
@@ -176,7 +182,7 @@ def get(job_id: JobId, world: Here, caller: Somebody) -> JobShape:
     summary="Every attempt at a job, the oldest first",
     responses=refuses(404),
 )
-def runs(job_id: JobId, world: Here, caller: Somebody) -> Runs:
+def runs(job_id: JobId, world: CurrentWorld, caller: CurrentCaller) -> Runs:
     found = verbs.runs(world, job_id, **caller.reach)
     return Runs(runs=[RunShape.of(run) for run in found])
 
@@ -184,8 +190,8 @@ def runs(job_id: JobId, world: Here, caller: Somebody) -> Runs:
 @router.get(
     "/jobs/{job_id}/why", operation_id="explain_job", summary="Why a job stands where it stands", responses=refuses(404)
 )
-def why(job_id: JobId, world: Here, service: How, caller: Somebody) -> Reasons:
-    return Reasons.of(*local.explained(_here(world, service, caller), job_id))
+def why(job_id: JobId, world: CurrentWorld, service: CurrentService, caller: CurrentCaller) -> Reasons:
+    return Reasons.of(*local.explain(_here(world, service, caller), job_id))
 
 
 def _page(here: api.Here, wanted: Filter, limit: int, cursor: str | None, before: str | None = None) -> JobPage:
@@ -197,8 +203,8 @@ def _page(here: api.Here, wanted: Filter, limit: int, cursor: str | None, before
 
 
 @router.post("/jobs/revive", operation_id="revive_jobs", summary="Give many dead letters a new life")
-def revive_many(body: ReviveJobs, world: Here, service: How, caller: Somebody) -> RevivedJobs:
-    """Says how many match; changes them only with `dry_run: false`. One refusal stops nobody else."""
+def revive_many(body: ReviveJobs, world: CurrentWorld, service: CurrentService, caller: CurrentCaller) -> RevivedJobs:
+    """Return how many match; change them only with `dry_run: false`. One refusal does not stop the others."""
     wanted = Filter(("dead",), body.queue, body.handler, None, body.tag, None, body.object_type, body.object_id)
     return RevivedJobs(**asdict(local.revive_many(_here(world, service, caller), wanted, body.dry_run, body.reason)))
 
@@ -209,7 +215,7 @@ def revive_many(body: ReviveJobs, world: Here, service: How, caller: Somebody) -
     summary="End a job that is not needed any more",
     responses=refuses(404, 409),
 )
-def cancel(job_id: JobId, world: Here, caller: Somebody, body: ReasonBody = NOTHING) -> JobShape:
+def cancel(job_id: JobId, world: CurrentWorld, caller: CurrentCaller, body: ReasonBody = NOTHING) -> JobShape:
     """A waiting job ends at once; a running one is asked to stop (`cancel_requested` in its renewals)."""
     return JobShape.of(verbs.cancel(world, job_id, actor=caller.actor, reason=body.reason, **caller.reach))
 
@@ -220,7 +226,7 @@ def cancel(job_id: JobId, world: Here, caller: Somebody, body: ReasonBody = NOTH
     summary="Give a dead letter a new life",
     responses=refuses(404, 409),
 )
-def revive(job_id: JobId, world: Here, caller: Somebody, body: ReasonBody = NOTHING) -> JobShape:
+def revive(job_id: JobId, world: CurrentWorld, caller: CurrentCaller, body: ReasonBody = NOTHING) -> JobShape:
     """All its attempts again, due now."""
     return JobShape.of(verbs.revive(world, job_id, actor=caller.actor, reason=body.reason, **caller.reach))
 
@@ -231,7 +237,7 @@ def revive(job_id: JobId, world: Here, caller: Somebody, body: ReasonBody = NOTH
     summary="Move a waiting job",
     responses=refuses(404, 409),
 )
-def reschedule(job_id: JobId, body: RescheduleJob, world: Here, caller: Somebody) -> JobShape:
+def reschedule(job_id: JobId, body: RescheduleJob, world: CurrentWorld, caller: CurrentCaller) -> JobShape:
     """To another time or priority; its planned time and its key stay what they were."""
     job = verbs.reschedule(
         world,

@@ -26,13 +26,13 @@ from horae.api.values import to_json
 from horae.core.scheduled_tasks.task import LONGEST_NAME
 from horae.core.schedules.words import Language
 from horae.errors import InvalidInput
-from horae.service.inputs import IfMatch, ReasonBody, Tenant, Why, storable
+from horae.service.inputs import AuditReason, IfMatch, ReasonBody, Tenant, check_storable
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.rooms import Asked, answer, may
+from horae.service.rooms import CallerRooms, answer, rooms_for
 
 router = APIRouter(prefix="/scheduled-tasks", tags=["scheduled tasks"])
-Key = Annotated[
+IdempotencyKey = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
@@ -41,12 +41,12 @@ Key = Annotated[
     ),
 ]
 Count = Annotated[int, Query(ge=1, le=MAX_PREVIEW, description="How many runs.")]
-Reason = Annotated[Why, Query()]
+ReasonQuery = Annotated[AuditReason, Query()]
 NO_REASON = ReasonBody()
 _ETAG = re.compile(r'\s*(?:W/)?"([0-9]{1,9})(?:\.[0-9a-f]{1,64})?"\s*')
 AS_STORED: dict[str, Any] = {}
 LONGEST_EXPRESSION = 255
-Text = Annotated[StrictStr, AfterValidator(storable)]
+Text = Annotated[StrictStr, AfterValidator(check_storable)]
 
 INTERVAL: dict[str, Any] = {
     "name": "demo interval",
@@ -114,7 +114,7 @@ class TaskBody(BaseModel):
 
     @property
     def terms(self) -> TaskTerms:
-        """What was said, without the nulls."""
+        """The terms that were sent, without nulls."""
         return cast("TaskTerms", self.model_dump(exclude_none=True))
 
 
@@ -135,7 +135,7 @@ def language_of(
     return lang or preferred(accept_language or "")
 
 
-Lang = Annotated[Language, Depends(language_of)]
+RequestLanguage = Annotated[Language, Depends(language_of)]
 
 
 @router.get(
@@ -143,13 +143,13 @@ Lang = Annotated[Language, Depends(language_of)]
     responses=refuses(404),
 )  # fmt: skip
 async def list_(
-    lang: Lang,
+    lang: RequestLanguage,
     user_id: Tenant = None,
     limit: Limit = 50,
     cursor: Cursor = None,
-    rooms: Asked = may(ScheduledTasks.list),
+    rooms: CallerRooms = rooms_for(ScheduledTasks.list),
 ) -> Response:
-    """An operator sees everybody's, user by user, or those of `user_id`."""
+    """An operator sees those of all users, user by user, or of `user_id`."""
     return answer(await rooms.scheduled_tasks.list(user_id=user_id, lang=lang).page(cursor, limit=limit))
 
 
@@ -167,17 +167,17 @@ async def list_(
 async def create(
     request: Request,
     body: TaskBody,
-    lang: Lang,
-    key: Key = None,
-    reason: Reason = "",
-    rooms: Asked = may(ScheduledTasks.create),
+    lang: RequestLanguage,
+    key: IdempotencyKey = None,
+    reason: ReasonQuery = "",
+    rooms: CallerRooms = rooms_for(ScheduledTasks.create),
 ) -> Response:
     """Without `next_run_at` the first run is computed from type, expression and zone; `once` needs it. At most as many
     tasks may be enabled as the operator allows; one more is refused with 409 `quota_exceeded`.
     """
     made = await rooms.scheduled_tasks.create(key=key, reason=reason, lang=lang, **body.terms)
-    place = f"{request.scope.get('root_path', '')}/scheduled-tasks/{made.id}"
-    return _tagged(made, 200 if made.deduplicated else 201, Location=place)
+    location = f"{request.scope.get('root_path', '')}/scheduled-tasks/{made.id}"
+    return _tagged(made, 200 if made.deduplicated else 201, Location=location)
 
 
 @router.post(
@@ -185,7 +185,7 @@ async def create(
     response_model=TaskPreview, responses=refuses(400, 409),
 )  # fmt: skip
 async def preview_new(
-    body: TaskBody, lang: Lang, count: Count = 5, rooms: Asked = may(ScheduledTasks.preview_new)
+    body: TaskBody, lang: RequestLanguage, count: Count = 5, rooms: CallerRooms = rooms_for(ScheduledTasks.preview_new)
 ) -> Response:
     return answer(await rooms.scheduled_tasks.preview_new(count=count, lang=lang, **body.terms))
 
@@ -199,9 +199,9 @@ async def preview_new(
 )
 async def get(
     task_id: str,
-    lang: Lang,
+    lang: RequestLanguage,
     if_none_match: Annotated[str | None, Header(max_length=1000)] = None,
-    rooms: Asked = may(ScheduledTasks.get),
+    rooms: CallerRooms = rooms_for(ScheduledTasks.get),
 ) -> Response:
     found = _tagged(await rooms.scheduled_tasks.get(task_id, lang=lang))
     known = [each.strip().removeprefix("W/") for each in (if_none_match or "").split(",")]
@@ -217,10 +217,10 @@ async def get(
 async def change(
     task_id: str,
     body: TaskBody,
-    lang: Lang,
+    lang: RequestLanguage,
     if_match: IfMatch = None,
-    reason: Reason = "",
-    rooms: Asked = may(ScheduledTasks.change),
+    reason: ReasonQuery = "",
+    rooms: CallerRooms = rooms_for(ScheduledTasks.change),
 ) -> Response:
     """What is left out, or null, stays. `next_run_at` is computed anew when type, expression, zone or `enabled` change.
     A running attempt is left alone; a lock that has run out is released.
@@ -235,7 +235,10 @@ async def change(
     responses=refuses(404, 412),
 )  # fmt: skip
 async def delete(
-    task_id: str, if_match: IfMatch = None, reason: Reason = "", rooms: Asked = may(ScheduledTasks.delete)
+    task_id: str,
+    if_match: IfMatch = None,
+    reason: ReasonQuery = "",
+    rooms: CallerRooms = rooms_for(ScheduledTasks.delete),
 ) -> None:
     """Its runs go with it. What waits is withdrawn; an attempt under way goes on to its end."""
     await rooms.scheduled_tasks.delete(task_id, version=versions_from(if_match), reason=reason)
@@ -246,7 +249,7 @@ async def delete(
     response_model=Page[ScheduledTaskRun], responses=refuses(404),
 )  # fmt: skip
 async def runs(
-    task_id: str, limit: Limit = 50, cursor: Cursor = None, rooms: Asked = may(ScheduledTasks.runs)
+    task_id: str, limit: Limit = 50, cursor: Cursor = None, rooms: CallerRooms = rooms_for(ScheduledTasks.runs)
 ) -> Response:
     """An attempt under way is among them."""
     return answer(await rooms.scheduled_tasks.runs(task_id).page(cursor, limit=limit))
@@ -256,7 +259,9 @@ async def runs(
     "/{task_id}/trigger", operation_id="trigger_task", summary="Run a task once, now", status_code=202,
     response_model=TriggeredTask, responses=refuses(404, 409),
 )  # fmt: skip
-async def trigger(task_id: str, body: TriggerBody = NOW, rooms: Asked = may(ScheduledTasks.trigger)) -> Response:
+async def trigger(
+    task_id: str, body: TriggerBody = NOW, rooms: CallerRooms = rooms_for(ScheduledTasks.trigger)
+) -> Response:
     """Enabled or not. It obeys overlap (409 while it runs or waits), leaves the rhythm alone and is not retried."""
     return answer(await rooms.scheduled_tasks.trigger(task_id, body.payload, reason=body.reason), 202)
 
@@ -266,7 +271,7 @@ async def trigger(task_id: str, body: TriggerBody = NOW, rooms: Asked = may(Sche
     responses=refuses(404),
 )  # fmt: skip
 async def preview(
-    task_id: str, lang: Lang, count: Count = 5, rooms: Asked = may(ScheduledTasks.preview)
+    task_id: str, lang: RequestLanguage, count: Count = 5, rooms: CallerRooms = rooms_for(ScheduledTasks.preview)
 ) -> Response:  # fmt: skip
     """In UTC and in its zone, with what each change of clocks does to it."""
     return answer(await rooms.scheduled_tasks.preview(task_id, count=count, lang=lang))
@@ -276,7 +281,7 @@ async def preview(
     "/{task_id}/why", operation_id="explain_task", summary="Why a task does, or does not, run",
     response_model=TaskReasons, responses=refuses(404),
 )  # fmt: skip
-async def why(task_id: str, rooms: Asked = may(ScheduledTasks.why)) -> Response:
+async def why(task_id: str, rooms: CallerRooms = rooms_for(ScheduledTasks.why)) -> Response:
     return answer(await rooms.scheduled_tasks.why(task_id))
 
 
@@ -285,7 +290,10 @@ async def why(task_id: str, rooms: Asked = may(ScheduledTasks.why)) -> Response:
     response_model=ScheduledTask, responses=refuses(404, 409),
 )  # fmt: skip
 async def release(
-    task_id: str, lang: Lang, body: ReasonBody = NO_REASON, rooms: Asked = may(ScheduledTasks.release)
+    task_id: str,
+    lang: RequestLanguage,
+    body: ReasonBody = NO_REASON,
+    rooms: CallerRooms = rooms_for(ScheduledTasks.release),
 ) -> Response:
     """For a lock that will not go away. The task runs again at once; if the worker is alive after all, it runs twice,
     and what the first one says no longer counts.
@@ -294,26 +302,26 @@ async def release(
 
 
 def _tagged(task: ScheduledTask, status: int = 200, **headers: str) -> Response:
-    """Before the dot the version, for ``If-Match``; behind it all that is told, for ``If-None-Match``: runs and locks
-    come and go without a new version.
+    """Return a task with its ETag: before the dot the version, for ``If-Match``; behind it a digest of all fields, for
+    ``If-None-Match``, as runs and locks change without a new version.
     """
-    told = {name: value for name, value in to_json(task).items() if name not in ("warnings", "deduplicated")}
-    content = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
-    return answer(task, status, ETag=f'"{task.version}.{content[:16]}"', Vary="Accept-Language", **headers)
+    content = {name: value for name, value in to_json(task).items() if name not in ("warnings", "deduplicated")}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return answer(task, status, ETag=f'"{task.version}.{digest[:16]}"', Vary="Accept-Language", **headers)
 
 
 def versions_from(if_match: str | None) -> frozenset[int] | None:
-    """The versions that a caller would change; None: any."""
+    """Return the versions in an If-Match header; None for any."""
     if if_match is None or if_match.strip() == "*":
         return None
     found = [_ETAG.fullmatch(each) for each in if_match.split(",")]
     if None in found:
-        raise InvalidInput('If-Match must repeat an ETag as it was given, or name a version such as "3", or be *.')
+        raise InvalidInput("if_match_unreadable")
     return frozenset(int(each[1]) for each in found if each is not None)
 
 
 def preferred(header: str) -> Language:
-    """English or Chinese, whichever an Accept-Language header would rather have."""
+    """Return English or Chinese, whichever an Accept-Language header prefers."""
     best: tuple[float, Language] = (0.0, "en")
     for part in header.split(","):
         name, _, rest = part.partition(";")

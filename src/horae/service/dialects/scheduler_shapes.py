@@ -1,4 +1,4 @@
-"""Document 004's words as they cross the wire."""
+"""Shapes of document 004."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Execution(BaseModel):
 
 
 def trigger_of(schedule: Schedule) -> str:
-    """The rule as somebody wrote it."""
+    """Return the rule of a schedule as it was written."""
     if schedule.kind == "cron":
         return f"cron: {schedule.expression} ({schedule.zone})"
     if schedule.kind == "every":

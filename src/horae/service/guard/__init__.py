@@ -1,1 +1,1 @@
-"""What stands before every request: sizes, rates, headers."""
+"""Checks before every request: sizes, rates, headers."""

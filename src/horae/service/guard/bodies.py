@@ -1,7 +1,7 @@
-"""What is wrong with a JSON body, found before anybody parses it.
+"""Checks of a JSON body before it is parsed.
 
-Everything here is a scan in C over at most a few MiB: a parser that meets a hundred thousand brackets, a number of a
-million digits or half of a character would fail in its own way, late, and not always in words.
+Each check is a scan in C over at most a few MiB: a parser that meets a hundred thousand brackets, a number of a million
+digits or half of a character would fail late, and not always with a readable error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DEEPEST = MAX_DEPTH + 20  # a payload may be as deep as it may, and stands insid
 
 
 def fault_of(body: bytes) -> str | None:
-    """A sentence, or None when a parser may have it."""
+    """Return what is wrong with a body; None when it can be parsed."""
     if b"\0" in body or ESCAPED_NUL.search(body):
         return "The body contains a NUL character, which databases cannot store as text. Remove it."
     try:
@@ -68,6 +68,6 @@ def has_lone_surrogate(body: bytes) -> bool:
         json.dumps(json.loads(body), ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return True
-    except ValueError:  # not JSON; whoever parses it says where
+    except ValueError:  # not JSON; the parser says where
         return False
     return False

@@ -1,8 +1,8 @@
-"""What stands before every request: pure ASGI, around the application and its errors.
+"""The guard before every request: pure ASGI, around the application and its errors.
 
-It gives the request an id, looks at where it comes from, holds it to the limits, reads a body only for somebody whose
-token is valid and no further than allowed, and lets nothing out without the security headers and one line in the
-access log. The log knows the route's template and not the path: no secret or foreign text of a URL gets into it.
+It gives the request an id, checks its origin and the limits, reads a body only for a caller whose token is valid and
+only up to the allowed size, and adds the security headers and one line in the access log. The log has the template of
+the route and not the path, so that no secret in a URL gets into it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger("horae.access")
 SANE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/=+-]{0,127}")
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 BODILESS = frozenset({204, 304})
-# Open to everybody, and no body is wanted there: whoever sends one is answered as if it were not there.
+# Open without a token, and without a body: one that is sent is ignored.
 WITHOUT_BODY = frozenset({"/healthz", "/readyz", "/version", "/openapi.json", "/docs"})
 SLOWEST_BODY = 60.0  # seconds
 LARGE_BODY = 64 * 1024  # from here on it is looked at in a thread
@@ -46,19 +46,21 @@ HEADERS = {
 
 
 def untimed() -> float:
-    """No clock: nothing is timed."""
+    """Return no time: a service without a clock times nothing."""
     return 0.0
 
 
 class Enough(OSError):
-    """A HEAD has seen the headers; whatever streams on may stop."""
+    """A HEAD request has its headers; the stream can stop."""
 
 
 class Guard:
+    """ASGI middleware that checks every request."""
+
     def __init__(self, app: ASGIApp, service: Service, methods: Mapping[str, Sequence[str]]) -> None:
         self.app = app
         self.service = service
-        self.methods = methods  # of addresses that the router would take for an id with other methods
+        self.methods = methods  # of paths that the router would take for an id with other methods
         self.options = service.options
         self.limits = service.limits
 
@@ -70,45 +72,45 @@ class Guard:
         given = headers.get("x-request-id", "")
         request_id = given if SANE_ID.fullmatch(given) else self.options.names()
         scope.setdefault("state", {})["request_id"] = request_id
-        out = Answering(scope, send, request_id, self.options.monotonic or untimed)
+        out = ResponseWriter(scope, send, request_id, self.options.monotonic or untimed)
         if scope["method"] == "HEAD":
             scope["method"] = "GET"  # the same answer without its body
         try:
             body: bytes | JSONResponse = b""
-            refusal = self._refusal(scope, headers)
+            refusal = self._check_head(scope, headers)
             if announces_body(headers):
                 out.closes = True  # unless it is read to its end
                 if refusal is None and path_of(scope) not in WITHOUT_BODY:
-                    refusal = await self._stranger(scope, headers)
+                    refusal = await self._authenticate(scope, headers)
                     body = await self._body(headers, receive, out) if refusal is None else b""
             if isinstance(body, JSONResponse):
                 refusal, body = body, b""
             answer = self.app if refusal is None else refusal
-            await answer(scope, replayed(body, receive), out.send)
+            await answer(scope, replay_body(body, receive), out.send)
         except (Enough, ClientDisconnect):
             pass
         except Exception as error:
-            await self._broken(scope, receive, out, error)
+            await self._answer_failure(scope, receive, out, error)
         finally:
-            out.write_down()
+            out.write_line()
 
-    async def _broken(self, scope: Scope, receive: Receive, out: Answering, error: Exception) -> None:
-        answer = problems.broken(Request(scope), error)
+    async def _answer_failure(self, scope: Scope, receive: Receive, out: ResponseWriter, error: Exception) -> None:
+        answer = problems.answer_failure(Request(scope), error)
         if out.status:  # too late for another answer: the connection must not look well
             raise error
         await answer(scope, receive, out.send)
 
     # -- before the body -----------------------------------------------------------------------------------------
 
-    def _refusal(self, scope: Scope, headers: Headers) -> JSONResponse | None:
-        """Why the request goes no further, as far as its head tells."""
+    def _check_head(self, scope: Scope, headers: Headers) -> JSONResponse | None:
+        """Return a refusal by the head of the request; None where it may go on."""
         try:
-            self.limits.come_from(None if scope.get("client") is None else scope["client"][0])
+            self.limits.count_address(None if scope.get("client") is None else scope["client"][0])
         except TooManyRequests as error:
-            return problems.response(Request(scope), error)
+            return problems.answer_error(Request(scope), error)
         if self.options.hosts and host_of(headers.get("host", "")) not in self.options.hosts:
             return problem(421, "wrong_host", "This service is not known under that name. Use the URL it printed.")
-        if scope["method"] not in SAFE and self._is_from_elsewhere(headers):
+        if scope["method"] not in SAFE and self._is_cross_site(headers):
             return problem(403, "cross_site", "A page of another site may not change anything here.")
         if b"%00" in scope.get("query_string", b"") or "\0" in scope["path"]:
             return problem(422, "invalid_input", "The address contains a NUL character. Remove it.")
@@ -119,8 +121,8 @@ class Guard:
             return method_not_allowed(methods)
         return None
 
-    def _is_from_elsewhere(self, headers: Headers) -> bool:
-        """Whether a browser sends this for a page that is not ours; other programs send neither header."""
+    def _is_cross_site(self, headers: Headers) -> bool:
+        """Return whether a browser sends this for a page of another site; other programs send neither header."""
         fetched = headers.get("sec-fetch-site")
         if fetched is not None:
             return fetched not in ("same-origin", "none")
@@ -139,18 +141,20 @@ class Guard:
 
     # -- the body ------------------------------------------------------------------------------------------------
 
-    async def _stranger(self, scope: Scope, headers: Headers) -> JSONResponse | None:
-        """Recognise the sender by the head alone; a refusal where its token is not valid."""
-        told = (self.service, headers.get("authorization"), address_of(scope))
-        needs_store = not self.options.open_to_all and bearer_of(told[1]) is not None
+    async def _authenticate(self, scope: Scope, headers: Headers) -> JSONResponse | None:
+        """Authenticate the caller by the head alone; return a refusal where its token is not valid."""
+        credentials = (self.service, headers.get("authorization"), address_of(scope))
+        needs_store = not self.options.open_to_all and bearer_of(credentials[1]) is not None
         try:
-            scope[CALLER] = await run_in_threadpool(authenticate, *told) if needs_store else authenticate(*told)
+            scope[CALLER] = (
+                await run_in_threadpool(authenticate, *credentials) if needs_store else authenticate(*credentials)
+            )
         except HoraeError as error:
-            return problems.response(Request(scope), error)
+            return problems.answer_error(Request(scope), error)
         return None
 
-    async def _body(self, headers: Headers, receive: Receive, out: Answering) -> bytes | JSONResponse:
-        """All of it, or why not."""
+    async def _body(self, headers: Headers, receive: Receive, out: ResponseWriter) -> bytes | JSONResponse:
+        """Return the whole body, or the refusal of it."""
         length = headers.get("content-length", "0")
         if length.isdigit() and int(length[:20]) > self.options.max_body_bytes:
             return self._too_large()
@@ -182,8 +186,8 @@ class Guard:
                 return b"".join(parts)
 
 
-class Answering:
-    """The way out: headers, the count of bytes, and the line in the log."""
+class ResponseWriter:
+    """Writes the response: headers, the count of bytes, and the line in the log."""
 
     def __init__(self, scope: Scope, send: Send, request_id: str, monotonic: Callable[[], float]) -> None:
         self.scope = scope
@@ -217,7 +221,7 @@ class Answering:
             self._bytes += len(message.get("body", b""))
         await self._send(message)
 
-    def write_down(self) -> None:
+    def write_line(self) -> None:
         if not log.isEnabledFor(logging.INFO):
             return
         caller = self.scope.get(CALLER) or self.scope["state"].get("caller")
@@ -235,7 +239,7 @@ class Answering:
 
 
 def path_of(scope: Scope) -> str:
-    """The path below wherever the service is mounted."""
+    """Return the path below the one where the service is mounted."""
     path, root = str(scope["path"]), str(scope.get("root_path", ""))
     return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
 
@@ -244,8 +248,8 @@ def announces_body(headers: Headers) -> bool:
     return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
 
-def replayed(body: bytes, receive: Receive) -> Receive:
-    """A receive that first gives the body that was read already."""
+def replay_body(body: bytes, receive: Receive) -> Receive:
+    """Return a receive that first gives the body that was read already."""
     given = False
 
     async def again() -> Message:
@@ -259,7 +263,7 @@ def replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def host_of(header: str) -> str:
-    """The name in a Host header, without its port."""
+    """Return the name in a Host header, without its port."""
     if header.startswith("["):
         return header[1:].partition("]")[0]
     return header.partition(":")[0].lower()

@@ -1,10 +1,10 @@
-"""How often one may call: a bucket for each token and each address, in this process's memory.
+"""Rate limits: a bucket for each token and each address, in the memory of this process.
 
-A limit of 300 a second lets 600 through at once and then one every 1/300 s. Buckets are bounded in number: whoever has
-been quiet longest is forgotten first, which only forgives. Several processes each count for themselves.
+A limit of 300 a second lets 600 through at once and then one every 1/300 s. The number of buckets is bounded: the one
+that was used longest ago is dropped first, which only allows more. Several processes each count for themselves.
 
-Wrong tokens have a bucket of their own, for each address. When it is empty only further wrong ones are turned away:
-a right one still enters, so nobody can lock out a neighbour behind the same address.
+Wrong tokens have a bucket of their own, for each address. When it is empty only further wrong ones are refused: a right
+one is still accepted, so that a caller cannot lock out others behind the same address.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WRONG_BURST = 20.0  # the same for wrong tokens, which are counted by the minute
 
 @dataclass(frozen=True)
 class Rates:
-    """What the operator allows; 0: as often as they like."""
+    """Rates that the operator allows; 0: no limit."""
 
     per_token: int = 0  # a second
     per_address: int = 0  # a second
@@ -46,7 +46,7 @@ class Buckets:
         return len(self._empty_until)
 
     def take(self, key: str, now: float) -> float:
-        """Take one; 0, or the seconds until there is one."""
+        """Take one token from a bucket; return 0, or the seconds until there is one."""
         if not self._cost:
             return 0.0
         with self._lock:
@@ -70,27 +70,27 @@ class Limits:
         self._addresses = Buckets(rates.per_address, BURST, most)
         self._wrong = Buckets(rates.wrong_per_address / 60, WRONG_BURST, most)
 
-    def come_from(self, address: str | None) -> None:
-        """A request from there, before anything else is known of it."""
-        wait = self._addresses.take(neighbourhood(address), self._monotonic())
+    def count_address(self, address: str | None) -> None:
+        """Count a request by its address; refuse one too many."""
+        wait = self._addresses.take(address_group(address), self._monotonic())
         if wait:
-            raise TooManyRequests("Too many requests from this address.", wait, "calls_per_address")
+            raise TooManyRequests("too_many_from_address", wait, "calls_per_address")
 
-    def recognised(self, caller: Caller) -> None:
-        """A request of somebody known."""
+    def count_caller(self, caller: Caller) -> None:
+        """Count a request by its token; refuse one too many."""
         wait = self._tokens.take(caller.identity, self._monotonic())
         if wait:
-            raise TooManyRequests("Too many requests with this token.", wait, "calls_per_token")
+            raise TooManyRequests("too_many_with_token", wait, "calls_per_token")
 
-    def not_recognised(self, address: str | None) -> None:
-        """A wrong token from there."""
-        wait = self._wrong.take(neighbourhood(address), self._monotonic())
+    def count_wrong_token(self, address: str | None) -> None:
+        """Count a wrong token by its address; refuse one too many."""
+        wait = self._wrong.take(address_group(address), self._monotonic())
         if wait:
-            raise TooManyRequests("Too many wrong tokens from this address.", wait, "wrong_per_address")
+            raise TooManyRequests("too_many_wrong_tokens", wait, "wrong_per_address")
 
 
-def neighbourhood(address: str | None) -> str:
-    """Who counts as one: an IPv4 address, or the /64 that one IPv6 customer has to himself."""
+def address_group(address: str | None) -> str:
+    """Return what counts as one address: an IPv4 address, or the /64 network of an IPv6 customer."""
     try:
         parsed = ipaddress.ip_address(address or "")
     except ValueError:

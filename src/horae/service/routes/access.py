@@ -16,10 +16,10 @@ from horae.api.operation import Page
 from horae.core.access.callers import Scope
 from horae.core.access.owners import MOST_NETWORKS, MOST_PORTS, MOST_TASKS
 from horae.core.access.secrets import LONGEST, SHORTEST
-from horae.service.inputs import Reason, ReasonBody
+from horae.service.inputs import ReasonBody, ReasonQuery
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.rooms import Asked, answer, may
+from horae.service.rooms import CallerRooms, answer, rooms_for
 
 router = APIRouter()
 LONGEST_LIFE = 3650 * 86400  # seconds
@@ -60,7 +60,7 @@ class NewToken(ReasonBody):
 
 
 class PutOwner(ReasonBody):
-    """What is special about a tenant; what is left out is as for everybody."""
+    """Settings of a tenant; what is left out is the default."""
 
     allow_networks: list[Annotated[str, Field(max_length=60)]] = Field(
         default=[],
@@ -76,7 +76,7 @@ class PutOwner(ReasonBody):
         examples=[[443, 8080]],
     )
     max_enabled_tasks: Annotated[int, Field(ge=0, le=MOST_TASKS)] | None = Field(
-        default=None, description="How many of its tasks may be enabled; 0: any number; null: as for everybody."
+        default=None, description="How many of its tasks may be enabled; 0: any number; null: the default."
     )
 
 
@@ -108,7 +108,7 @@ NOTHING, ROTATE = ReasonBody(), RotateSecret()
     "/tokens", tags=["tokens"], operation_id="create_token", summary="Make a token, shown this once", status_code=201,
     response_model=TokenMade, responses=refuses(409),
 )  # fmt: skip
-async def create_token(body: NewToken, rooms: Asked = may(Tokens.create)) -> Response:
+async def create_token(body: NewToken, rooms: CallerRooms = rooms_for(Tokens.create)) -> Response:
     return answer(await rooms.tokens.create(**body.model_dump()), 201)
 
 
@@ -120,16 +120,18 @@ async def list_tokens(
     owner: Annotated[str | None, Query(max_length=255, description="Only this tenant's.")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
-    rooms: Asked = may(Tokens.list),
+    rooms: CallerRooms = rooms_for(Tokens.list),
 ) -> Response:
     return answer(await rooms.tokens.list(owner=owner).page(cursor, limit=limit))
 
 
 @router.delete(
     "/tokens/{token_id}", tags=["tokens"], operation_id="revoke_token",
-    summary="Let nobody be recognised by it any more", response_model=Token, responses=refuses(404),
+    summary="Revoke a token", response_model=Token, responses=refuses(404),
 )  # fmt: skip
-async def revoke_token(token_id: TokenId, reason: Reason = "", rooms: Asked = may(Tokens.revoke)) -> Response:
+async def revoke_token(
+    token_id: TokenId, reason: ReasonQuery = "", rooms: CallerRooms = rooms_for(Tokens.revoke)
+) -> Response:
     """From the next request on. Revoking twice is no mistake."""
     return answer(await rooms.tokens.revoke(token_id, reason=reason))
 
@@ -138,7 +140,9 @@ async def revoke_token(token_id: TokenId, reason: Reason = "", rooms: Asked = ma
     "/owners", tags=["owners"], operation_id="list_owners", summary="Tenants and what is special about each",
     response_model=Page[Owner],
 )  # fmt: skip
-async def list_owners(limit: Limit = 100, cursor: Cursor = None, rooms: Asked = may(Owners.list)) -> Response:
+async def list_owners(
+    limit: Limit = 100, cursor: Cursor = None, rooms: CallerRooms = rooms_for(Owners.list)
+) -> Response:
     return answer(await rooms.owners.list().page(cursor, limit=limit))
 
 
@@ -146,7 +150,7 @@ async def list_owners(limit: Limit = 100, cursor: Cursor = None, rooms: Asked = 
     "/owners/{owner:path}", tags=["owners"], operation_id="get_owner", summary="What is special about a tenant",
     response_model=Owner,
 )  # fmt: skip
-async def get_owner(owner: OwnerName, rooms: Asked = may(Owners.get)) -> Response:
+async def get_owner(owner: OwnerName, rooms: CallerRooms = rooms_for(Owners.get)) -> Response:
     return answer(await rooms.owners.get(owner))
 
 
@@ -154,7 +158,7 @@ async def get_owner(owner: OwnerName, rooms: Asked = may(Owners.get)) -> Respons
     "/owners/{owner:path}", tags=["owners"], operation_id="put_owner", summary="Decide about a tenant",
     response_model=Owner,
 )  # fmt: skip
-async def put_owner(owner: OwnerName, body: PutOwner, rooms: Asked = may(Owners.put)) -> Response:
+async def put_owner(owner: OwnerName, body: PutOwner, rooms: CallerRooms = rooms_for(Owners.put)) -> Response:
     """Replaces what was decided before: networks, http, ports, and how many tasks may be enabled."""
     return answer(await rooms.owners.put(owner, **body.model_dump()))
 
@@ -163,7 +167,7 @@ async def put_owner(owner: OwnerName, body: PutOwner, rooms: Asked = may(Owners.
     "/secrets", tags=["secrets"], operation_id="list_secrets", summary="Names of your secrets, never their values",
     response_model=Page[Secret],
 )  # fmt: skip
-async def list_secrets(rooms: Asked = may(Secrets.list)) -> Response:
+async def list_secrets(rooms: CallerRooms = rooms_for(Secrets.list)) -> Response:
     return answer(await rooms.secrets.list())
 
 
@@ -171,7 +175,7 @@ async def list_secrets(rooms: Asked = may(Secrets.list)) -> Response:
     "/secrets/{name}", tags=["secrets"], operation_id="put_secret", summary="Keep a secret, or replace it",
     response_model=SecretMade, responses=refuses(409),
 )  # fmt: skip
-async def put_secret(name: SecretName, body: PutSecret, rooms: Asked = may(Secrets.put)) -> Response:
+async def put_secret(name: SecretName, body: PutSecret, rooms: CallerRooms = rooms_for(Secrets.put)) -> Response:
     """`value` of the answer is the secret where it was made here, this once; null where the caller sent it."""
     return answer(await rooms.secrets.put(name, **body.model_dump()))
 
@@ -180,7 +184,7 @@ async def put_secret(name: SecretName, body: PutSecret, rooms: Asked = may(Secre
     "/secrets/reseal", tags=["secrets"], operation_id="reseal_secrets", summary="Seal all secrets with the current key",
     response_model=Resealed, responses=refuses(409),
 )  # fmt: skip
-async def reseal_secrets(body: ReasonBody = NOTHING, rooms: Asked = may(Secrets.reseal)) -> Response:
+async def reseal_secrets(body: ReasonBody = NOTHING, rooms: CallerRooms = rooms_for(Secrets.reseal)) -> Response:
     return answer(await rooms.secrets.reseal(reason=body.reason))
 
 
@@ -188,7 +192,9 @@ async def reseal_secrets(body: ReasonBody = NOTHING, rooms: Asked = may(Secrets.
     "/secrets/{name}/rotate", tags=["secrets"], operation_id="rotate_secret",
     summary="A new signing secret, shown once", response_model=SecretMade, responses=refuses(404, 409),
 )  # fmt: skip
-async def rotate_secret(name: SecretName, body: RotateSecret = ROTATE, rooms: Asked = may(Secrets.rotate)) -> Response:
+async def rotate_secret(
+    name: SecretName, body: RotateSecret = ROTATE, rooms: CallerRooms = rooms_for(Secrets.rotate)
+) -> Response:
     return answer(await rooms.secrets.rotate(name, **body.model_dump()))
 
 
@@ -196,6 +202,8 @@ async def rotate_secret(name: SecretName, body: RotateSecret = ROTATE, rooms: As
     "/secrets/{name}", tags=["secrets"], operation_id="delete_secret", summary="Forget a secret", status_code=204,
     responses=refuses(404),
 )  # fmt: skip
-async def delete_secret(name: SecretName, reason: Reason = "", rooms: Asked = may(Secrets.delete)) -> Response:
+async def delete_secret(
+    name: SecretName, reason: ReasonQuery = "", rooms: CallerRooms = rooms_for(Secrets.delete)
+) -> Response:
     await rooms.secrets.delete(name, reason=reason)
     return Response(status_code=204)

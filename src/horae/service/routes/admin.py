@@ -11,10 +11,10 @@ from pydantic import ConfigDict, Field
 from horae.api.admin import SCHEDULER, Admin, Definition, LoggedRun, RunsCleaned
 from horae.api.operation import Page
 from horae.service.fields import Body, Instant, Seconds
-from horae.service.inputs import Line, ReasonBody, Tenant, Word
+from horae.service.inputs import Line, ReasonBody, Tenant, TextFilter
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.rooms import Asked, answer, may
+from horae.service.rooms import CallerRooms, answer, rooms_for
 
 router = APIRouter()
 Outcome = Literal[
@@ -62,15 +62,15 @@ class StoreDefinitions(ReasonBody):
     response_model=Page[LoggedRun], responses=refuses(404),
 )  # fmt: skip
 async def list_runs(
-    schedule: Word = None,
-    handler: Word = None,
+    schedule: TextFilter = None,
+    handler: TextFilter = None,
     outcome: Outcomes = [],  # noqa: B006 - FastAPI copies it
     started_after: Annotated[Instant | None, Query(description="Started then or later.")] = None,
     started_before: Annotated[Instant | None, Query(description="Started before.")] = None,
     owner: Tenant = None,
     limit: Limit = 100,
     cursor: Cursor = None,
-    rooms: Asked = may(Admin.runs),
+    rooms: CallerRooms = rooms_for(Admin.runs),
 ) -> Response:
     """Of one schedule, of one handler, or else of every schedule and of code that is only tracked."""
     found = rooms.admin.runs(
@@ -84,7 +84,7 @@ async def list_runs(
     "/runs/{run_id}", tags=["runs"], operation_id="get_run", summary="One run", response_model=LoggedRun,
     responses=refuses(404),
 )  # fmt: skip
-async def get_run(run_id: RunId, rooms: Asked = may(Admin.run)) -> Response:
+async def get_run(run_id: RunId, rooms: CallerRooms = rooms_for(Admin.run)) -> Response:
     return answer(await rooms.admin.run(run_id))
 
 
@@ -92,7 +92,7 @@ async def get_run(run_id: RunId, rooms: Asked = may(Admin.run)) -> Response:
     "/runs/clean", tags=["runs"], operation_id="clean_runs", summary="Forget old runs", response_model=RunsCleaned,
     responses=refuses(404),
 )  # fmt: skip
-async def clean_runs(body: CleanRuns, rooms: Asked = may(Admin.clean_runs)) -> Response:
+async def clean_runs(body: CleanRuns, rooms: CallerRooms = rooms_for(Admin.clean_runs)) -> Response:
     """By age, of all jobs or of one, in small batches; at most 10,000 with one call. Runs of jobs that wait, run or are
     dead stay. Says how many would go; removes them only with `dry_run: false`.
     """
@@ -103,7 +103,7 @@ async def clean_runs(body: CleanRuns, rooms: Asked = may(Admin.clean_runs)) -> R
     "/definitions", tags=["definitions"], operation_id="list_definitions", summary="What the house's workers can run",
     response_model=Page[Definition],
 )  # fmt: skip
-async def list_definitions(rooms: Asked = may(Admin.definitions)) -> Response:
+async def list_definitions(rooms: CallerRooms = rooms_for(Admin.definitions)) -> Response:
     """By name. A tenant sees what is open to tenants, and nothing of who stored it."""
     return answer(await rooms.admin.definitions())
 
@@ -112,10 +112,12 @@ async def list_definitions(rooms: Asked = may(Admin.definitions)) -> Response:
     "/definitions", tags=["definitions"], operation_id="store_definitions",
     summary="Say what a worker of the house can run", response_model=Page[Definition],
 )  # fmt: skip
-async def store_definitions(body: StoreDefinitions, rooms: Asked = may(Admin.store_definitions)) -> Response:
+async def store_definitions(
+    body: StoreDefinitions, rooms: CallerRooms = rooms_for(Admin.store_definitions)
+) -> Response:
     """For workers over HTTP with a token of the house, when they start: tenants' jobs are handed to them only for
     handlers that are stored with `tenants: true`. The newest word rules; opening a handler releases what was held for
     it. Answers with all that were named, as they are stored now.
     """
-    told = body.model_dump()
-    return answer(await rooms.admin.store_definitions(told["definitions"], app=body.app, reason=body.reason))
+    fields = body.model_dump()
+    return answer(await rooms.admin.store_definitions(fields["definitions"], app=body.app, reason=body.reason))

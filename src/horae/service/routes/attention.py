@@ -1,7 +1,7 @@
 """``/attention/lanes``: tasks and events for agents, what a lane looks like, and what only an operator may decide.
 
-Agents themselves run elsewhere, over the same store. A lane belongs to a tenant; nobody else's exists. What the agent
-may not do for itself (answer its own confirmations, lift a switch, kill) needs the scope ``admin``.
+Agents themselves run elsewhere, over the same store. A lane belongs to a tenant; those of others are not found. What
+the agent may not do for itself (answer its own confirmations, lift a switch, kill) needs the scope ``admin``.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from horae.core.attention.task import HIGHEST, LOWEST, NORMAL, TaskState
 from horae.errors import InvalidInput
 from horae.service.event_stream import JournalStream, begin_at
 from horae.service.fields import MOST, Body, Instant, Seconds
-from horae.service.inputs import ReasonBody, Tenant, one_line
+from horae.service.inputs import ReasonBody, Tenant, check_one_line
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.rooms import Asked, answer, caller_of, may
-from horae.service.state import Here
+from horae.service.rooms import CallerRooms, answer, caller_for, rooms_for
+from horae.service.state import CurrentWorld
 
 router = APIRouter(prefix="/attention/lanes", tags=["attention"])
-OneLine = AfterValidator(one_line)
+OneLine = AfterValidator(check_one_line)
 LaneName = Annotated[
     str,
     Path(max_length=200, pattern="^[A-Za-z0-9][A-Za-z0-9_.:/@-]*$", description="The agent's name.", examples=["ops"]),
 ]
 TaskId = Annotated[str, Path(pattern="^t[0-9]{1,19}$", description="As in `t12`.", examples=["t12"])]
-Key = Annotated[
+IdempotencyKey = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key", min_length=1, max_length=255, description="The same as `key` in the body."
@@ -78,7 +78,7 @@ class NewTask(Body):
     )
     start_at: Instant | None = Field(default=None, description="Not before; now, when left out.")
     delay: Seconds | None = Field(default=None, description="Instead of start_at.")
-    due_by: Instant | None = Field(default=None, description="When the agent is told that its time is up.")
+    due_by: Instant | None = Field(default=None, description="When the agent gets the message that its time is up.")
     expires_at: Instant | None = Field(default=None, description="Cancelled if it has not begun by then.")
 
 
@@ -90,7 +90,7 @@ class NewEvent(Body):
     )
 
     key: Annotated[str, Field(min_length=1, max_length=200), OneLine] = Field(description="What happened.")
-    data: dict[str, Any] = Field(default=NO_DATA, description="What the agent is told about it.")
+    data: dict[str, Any] = Field(default=NO_DATA, description="What the agent gets with it.")
     event_id: Annotated[str, Field(min_length=1, max_length=255), OneLine] | None = Field(
         default=None, description="The same id twice is the same event."
     )
@@ -131,9 +131,9 @@ NOTHING, CANCEL = ReasonBody(), CancelTask()
     responses=refuses(404),
 )  # fmt: skip
 async def list_lanes(
-    owner: Tenant = None, limit: Limit = 100, cursor: Cursor = None, rooms: Asked = may(Attention.lanes)
+    owner: Tenant = None, limit: Limit = 100, cursor: Cursor = None, rooms: CallerRooms = rooms_for(Attention.lanes)
 ) -> Response:
-    """A lane is made by the first task or event. An operator sees everybody's, or those of `owner`."""
+    """A lane is made by the first task or event. An operator sees those of all tenants, or of `owner`."""
     return answer(await rooms.attention.lanes(owner=owner).page(cursor, limit=limit))
 
 
@@ -150,7 +150,7 @@ async def list_tasks(
     owner: Tenant = None,
     limit: Limit = 100,
     cursor: Cursor = None,
-    rooms: Asked = may(Attention.tasks),
+    rooms: CallerRooms = rooms_for(Attention.tasks),
 ) -> Response:
     return answer(await rooms.attention.tasks(lane, state=state or (), owner=owner).page(cursor, limit=limit))
 
@@ -171,13 +171,13 @@ async def add_task(
     body: NewTask,
     request: Request,
     owner: Tenant = None,
-    key: Key = None,
-    rooms: Asked = may(Attention.add),
+    key: IdempotencyKey = None,
+    rooms: CallerRooms = rooms_for(Attention.add),
 ) -> Response:
     """It may interrupt the focus, at a safe point, if its priority is higher by the lane's margin (10)."""
     made = await rooms.attention.add(lane, owner=owner, **{**dict(body), "key": _key(body.key, key)})
-    where = f"{request.scope.get('root_path', '')}/attention/lanes/{lane}/tasks/{made.id}"
-    return answer(made, 200 if made.deduplicated else 201, Location=where)
+    location = f"{request.scope.get('root_path', '')}/attention/lanes/{lane}/tasks/{made.id}"
+    return answer(made, 200 if made.deduplicated else 201, Location=location)
 
 
 @router.get(
@@ -185,7 +185,7 @@ async def add_task(
     response_model=TaskDetail, responses=refuses(404),
 )  # fmt: skip
 async def get_task(
-    lane: LaneName, task_id: TaskId, owner: Tenant = None, rooms: Asked = may(Attention.task)
+    lane: LaneName, task_id: TaskId, owner: Tenant = None, rooms: CallerRooms = rooms_for(Attention.task)
 ) -> Response:
     return answer(await rooms.attention.task(lane, task_id, owner=owner))
 
@@ -199,7 +199,7 @@ async def cancel_task(
     task_id: TaskId,
     body: CancelTask = CANCEL,
     owner: Tenant = None,
-    rooms: Asked = may(Attention.cancel),
+    rooms: CallerRooms = rooms_for(Attention.cancel),
 ) -> Response:
     """At once, unless it runs: the focus ends at its next safe point (`cancel_requested`). What has ended stays so."""
     return answer(await rooms.attention.cancel(lane, task_id, owner=owner, **dict(body)))
@@ -214,7 +214,7 @@ async def kill_task(
     task_id: TaskId,
     body: ReasonBody = NOTHING,
     owner: Tenant = None,
-    rooms: Asked = may(Attention.kill),
+    rooms: CallerRooms = rooms_for(Attention.kill),
 ) -> Response:
     """For a focus that never comes to a safe point: its driver loses the lane; whether its action happened is
     unknown.
@@ -231,13 +231,13 @@ async def kill_task(
     summary="Tell an agent that something happened",
     status_code=201,
     response_model=PostedEvent,
-    responses={200: {"model": PostedEvent, "description": "It was told before: same event_id."}, **refuses(404, 409)},
+    responses={200: {"model": PostedEvent, "description": "It was posted before: same event_id."}, **refuses(404, 409)},
 )
 async def post_event(
-    lane: LaneName, body: NewEvent, owner: Tenant = None, rooms: Asked = may(Attention.post)
+    lane: LaneName, body: NewEvent, owner: Tenant = None, rooms: CallerRooms = rooms_for(Attention.post)
 ) -> Response:
     """What follows is decided by the rules of the agent, as its last driver left them; without one the event wakes
-    whoever waits for it, or is kept for seven days.
+    the task that waits for it, or is kept for seven days.
     """
     posted = await rooms.attention.post(lane, owner=owner, **dict(body))
     return answer(posted, 200 if posted.deduplicated else 201)
@@ -248,7 +248,7 @@ async def post_event(
     response_model=Page[Wait], responses=refuses(404),
 )  # fmt: skip
 async def list_waits(
-    lane: LaneName, owner: Tenant = None, limit: Limit = 100, rooms: Asked = may(Attention.waits)
+    lane: LaneName, owner: Tenant = None, limit: Limit = 100, rooms: CallerRooms = rooms_for(Attention.waits)
 ) -> Response:
     return answer(await rooms.attention.waits(lane, owner=owner, limit=limit))
 
@@ -258,7 +258,7 @@ async def list_waits(
     response_model=Page[Confirmation], responses=refuses(404),
 )  # fmt: skip
 async def list_confirmations(
-    lane: LaneName, owner: Tenant = None, limit: Limit = 100, rooms: Asked = may(Attention.confirmations)
+    lane: LaneName, owner: Tenant = None, limit: Limit = 100, rooms: CallerRooms = rooms_for(Attention.confirmations)
 ) -> Response:
     """Open ones, the next deadline first. Silence is never a refusal."""
     return answer(await rooms.attention.confirmations(lane, owner=owner, limit=limit))
@@ -273,9 +273,9 @@ async def answer_confirmation(
     wait: Annotated[int, Path(ge=1, le=MOST, description="Its `id`.")],
     body: AnswerConfirmation,
     owner: Tenant = None,
-    rooms: Asked = may(Attention.confirm),
+    rooms: CallerRooms = rooms_for(Attention.confirm),
 ) -> Response:
-    """Only an operator's token may answer; the agent is told whose it was. An approval permits exactly this action with
+    """Only an operator's token may answer; the agent learns whose it was. An approval permits exactly this action with
     these arguments, once, before the deadline. An answer after it changes nothing: 409.
     """
     return answer(await rooms.attention.confirm(lane, wait, owner=owner, **dict(body)))
@@ -286,7 +286,7 @@ async def answer_confirmation(
     response_model=LaneControl, responses=refuses(404, 409),
 )  # fmt: skip
 async def set_control(
-    lane: LaneName, body: SetControl, owner: Tenant = None, rooms: Asked = may(Attention.control)
+    lane: LaneName, body: SetControl, owner: Tenant = None, rooms: CallerRooms = rooms_for(Attention.control)
 ) -> Response:
     """Replaces what was forbidden before; an empty body lifts it all. It can only narrow what the agent's own control
     allows.
@@ -308,7 +308,7 @@ async def read_journal(
     cursor: Cursor = None,
     task: Annotated[str | None, Query(pattern="^t[0-9]{1,19}$", description="Only lines about this task.")] = None,
     owner: Tenant = None,
-    rooms: Asked = may(Attention.journal),
+    rooms: CallerRooms = rooms_for(Attention.journal),
 ) -> Response:
     """`cursor` goes on where a page ended, and wins over `since`."""
     return answer(await rooms.attention.journal(lane, since=since, task=task, owner=owner).page(cursor, limit=limit))
@@ -318,7 +318,9 @@ async def read_journal(
     "/{lane:path}/journal/verify", operation_id="verify_lane_journal", summary="Whether the journal is whole",
     response_model=VerifiedJournal, responses=refuses(404),
 )  # fmt: skip
-async def verify_journal(lane: LaneName, owner: Tenant = None, rooms: Asked = may(Attention.verify)) -> Response:
+async def verify_journal(
+    lane: LaneName, owner: Tenant = None, rooms: CallerRooms = rooms_for(Attention.verify)
+) -> Response:
     """Without gaps, its chain unbroken, and folding to what the store holds."""
     return answer(await rooms.attention.verify(lane, owner=owner))
 
@@ -328,7 +330,10 @@ async def verify_journal(lane: LaneName, owner: Tenant = None, rooms: Asked = ma
     response_model=PastLane, responses=refuses(404),
 )  # fmt: skip
 async def get_at(
-    lane: LaneName, seq: Annotated[int, Path(ge=0, le=MOST)], owner: Tenant = None, rooms: Asked = may(Attention.at)
+    lane: LaneName,
+    seq: Annotated[int, Path(ge=0, le=MOST)],
+    owner: Tenant = None,
+    rooms: CallerRooms = rooms_for(Attention.at),
 ) -> Response:
     return answer(await rooms.attention.at(lane, seq, owner=owner))
 
@@ -342,13 +347,13 @@ async def get_at(
 )
 async def follow(
     lane: LaneName,
-    world: Here,
+    world: CurrentWorld,
     since: Annotated[int | None, Query(ge=0, le=MOST, description="Begin after this line; else at the end.")] = None,
     last_event_id: Annotated[
         str | None, Header(alias="Last-Event-ID", max_length=100, description="What a reader that comes back sends.")
     ] = None,
     owner: Tenant = None,
-    caller: Caller = caller_of(Attention.follow),
+    caller: Caller = caller_for(Attention.follow),
 ) -> JournalStream:
     """Server-sent events: each has the line's number as `id` and the line as `data`, as in the journal. A comment comes
     every 15 seconds. The stream ends after 15 minutes; readers come back by themselves and miss nothing. It ends within
@@ -364,7 +369,7 @@ async def follow(
     response_model=LaneDetail, responses=refuses(404),
 )  # fmt: skip
 async def get_lane_now(
-    lane: LaneName, owner: Tenant = None, limit: Limit = 100, rooms: Asked = may(Attention.get)
+    lane: LaneName, owner: Tenant = None, limit: Limit = 100, rooms: CallerRooms = rooms_for(Attention.get)
 ) -> Response:
     """At most `limit` tasks of each kind; `counts` says how many there are. `lane.seq` is where to follow on from."""
     return answer(await rooms.attention.get(lane, owner=owner, limit=limit))
@@ -372,5 +377,5 @@ async def get_lane_now(
 
 def _key(sent: str | None, header: str | None) -> str | None:
     if sent is not None and header not in (None, sent):
-        raise InvalidInput("The header Idempotency-Key and the field key differ; send one of them.")
+        raise InvalidInput("idempotency_keys_differ", field="key")
     return sent if header is None else header

@@ -7,10 +7,10 @@ from fastapi.responses import Response
 
 from horae.api.audit import Audit, AuditEntry, Verification
 from horae.api.operation import Page
-from horae.service.inputs import Tenant, Word
+from horae.service.inputs import Tenant, TextFilter
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.rooms import Asked, answer, may
+from horae.service.rooms import CallerRooms, answer, rooms_for
 
 router = APIRouter(prefix="/audit", tags=["audit"])
 
@@ -20,24 +20,24 @@ router = APIRouter(prefix="/audit", tags=["audit"])
     responses=refuses(404),
 )  # fmt: skip
 async def list_audit(
-    object_id: Word = None,
-    object_type: Word = None,
+    object_id: TextFilter = None,
+    object_type: TextFilter = None,
     owner: Tenant = None,
-    actor: Word = None,
-    verb: Word = None,
+    actor: TextFilter = None,
+    verb: TextFilter = None,
     limit: Limit = 100,
     cursor: Cursor = None,
-    rooms: Asked = may(Audit.list),
+    rooms: CallerRooms = rooms_for(Audit.list),
 ) -> Response:
     found = rooms.audit.list(object_id=object_id, object_type=object_type, owner=owner, actor=actor, verb=verb)
     return answer(await found.page(cursor, limit=limit))
 
 
 @router.post(
-    "/verify", operation_id="verify_audit", summary="Has anybody touched what was written down",
+    "/verify", operation_id="verify_audit", summary="Check that no entry was changed",
     response_model=Verification,
 )  # fmt: skip
-async def verify_audit(owner: Tenant = None, rooms: Asked = may(Audit.verify)) -> Response:
+async def verify_audit(owner: Tenant = None, rooms: CallerRooms = rooms_for(Audit.verify)) -> Response:
     """Recomputes the chain of every owner, or of one, and names what was changed, removed or moved. What is not sealed
     yet is sealed first.
     """

@@ -21,11 +21,11 @@ from horae.core.access.callers import Caller
 from horae.core.jobs import job as core
 from horae.ports import World
 from horae.service.fields import Body, Instant, JobId, Lease, Seconds, Token
-from horae.service.inputs import Why
+from horae.service.inputs import AuditReason
 from horae.service.long_poll import Want, room_of, take
 from horae.service.models import Model, model_of, value_of
 from horae.service.problems import refuses
-from horae.service.rooms import Asked, answer, may
+from horae.service.rooms import CallerRooms, answer, rooms_for
 from horae.service.state import service_of, world_of
 
 router = APIRouter(prefix="/jobs", tags=["workers"])
@@ -84,7 +84,7 @@ class Fail(Held):
 
 
 class Release(Held):
-    reason: Why = ""
+    reason: AuditReason = ""
 
 
 class Progress(Held):
@@ -96,7 +96,7 @@ class Progress(Held):
     "/claim", operation_id="claim", summary="Take due jobs under a lease", response_model=Page[Job],
     responses=refuses(409),
 )  # fmt: skip
-async def claim(body: Claim, request: Request, rooms: Asked = may(Jobs.claim)) -> Response:
+async def claim(body: Claim, request: Request, rooms: CallerRooms = rooms_for(Jobs.claim)) -> Response:
     """Returns what is due and marks it running. With `wait` it answers as soon as there is something, or with nothing
     when the time is up; with 401 when its token is revoked or expires meanwhile.
     """
@@ -106,11 +106,11 @@ async def claim(body: Claim, request: Request, rooms: Asked = may(Jobs.claim)) -
         caller.require_queue(queue)
     want = Want(body.worker_id, queues, body.limit, timedelta(seconds=body.lease), caller.sees)
     patience = min(timedelta(seconds=body.wait), service.options.longest_wait)
-    return answer(published(tuple[Job, ...], await taken(world_of(request), want, caller, request, patience)))
+    return answer(published(tuple[Job, ...], await claim_or_wait(world_of(request), want, caller, request, patience)))
 
 
 @router.post("/peek", operation_id="peek", summary="When is the next job due", response_model=Upcoming)
-async def peek(body: Peek, rooms: Asked = may(Jobs.peek)) -> Response:
+async def peek(body: Peek, rooms: CallerRooms = rooms_for(Jobs.peek)) -> Response:
     """For workers: `due_in` is in seconds, `null` where nothing is known to become due; `cancelled` are jobs of
     `worker_id` that were asked to stop. Claims nothing.
     """
@@ -119,26 +119,28 @@ async def peek(body: Peek, rooms: Asked = may(Jobs.peek)) -> Response:
 
 
 @router.post("/renew", operation_id="renew", summary="Keep jobs for longer", response_model=Page[Renewal])
-async def renew(body: Renew, rooms: Asked = may(Jobs.renew)) -> Response:
-    """Renew at a third of the lease. `held: false` means that the job is somebody else's now; `cancel_requested` asks
+async def renew(body: Renew, rooms: CallerRooms = rooms_for(Jobs.renew)) -> Response:
+    """Renew at a third of the lease. `held: false` means that another worker has the job now; `cancel_requested` asks
     you to stop; `busy` that its row was locked: renew again in a moment.
     """
     return answer(await rooms.jobs.renew([value_of(Hold, each) for each in body.holds], lease=body.lease))
 
 
 @router.post("/settle", operation_id="settle", summary="Say how attempts ended", response_model=Page[Settled])
-async def settle(body: Settle, request: Request, later: BackgroundTasks, rooms: Asked = may(Jobs.settle)) -> Response:
-    """Each ending is answered by itself. `accepted: false` means that the job is somebody else's now, or has ended."""
+async def settle(
+    body: Settle, request: Request, later: BackgroundTasks, rooms: CallerRooms = rooms_for(Jobs.settle)
+) -> Response:
+    """Each ending is answered by itself. `accepted: false`: another worker has the job now, or it has ended."""
     settled = await rooms.jobs.settle([value_of(Ending, each) for each in body.endings])
-    tell_dead(request, later, [each.job_id for each in settled if each.state == "dead"])
+    report_dead(request, later, [each.job_id for each in settled if each.state == "dead"])
     return answer(settled)
 
 
 @router.post(
     "/{job_id}/ack", operation_id="ack", summary="The job is done", response_model=Job, responses=refuses(404, 409)
 )
-async def ack(job_id: JobId, body: Ack, rooms: Asked = may(Jobs.ack)) -> Response:
-    """409 `lease_lost` means that somebody else holds the job now; drop the result."""
+async def ack(job_id: JobId, body: Ack, rooms: CallerRooms = rooms_for(Jobs.ack)) -> Response:
+    """409 `lease_lost` means that another worker holds the job now; drop the result."""
     due, link = body.next_action_at, body.audit_event_id
     done = await rooms.jobs.ack(job_id, body.token, result=body.result, next_action_at=due, audit_event_id=link)
     return answer(done)
@@ -148,11 +150,11 @@ async def ack(job_id: JobId, body: Ack, rooms: Asked = may(Jobs.ack)) -> Respons
     "/{job_id}/fail", operation_id="fail", summary="The attempt failed", response_model=Job, responses=refuses(404, 409)
 )
 async def fail(
-    job_id: JobId, body: Fail, request: Request, later: BackgroundTasks, rooms: Asked = may(Jobs.fail)
+    job_id: JobId, body: Fail, request: Request, later: BackgroundTasks, rooms: CallerRooms = rooms_for(Jobs.fail)
 ) -> Response:
     """It is tried again by its policy or after `retry_delay`, or is dead when its attempts are used up."""
     job = await rooms.jobs.fail(job_id, **body.model_dump())
-    tell_dead(request, later, [job.id] if job.state == "dead" else [])
+    report_dead(request, later, [job.id] if job.state == "dead" else [])
     return answer(job)
 
 
@@ -160,7 +162,7 @@ async def fail(
     "/{job_id}/release", operation_id="release", summary="Give the job back to its queue", response_model=Job,
     responses=refuses(404, 409),
 )  # fmt: skip
-async def release(job_id: JobId, body: Release, rooms: Asked = may(Jobs.release)) -> Response:
+async def release(job_id: JobId, body: Release, rooms: CallerRooms = rooms_for(Jobs.release)) -> Response:
     """At once, and no attempt is counted."""
     return answer(await rooms.jobs.release(job_id, body.token, reason=body.reason))
 
@@ -169,24 +171,26 @@ async def release(job_id: JobId, body: Release, rooms: Asked = may(Jobs.release)
     "/{job_id}/progress", operation_id="progress", summary="Show how far the job is", response_model=Job,
     responses=refuses(404, 409),
 )  # fmt: skip
-async def progress(job_id: JobId, body: Progress, rooms: Asked = may(Jobs.progress)) -> Response:
+async def progress(job_id: JobId, body: Progress, rooms: CallerRooms = rooms_for(Jobs.progress)) -> Response:
     """And keep in `checkpoint` what a later attempt needs to go on from there."""
     return answer(await rooms.jobs.progress(job_id, **body.model_dump()))
 
 
-def tell_dead(request: Request, later: BackgroundTasks, job_ids: list[str]) -> None:
-    """Tell of dead letters after the answer, so that no listener delays it (S0-20)."""
+def report_dead(request: Request, later: BackgroundTasks, job_ids: list[str]) -> None:
+    """Report dead jobs after the answer, so that no listener delays it (S0-20)."""
     died, world = service_of(request).options.died, world_of(request)
 
-    async def tell(job_id: str) -> None:
+    async def report(job_id: str) -> None:
         if died is not None:
             await died(await run_in_threadpool(verbs.get, world, job_id))
 
     for job_id in job_ids if died is not None else ():
-        later.add_task(tell, job_id)
+        later.add_task(report, job_id)
 
 
-async def taken(world: World, want: Want, caller: Caller, request: Request, patience: timedelta) -> list[core.Job]:
-    """Take what is due; where that is nothing, wait for something, but no longer than *patience*."""
+async def claim_or_wait(
+    world: World, want: Want, caller: Caller, request: Request, patience: timedelta
+) -> list[core.Job]:
+    """Claim what is due; where that is nothing, wait for a job, but no longer than *patience*."""
     jobs, _ = await run_in_threadpool(take, world, want)
     return jobs or (await room_of(request.app).wait(world, want, caller, request, patience) if patience else [])

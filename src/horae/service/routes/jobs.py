@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
 
-from horae.actions.jobs.jobs import Request as NewJob
-from horae.actions.jobs.jobs import keyed_by_call
+from horae.actions.jobs.requests import Request as NewJob
+from horae.actions.jobs.requests import keyed_by_call
 from horae.api.jobs.local import Revived
 from horae.api.jobs.room import NOT_SENT, Enqueued, Job, Jobs, Reason, Run, options_of
 from horae.api.operation import Page
 from horae.core.jobs.job import State
 from horae.errors import InvalidInput
 from horae.service.fields import Body, Instant, JobId
-from horae.service.inputs import ReasonBody, Tenant, Word
+from horae.service.inputs import ReasonBody, Tenant, TextFilter
+from horae.service.job_waits import wait_for_end
 from horae.service.models import Model, model_of, value_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.rooms import Asked, answer, may
+from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.state import service_of, world_of
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 EXAMPLE = {"handler": "resize", "payload": {"image": 7}, "delay": 60, "key": "resize:7"}
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     JobBody = Model
 else:
     JobBody = model_of(NewJob, "NewJob", without=NOT_SENT, example=EXAMPLE)
-Key = Annotated[
+IdempotencyKey = Annotated[
     str | None, Header(alias="Idempotency-Key", max_length=255, description="The same as `key` in the body.")
 ]
 CallKey = Annotated[
@@ -39,6 +42,10 @@ CallKey = Annotated[
         max_length=255,
         description="For the whole call: a job without a `key` gets one from it and from its place.",
     ),
+]
+WaitSeconds = Annotated[
+    float,
+    Query(alias="timeout", ge=0, le=30, allow_inf_nan=False, description="Seconds to wait at most; 0 answers at once."),
 ]
 States = Annotated[list[State], Query(max_length=5)]
 NOTHING = ReasonBody()
@@ -88,13 +95,15 @@ class ReviveMany(ReasonBody):
         **refuses(404, 409),
     },
 )
-async def enqueue(request: Request, body: JobBody, key: Key = None, rooms: Asked = may(Jobs.enqueue)) -> Response:
+async def enqueue(
+    request: Request, body: JobBody, key: IdempotencyKey = None, rooms: CallerRooms = rooms_for(Jobs.enqueue)
+) -> Response:
     """One job, due at `run_at`, after `delay` seconds, or now. The same `key` with the same request answers 200 with
     the job that is there; with another request 409 `key_conflict`.
     """
-    made = await rooms.jobs.enqueue(**options_of(_keyed(value_of(NewJob, body), key)))
-    place = f"{request.scope.get('root_path', '')}/jobs/{made.id}"
-    return answer(made, 200 if made.deduplicated else 201, Location=place)
+    made = await rooms.jobs.enqueue(**options_of(_with_key(value_of(NewJob, body), key)))
+    location = f"{request.scope.get('root_path', '')}/jobs/{made.id}"
+    return answer(made, 200 if made.deduplicated else 201, Location=location)
 
 
 @router.post(
@@ -105,7 +114,7 @@ async def enqueue(request: Request, body: JobBody, key: Key = None, rooms: Asked
     response_model=Page[Enqueued],
     responses=refuses(404, 409),
 )
-async def enqueue_many(body: Batch, key: CallKey = None, rooms: Asked = may(Jobs.enqueue_many)) -> Response:
+async def enqueue_many(body: Batch, key: CallKey = None, rooms: CallerRooms = rooms_for(Jobs.enqueue_many)) -> Response:
     """The same `Idempotency-Key` with the same jobs answers with those that are there; with other jobs 409
     `key_conflict`, and nothing is stored.
     """
@@ -118,16 +127,16 @@ async def enqueue_many(body: Batch, key: CallKey = None, rooms: Asked = may(Jobs
 )
 async def list_(
     state: States = [],  # noqa: B006 - FastAPI copies it
-    queue: Word = None,
-    handler: Word = None,
-    tag: Word = None,
-    key: Word = None,
-    object_type: Word = None,
-    object_id: Word = None,
+    queue: TextFilter = None,
+    handler: TextFilter = None,
+    tag: TextFilter = None,
+    key: TextFilter = None,
+    object_type: TextFilter = None,
+    object_id: TextFilter = None,
     owner: Tenant = None,
     limit: Limit = 50,
     cursor: Cursor = None,
-    rooms: Asked = may(Jobs.list),
+    rooms: CallerRooms = rooms_for(Jobs.list),
 ) -> Response:
     """Every word narrows the list."""
     found = rooms.jobs.list(
@@ -138,13 +147,13 @@ async def list_(
 
 
 @router.post("/revive", operation_id="revive_dead", summary="Revive many dead jobs", response_model=Revived)
-async def revive_many(body: ReviveMany, rooms: Asked = may(Jobs.revive_many)) -> Response:
-    """Says how many match; changes them only with `dry_run: false`. One refusal stops nobody else."""
+async def revive_many(body: ReviveMany, rooms: CallerRooms = rooms_for(Jobs.revive_many)) -> Response:
+    """Return how many match; change them only with `dry_run: false`. One refusal does not stop the others."""
     return answer(await rooms.jobs.revive_many(**body.model_dump()))
 
 
 @router.get("/{job_id}", operation_id="get", summary="One job", response_model=Job, responses=refuses(404))
-async def get(job_id: JobId, rooms: Asked = may(Jobs.get)) -> Response:
+async def get(job_id: JobId, rooms: CallerRooms = rooms_for(Jobs.get)) -> Response:
     return answer(await rooms.jobs.get(job_id))
 
 
@@ -152,7 +161,7 @@ async def get(job_id: JobId, rooms: Asked = may(Jobs.get)) -> Response:
     "/{job_id}/runs", operation_id="runs", summary="Every attempt, the oldest first", response_model=Page[Run],
     responses=refuses(404),
 )  # fmt: skip
-async def runs(job_id: JobId, rooms: Asked = may(Jobs.runs)) -> Response:
+async def runs(job_id: JobId, rooms: CallerRooms = rooms_for(Jobs.runs)) -> Response:
     return answer(await rooms.jobs.runs(job_id))
 
 
@@ -160,15 +169,32 @@ async def runs(job_id: JobId, rooms: Asked = may(Jobs.runs)) -> Response:
     "/{job_id}/why", operation_id="why", summary="Why a job stands where it stands", response_model=Page[Reason],
     responses=refuses(404),
 )  # fmt: skip
-async def why(job_id: JobId, rooms: Asked = may(Jobs.why)) -> Response:
+async def why(job_id: JobId, rooms: CallerRooms = rooms_for(Jobs.why)) -> Response:
     return answer(await rooms.jobs.why(job_id))
+
+
+@router.get(
+    "/{job_id}/wait", operation_id="wait", summary="Wait for the end of a job", response_model=Job,
+    responses=refuses(404),
+)  # fmt: skip
+async def wait(
+    job_id: JobId, request: Request, seconds: WaitSeconds = 0, rooms: CallerRooms = rooms_for(Jobs.wait)
+) -> Response:
+    """Answers as soon as the job is succeeded, dead or cancelled. When the time is up it answers with the job as it
+    stands: look at `state`, and ask again to go on waiting. 401 when the token is revoked or expires meanwhile.
+    """
+    at_most = min(timedelta(seconds=seconds), service_of(request).options.longest_wait)
+    ended = wait_for_end(
+        lambda: rooms.jobs.get(job_id), world_of(request), job_id, request.state.caller, request, at_most
+    )
+    return answer(await ended)
 
 
 @router.post(
     "/{job_id}/cancel", operation_id="cancel", summary="End a job that is not needed any more", response_model=Job,
     responses=refuses(404, 409),
 )  # fmt: skip
-async def cancel(job_id: JobId, body: ReasonBody = NOTHING, rooms: Asked = may(Jobs.cancel)) -> Response:
+async def cancel(job_id: JobId, body: ReasonBody = NOTHING, rooms: CallerRooms = rooms_for(Jobs.cancel)) -> Response:
     """A waiting job ends at once; a running one is asked to stop (`cancel_requested` in its renewals)."""
     return answer(await rooms.jobs.cancel(job_id, reason=body.reason))
 
@@ -177,7 +203,7 @@ async def cancel(job_id: JobId, body: ReasonBody = NOTHING, rooms: Asked = may(J
     "/{job_id}/revive", operation_id="revive", summary="Give a dead job a new life", response_model=Job,
     responses=refuses(404, 409),
 )  # fmt: skip
-async def revive(job_id: JobId, body: ReasonBody = NOTHING, rooms: Asked = may(Jobs.revive)) -> Response:
+async def revive(job_id: JobId, body: ReasonBody = NOTHING, rooms: CallerRooms = rooms_for(Jobs.revive)) -> Response:
     """All its attempts again, due now."""
     return answer(await rooms.jobs.revive(job_id, reason=body.reason))
 
@@ -186,7 +212,7 @@ async def revive(job_id: JobId, body: ReasonBody = NOTHING, rooms: Asked = may(J
     "/{job_id}/reschedule", operation_id="reschedule", summary="Move a waiting job", response_model=Job,
     responses=refuses(404, 409),
 )  # fmt: skip
-async def reschedule(job_id: JobId, body: Reschedule, rooms: Asked = may(Jobs.reschedule)) -> Response:
+async def reschedule(job_id: JobId, body: Reschedule, rooms: CallerRooms = rooms_for(Jobs.reschedule)) -> Response:
     """To another time or priority; its planned time and its key stay what they were."""
     return answer(await rooms.jobs.reschedule(job_id, run_at=body.run_at, priority=body.priority, reason=body.reason))
 
@@ -199,12 +225,12 @@ async def reschedule(job_id: JobId, body: Reschedule, rooms: Asked = may(Jobs.re
     response_model=Enqueued,
     responses=refuses(404, 409),
 )
-async def rerun(job_id: JobId, body: Rerun = AGAIN, rooms: Asked = may(Jobs.rerun)) -> Response:
+async def rerun(job_id: JobId, body: Rerun = AGAIN, rooms: CallerRooms = rooms_for(Jobs.rerun)) -> Response:
     """With its payload, or with another one; `rerun_of` of the new job names the old one."""
     return answer(await rooms.jobs.rerun(job_id, payload=body.payload, reason=body.reason), 201)
 
 
-def _keyed(request: NewJob, key: str | None) -> NewJob:
+def _with_key(request: NewJob, key: str | None) -> NewJob:
     if key is not None and request.key not in (None, key):
-        raise InvalidInput("The header Idempotency-Key and the field key differ; send one of them.")
+        raise InvalidInput("idempotency_keys_differ", field="key")
     return request if key is None else replace(request, key=key)

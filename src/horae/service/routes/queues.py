@@ -12,13 +12,13 @@ from horae.api.operation import Page
 from horae.api.queues import Limits, Queue, QueueDetail, Queues, RunningLimit, Worker, Workers
 from horae.core.jobs.job import Order
 from horae.core.jobs.running_limits import MOST
-from horae.service.inputs import Reason, ReasonBody, one_line
+from horae.service.inputs import ReasonBody, ReasonQuery, check_one_line
 from horae.service.problems import refuses
-from horae.service.rooms import Asked, answer, may
+from horae.service.rooms import CallerRooms, answer, rooms_for
 
 router = APIRouter(tags=["queues"])
-Name = Annotated[str, Path(min_length=1, max_length=100, examples=["mail"]), AfterValidator(one_line)]
-LimitName = Annotated[str, Path(min_length=1, max_length=200, examples=["group:etl"]), AfterValidator(one_line)]
+Name = Annotated[str, Path(min_length=1, max_length=100, examples=["mail"]), AfterValidator(check_one_line)]
+LimitName = Annotated[str, Path(min_length=1, max_length=200, examples=["group:etl"]), AfterValidator(check_one_line)]
 Number = Annotated[int, Field(ge=1, le=MOST)]
 NOTHING = ReasonBody()
 
@@ -47,7 +47,7 @@ class SetLimit(ReasonBody):
 )  # fmt: skip
 async def list_queues(
     machinery: Annotated[bool, Query(description="Also the queue of Horae's own jobs.")] = False,
-    rooms: Asked = may(Queues.list),
+    rooms: CallerRooms = rooms_for(Queues.list),
 ) -> Response:
     return answer(await rooms.queues.list(machinery=machinery))
 
@@ -56,7 +56,7 @@ async def list_queues(
     "/queues/{name:path}", operation_id="get_queue", summary="One queue", response_model=QueueDetail,
     responses=refuses(404),
 )  # fmt: skip
-async def get(name: Name, rooms: Asked = may(Queues.get)) -> Response:
+async def get(name: Name, rooms: CallerRooms = rooms_for(Queues.get)) -> Response:
     return answer(await rooms.queues.get(name))
 
 
@@ -64,7 +64,7 @@ async def get(name: Name, rooms: Asked = may(Queues.get)) -> Response:
     "/queues/{name:path}/pause", operation_id="pause_queue", summary="Hand out no more jobs of a queue",
     response_model=Queue, responses=refuses(409),
 )  # fmt: skip
-async def pause(name: Name, body: ReasonBody = NOTHING, rooms: Asked = may(Queues.pause)) -> Response:
+async def pause(name: Name, body: ReasonBody = NOTHING, rooms: CallerRooms = rooms_for(Queues.pause)) -> Response:
     """Running jobs go on, enqueueing goes on."""
     return answer(await rooms.queues.pause(name, reason=body.reason))
 
@@ -73,7 +73,7 @@ async def pause(name: Name, body: ReasonBody = NOTHING, rooms: Asked = may(Queue
     "/queues/{name:path}/resume", operation_id="resume_queue", summary="Hand out jobs of a queue again",
     response_model=Queue, responses=refuses(409),
 )  # fmt: skip
-async def resume(name: Name, body: ReasonBody = NOTHING, rooms: Asked = may(Queues.resume)) -> Response:
+async def resume(name: Name, body: ReasonBody = NOTHING, rooms: CallerRooms = rooms_for(Queues.resume)) -> Response:
     return answer(await rooms.queues.resume(name, reason=body.reason))
 
 
@@ -81,7 +81,7 @@ async def resume(name: Name, body: ReasonBody = NOTHING, rooms: Asked = may(Queu
     "/queues/{name:path}/limit", operation_id="limit_queue", summary="At most so many jobs at once",
     response_model=Queue, responses=refuses(409),
 )  # fmt: skip
-async def limit(name: Name, body: LimitQueue, rooms: Asked = may(Queues.limit)) -> Response:
+async def limit(name: Name, body: LimitQueue, rooms: CallerRooms = rooms_for(Queues.limit)) -> Response:
     return answer(await rooms.queues.limit(name, body.max_running, reason=body.reason))
 
 
@@ -89,7 +89,7 @@ async def limit(name: Name, body: LimitQueue, rooms: Asked = may(Queues.limit)) 
     "/queues/{name:path}/order", operation_id="order_queue", summary="Which job comes first", response_model=Queue,
     responses=refuses(409),
 )  # fmt: skip
-async def order(name: Name, body: OrderQueue, rooms: Asked = may(Queues.order)) -> Response:
+async def order(name: Name, body: OrderQueue, rooms: CallerRooms = rooms_for(Queues.order)) -> Response:
     return answer(await rooms.queues.order(name, body.order, reason=body.reason))
 
 
@@ -97,7 +97,7 @@ async def order(name: Name, body: OrderQueue, rooms: Asked = may(Queues.order)) 
     "/limits", operation_id="list_limits", summary="Every limit, who set it, and how many jobs run under it",
     response_model=Page[RunningLimit],
 )  # fmt: skip
-async def list_limits(rooms: Asked = may(Limits.list)) -> Response:
+async def list_limits(rooms: CallerRooms = rooms_for(Limits.list)) -> Response:
     return answer(await rooms.limits.list())
 
 
@@ -105,7 +105,7 @@ async def list_limits(rooms: Asked = may(Limits.list)) -> Response:
     "/limits/{name:path}", operation_id="set_limit", summary="Let at most so many jobs run at once",
     response_model=RunningLimit, responses=refuses(409),
 )  # fmt: skip
-async def set_limit(name: LimitName, body: SetLimit, rooms: Asked = may(Limits.set)) -> Response:
+async def set_limit(name: LimitName, body: SetLimit, rooms: CallerRooms = rooms_for(Limits.set)) -> Response:
     """Over all workers, and over what `jobs.conf` and code say, until it is reset."""
     return answer(await rooms.limits.set(name, body.max_running, reason=body.reason))
 
@@ -116,13 +116,13 @@ async def set_limit(name: LimitName, body: SetLimit, rooms: Asked = may(Limits.s
 )  # fmt: skip
 async def reset_limit(
     name: LimitName,
-    reason: Reason = "",
-    rooms: Asked = may(Limits.reset),
+    reason: ReasonQuery = "",
+    rooms: CallerRooms = rooms_for(Limits.reset),
 ) -> Response:
     return answer(await rooms.limits.reset(name, reason=reason))
 
 
 @router.get("/workers", operation_id="list_workers", summary="Who works here", response_model=Page[Worker])
-async def list_workers(rooms: Asked = may(Workers.list)) -> Response:
+async def list_workers(rooms: CallerRooms = rooms_for(Workers.list)) -> Response:
     """For operators; to a tenant, none of them is its own. Workers that claim over HTTP do not register."""
     return answer(await rooms.workers.list())

@@ -23,13 +23,13 @@ from horae.api.schedules.values import (
     Triggered,
     Version,
 )
-from horae.service.addresses import GROUPS, addressable, only_meaning
+from horae.service.addresses import GROUPS, check_key, refuse_ambiguous
 from horae.service.fields import Instant, Seconds
-from horae.service.inputs import IfMatch, Key, ReasonBody, Tenant, Why, Word, etag, version_from
+from horae.service.inputs import AuditReason, IfMatch, ReasonBody, ScheduleKey, Tenant, TextFilter, etag, version_from
 from horae.service.models import Model, model_of, value_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.rooms import Asked, answer, may
+from horae.service.rooms import CallerRooms, answer, rooms_for
 
 router = APIRouter(tags=["schedules"])
 HOURS = LONGEST.total_seconds() / 3600
@@ -45,7 +45,7 @@ class ChangedSchedule(TimingBody):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"cron": "0 4 * * *", "reason": "the night got short"}]})
 
-    reason: Why = ""
+    reason: AuditReason = ""
 
 
 class NewSchedule(TimingBody):
@@ -62,9 +62,9 @@ class NewSchedule(TimingBody):
         Field(
             min_length=1, max_length=200, description="Slashes are fine, unless a path with it means something else."
         ),
-        AfterValidator(addressable),
+        AfterValidator(check_key),
     ]
-    reason: Why = ""
+    reason: AuditReason = ""
 
 
 class TriggerSchedule(ReasonBody):
@@ -98,15 +98,15 @@ class BackfillRange(ReasonBody):
 )  # fmt: skip
 async def list_(
     owner: Tenant = None,
-    group: Word = None,
-    handler: Word = None,
+    group: TextFilter = None,
+    handler: TextFilter = None,
     kind: Literal["cron", "every", "once", "after"] | None = None,
     mode: Literal["SINGLE_NODE", "ALL_NODES"] | None = None,
     enabled: bool | None = None,
     declared: bool | None = None,
     limit: Limit = 100,
     cursor: Cursor = None,
-    rooms: Asked = may(Schedules.list),
+    rooms: CallerRooms = rooms_for(Schedules.list),
 ) -> Response:
     """Every word narrows the list."""
     found = rooms.schedules.list(
@@ -119,7 +119,7 @@ async def list_(
     "/schedules", operation_id="create_schedule", summary="Make a schedule", status_code=201, response_model=Schedule,
     responses=refuses(404, 409),
 )  # fmt: skip
-async def create(body: NewSchedule, owner: Tenant = None, rooms: Asked = may(Schedules.create)) -> Response:
+async def create(body: NewSchedule, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.create)) -> Response:
     timing = value_of(Timing, body)
     return _tagged(await rooms.schedules.create(body.key, owner=owner, reason=body.reason, **timing), 201)
 
@@ -129,9 +129,9 @@ async def create(body: NewSchedule, owner: Tenant = None, rooms: Asked = may(Sch
     response_model=ChangedGroup, responses=refuses(404, 409),
 )  # fmt: skip
 async def pause_group(
-    group: str, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: Asked = may(Schedules.pause_group)
+    group: str, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.pause_group)
 ) -> Response:
-    await only_meaning(rooms, f"the group {group!r}", f"{GROUPS}/{group}", owner)
+    await refuse_ambiguous(rooms, f"the group {group!r}", f"{GROUPS}/{group}", owner)
     return answer(await rooms.schedules.pause_group(group, owner=owner, reason=body.reason))
 
 
@@ -140,9 +140,9 @@ async def pause_group(
     summary="Resume a group of schedules", response_model=ChangedGroup, responses=refuses(404, 409),
 )  # fmt: skip
 async def resume_group(
-    group: str, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: Asked = may(Schedules.resume_group)
+    group: str, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.resume_group)
 ) -> Response:
-    await only_meaning(rooms, f"the group {group!r}", f"{GROUPS}/{group}", owner)
+    await refuse_ambiguous(rooms, f"the group {group!r}", f"{GROUPS}/{group}", owner)
     return answer(await rooms.schedules.resume_group(group, owner=owner, reason=body.reason))
 
 
@@ -151,7 +151,7 @@ async def resume_group(
     response_model=Schedule, responses=refuses(404),
 )  # fmt: skip
 async def pause(
-    key: Key, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: Asked = may(Schedules.pause)
+    key: ScheduleKey, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.pause)
 ) -> Response:  # fmt: skip
     return _tagged(await rooms.schedules.pause(key, owner=owner, reason=body.reason))
 
@@ -161,7 +161,7 @@ async def pause(
     response_model=Schedule, responses=refuses(404),
 )  # fmt: skip
 async def resume(
-    key: Key, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: Asked = may(Schedules.resume)
+    key: ScheduleKey, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.resume)
 ) -> Response:
     return _tagged(await rooms.schedules.resume(key, owner=owner, reason=body.reason))
 
@@ -171,7 +171,10 @@ async def resume(
     response_model=Triggered, responses=refuses(404),
 )  # fmt: skip
 async def trigger(
-    key: Key, body: TriggerSchedule = AS_STORED, owner: Tenant = None, rooms: Asked = may(Schedules.trigger)
+    key: ScheduleKey,
+    body: TriggerSchedule = AS_STORED,
+    owner: Tenant = None,
+    rooms: CallerRooms = rooms_for(Schedules.trigger),
 ) -> Response:
     """Enabled or not; it obeys overlap, leaves the rhythm alone and is not retried."""
     return answer(await rooms.schedules.trigger(key, body.parameters, owner=owner, reason=body.reason))
@@ -182,7 +185,7 @@ async def trigger(
     response_model=Backfilled, responses=refuses(404),
 )  # fmt: skip
 async def backfill(
-    key: Key, body: BackfillRange, owner: Tenant = None, rooms: Asked = may(Schedules.backfill)
+    key: ScheduleKey, body: BackfillRange, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.backfill)
 ) -> Response:
     """Only what lies behind and never became a job; at most 10,000 fires with one call."""
     how: Any = {"spread": body.spread, "dry_run": body.dry_run, "reason": body.reason}
@@ -194,12 +197,12 @@ async def backfill(
     responses=refuses(404, 409),
 )  # fmt: skip
 async def preview(
-    key: Key,
+    key: ScheduleKey,
     count: Annotated[int, Query(ge=1, le=1000)] = 5,
     owner: Tenant = None,
-    rooms: Asked = may(Schedules.preview),
+    rooms: CallerRooms = rooms_for(Schedules.preview),
 ) -> Response:
-    await only_meaning(rooms, f"the next fires of {key!r}", f"{key}/preview", owner)
+    await refuse_ambiguous(rooms, f"the next fires of {key!r}", f"{key}/preview", owner)
     return answer(await rooms.schedules.preview(key, count=count, owner=owner))
 
 
@@ -208,10 +211,14 @@ async def preview(
     response_model=Page[Fire], responses=refuses(404, 409),
 )  # fmt: skip
 async def history(
-    key: Key, limit: Limit = 50, cursor: Cursor = None, owner: Tenant = None, rooms: Asked = may(Schedules.history)
+    key: ScheduleKey,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    owner: Tenant = None,
+    rooms: CallerRooms = rooms_for(Schedules.history),
 ) -> Response:
     """The newest first. All records of one instant stay together, so a page may be a little longer than asked for."""
-    await only_meaning(rooms, f"the history of {key!r}", f"{key}/history", owner)
+    await refuse_ambiguous(rooms, f"the history of {key!r}", f"{key}/history", owner)
     return answer(await rooms.schedules.history(key, owner=owner).page(cursor, limit=limit))
 
 
@@ -220,9 +227,9 @@ async def history(
     response_model=Page[Version], responses=refuses(404, 409),
 )  # fmt: skip
 async def versions(
-    key: Key, limit: Limit = 50, owner: Tenant = None, rooms: Asked = may(Schedules.versions)
+    key: ScheduleKey, limit: Limit = 50, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.versions)
 ) -> Response:  # fmt: skip
-    await only_meaning(rooms, f"the versions of {key!r}", f"{key}/versions", owner)
+    await refuse_ambiguous(rooms, f"the versions of {key!r}", f"{key}/versions", owner)
     return answer(await rooms.schedules.versions(key, owner=owner, limit=limit))
 
 
@@ -230,7 +237,7 @@ async def versions(
     "/schedules/{key:path}", operation_id="get_schedule", summary="One schedule, how its runs went, why it is silent",
     response_model=ScheduleDetail, responses=refuses(404),
 )  # fmt: skip
-async def get(key: Key, owner: Tenant = None, rooms: Asked = may(Schedules.get)) -> Response:
+async def get(key: ScheduleKey, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.get)) -> Response:
     return _tagged(await rooms.schedules.get(key, owner=owner))
 
 
@@ -239,13 +246,13 @@ async def get(key: Key, owner: Tenant = None, rooms: Asked = may(Schedules.get))
     responses=refuses(404, 409, 412),
 )  # fmt: skip
 async def change(
-    key: Key,
+    key: ScheduleKey,
     body: ChangedSchedule,
     if_match: IfMatch = None,
     owner: Tenant = None,
-    rooms: Asked = may(Schedules.change),
+    rooms: CallerRooms = rooms_for(Schedules.change),
 ) -> Response:
-    """Only what is named; the next fire is computed anew. With `If-Match`, only if nobody changed it meanwhile."""
+    """Only what is named; the next fire is computed anew. With `If-Match`, only if it was not changed meanwhile."""
     version, timing = version_from(if_match), value_of(Timing, body)
     return _tagged(await rooms.schedules.change(key, version=version, owner=owner, reason=body.reason, **timing))
 
@@ -255,7 +262,10 @@ async def change(
     response_class=Response, responses=refuses(404, 409),
 )  # fmt: skip
 async def delete(
-    key: Key, owner: Tenant = None, reason: Annotated[Why, Query()] = "", rooms: Asked = may(Schedules.delete)
+    key: ScheduleKey,
+    owner: Tenant = None,
+    reason: Annotated[AuditReason, Query()] = "",
+    rooms: CallerRooms = rooms_for(Schedules.delete),
 ) -> None:
     """Its fires go with it; jobs that it made live on."""
     await rooms.schedules.delete(key, owner=owner, reason=reason)
@@ -269,9 +279,9 @@ async def forecast(
     hours: Annotated[float, Query(gt=0, le=HOURS, allow_inf_nan=False)] = 24,
     limit: Limit = 100,
     owner: Tenant = None,
-    rooms: Asked = may(Schedules.forecast),
+    rooms: CallerRooms = rooms_for(Schedules.forecast),
 ) -> Response:
-    """As the rules say now: what is paused or off does not fire, and nobody knows what else will be changed."""
+    """As the rules say now: what is paused or off does not fire, and later changes are not foreseen."""
     return answer(await rooms.schedules.forecast(hours=hours, owner=owner, limit=limit))
 
 

@@ -33,9 +33,9 @@ class Owners:
 
     def put(self, owner: str, settings: Mapping[str, Any], now: datetime) -> None:
         self._make(owner, now)
-        told = json.dumps(dict(settings), ensure_ascii=False)
-        mine = update(owners).where(owners.c.owner == owner)
-        self.connection.execute(mine.values(settings=told, updated_at=micros(now)))
+        encoded = json.dumps(dict(settings), ensure_ascii=False)
+        statement = update(owners).where(owners.c.owner == owner)
+        self.connection.execute(statement.values(settings=encoded, updated_at=micros(now)))
 
     def all(self, *, limit: int, after: str | None) -> list[str]:
         query = select(owners.c.owner).order_by(owners.c.owner).limit(limit)

@@ -27,5 +27,5 @@ class Secrets:
         return [SECRETS.read(row) for row in self.connection.execute(query)]
 
     def remove(self, owner: str, name: str) -> bool:
-        mine = delete(secrets).where(secrets.c.owner == owner, secrets.c.name == name)
-        return self.connection.execute(mine).rowcount == 1
+        statement = delete(secrets).where(secrets.c.owner == owner, secrets.c.name == name)
+        return self.connection.execute(statement).rowcount == 1

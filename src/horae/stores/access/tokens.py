@@ -23,7 +23,7 @@ class Tokens:
         return None if row is None else TOKENS.read(row)
 
     def find(self, owner: str | None, *, limit: int, after: tuple[datetime, str] | None = None) -> list[Token]:
-        """Newest first; *after* says when the last one of the page before was made, and its id."""
+        """Return a page of tokens, newest first; *after* is creation and id of the last one of the page before."""
         query = select(*TOKENS.select).order_by(tokens.c.created_at.desc(), tokens.c.id).limit(limit)
         query = query if owner is None else query.where(tokens.c.owner == owner)
         if after is not None:
@@ -36,13 +36,13 @@ class Tokens:
         self.connection.execute(insert(tokens), TOKENS.row(token))
 
     def revoke(self, token_id: str, *, actor: str, now: datetime) -> bool:
-        """False when there is no such token, or it was revoked before."""
+        """Revoke a token; return False when it is unknown or was revoked before."""
         open_one = (tokens.c.id == token_id, tokens.c.revoked_at.is_(None))
         done = self.connection.execute(update(tokens).where(*open_one).values(revoked_at=micros(now), revoked_by=actor))
         return done.rowcount == 1
 
     def valid(self, token_ids: Collection[str], now: datetime) -> set[str]:
-        """Which of these are neither revoked nor expired."""
+        """Return which of these are neither revoked nor expired."""
         found: set[str] = set()
         for chunk in batched(sorted(token_ids), CHUNK):
             open_end = or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > micros(now))
@@ -50,9 +50,9 @@ class Tokens:
             found |= set(self.connection.execute(query).scalars())
         return found
 
-    def used(self, token_id: str, *, address: str | None, now: datetime) -> None:
-        mine = update(tokens).where(tokens.c.id == token_id)
-        self.connection.execute(mine.values(used_at=micros(now), used_from=address))
+    def mark_used(self, token_id: str, *, address: str | None, now: datetime) -> None:
+        statement = update(tokens).where(tokens.c.id == token_id)
+        self.connection.execute(statement.values(used_at=micros(now), used_from=address))
 
 
 def batched(ids: Sequence[str], size: int) -> Iterator[Sequence[str]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 
 def arrays(rows: Iterable[Sequence[Any]]) -> list[str | None]:
-    """One array literal for each column of these rows, of which there is at least one."""
+    """Return one array literal for each column of these rows, of which there is at least one."""
     return [_array(column) for column in zip(*rows, strict=True)]
 
 

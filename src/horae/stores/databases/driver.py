@@ -13,7 +13,7 @@ from sqlalchemy import TextClause, text
 
 
 @lru_cache(maxsize=512)
-def translated(sql: str, placeholder: str) -> str:
+def adapt_placeholders(sql: str, placeholder: str) -> str:
     return sql.replace("%s", placeholder)
 
 
@@ -29,16 +29,16 @@ class Driver:
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         cursor = self.connection.cursor()
         try:
-            cursor.execute(translated(sql, self.placeholder), tuple(parameters))
+            cursor.execute(adapt_placeholders(sql, self.placeholder), tuple(parameters))
             return list(cursor.fetchall())
         finally:
             cursor.close()
 
     def change(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """How many rows the statement touched."""
+        """Execute a statement; return how many rows it touched."""
         cursor = self.connection.cursor()
         try:
-            cursor.execute(translated(sql, self.placeholder), tuple(parameters))
+            cursor.execute(adapt_placeholders(sql, self.placeholder), tuple(parameters))
             return int(cursor.rowcount)
         finally:
             cursor.close()
@@ -46,7 +46,7 @@ class Driver:
     def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         cursor = self.connection.cursor()
         try:
-            cursor.executemany(translated(sql, self.placeholder), list(rows))
+            cursor.executemany(adapt_placeholders(sql, self.placeholder), list(rows))
         finally:
             cursor.close()
 
@@ -66,12 +66,12 @@ class CallerDriver(Driver):
 
 
 def _bound(sql: str, parameters: Sequence[Any]) -> tuple[TextClause, dict[str, Any]]:
-    """A statement with named parameters, which SQLAlchemy translates for every driver."""
+    """Return a statement with named parameters, which SQLAlchemy translates for every driver."""
     first, *rest = sql.split("%s")
-    named = first + "".join(f":p{place}{part}" for place, part in enumerate(rest))
-    return text(named), {f"p{place}": value for place, value in enumerate(parameters)}
+    named = first + "".join(f":p{index}{part}" for index, part in enumerate(rest))
+    return text(named), {f"p{index}": value for index, value in enumerate(parameters)}
 
 
 def marks(count: int) -> str:
-    """``%s,%s,%s`` for an IN list."""
+    """Return ``%s,%s,%s`` for an IN list."""
     return ",".join(["%s"] * count)

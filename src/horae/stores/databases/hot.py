@@ -77,7 +77,7 @@ class Hot:
     def claim(self, driver: Driver, claim: Claim, now: datetime) -> list[Job]:
         """Lease due jobs of one queue to one worker, in the queue's order, within every limit."""
         own = claim.queue == MACHINERY  # nobody pauses or limits what Horae has promised
-        order, paused = ("priority", False) if own else self._served(driver, claim)
+        order, paused = ("priority", False) if own else self._read_queue(driver, claim)
         limits = {} if own else self.slots.limits(driver)
         taken: list[tuple[Any, ...]] = []
         placed: set[int] = set()
@@ -98,17 +98,17 @@ class Hot:
             if not (again or (refused and len(granted) < room)):
                 break  # nothing was held back, so nothing else can take its place
         self._link(driver, sorted(placed))
-        return [_leased(row, claim, now, row[0] in placed) for row in taken]
+        return [_lease(row, claim, now, row[0] in placed) for row in taken]
 
-    def _served(self, driver: Driver, claim: Claim) -> tuple[str, bool]:
-        """The queue's order, and whether it is paused."""
+    def _read_queue(self, driver: Driver, claim: Claim) -> tuple[str, bool]:
+        """Return the queue's order, and whether it is paused."""
         found = driver.rows("SELECT sorting, paused_at FROM horae_queues WHERE name = %s", [claim.queue])
         if not found:
             return claim.order or "priority", False
         return claim.order or found[0][0], found[0][1] is not None
 
     def _candidates(self, driver: Driver, claim: Claim, order: str, room: int, now: int) -> list[tuple[Any, ...]]:
-        """One bounded range scan for each band, joined or merged."""
+        """Read candidates by one bounded range scan for each band, joined or merged."""
         found: list[tuple[Any, ...]] = []
         for band in BANDS:
             wanted = room - len(found) if order == "priority" else room
@@ -121,8 +121,8 @@ class Hot:
     def _due(self, driver: Driver, claim: Claim, band: int, wanted: int, now: int) -> list[tuple[Any, ...]]:
         if claim.owner is None:
             return driver.rows(self.candidate_sql, [claim.queue, band, now, wanted])
-        mine = [claim.queue, band, now, claim.owner, wanted]
-        rows = [row for sql in self.owned_sql for row in driver.rows(sql, mine)]
+        parameters = [claim.queue, band, now, claim.owner, wanted]
+        rows = [row for sql in self.owned_sql for row in driver.rows(sql, parameters)]
         return sorted(rows, key=lambda row: (row[RUN_AT], row[0]))[:wanted]
 
     def _lease(self, driver: Driver, numbers: Sequence[int], claim: Claim, now: datetime) -> None:
@@ -144,7 +144,7 @@ class Hot:
 
     def settle(self, driver: Driver, settlements: Sequence[Settlement], now: datetime) -> tuple[set[int], set[str]]:
         """Write endings; answers with the rejected numbers and the queues that may have work again."""
-        accepted, linked = self._accepted(driver, settlements)
+        accepted, linked = self._check_tokens(driver, settlements)
         finished = [s for s in accepted if s.change.state in ("succeeded", "cancelled")]
         again = [s for s in accepted if s.change.state == "queued"]
         dead = [s for s in accepted if s.change.state == "dead"]
@@ -158,15 +158,15 @@ class Hot:
         self._append_entries(driver, accepted)
         queues = self.slots.give_back(driver, sorted(linked))
         ended = [s for s in finished + dead if s.number in linked]
-        queues |= self.links.after(
+        queues |= self.links.settle(
             driver, [Ended(s.number, linked[s.number], s.change.state == "succeeded") for s in ended], now
         )
         return {s.number for s in settlements} - {s.number for s in accepted}, queues
 
-    def _accepted(
+    def _check_tokens(
         self, driver: Driver, settlements: Sequence[Settlement]
     ) -> tuple[list[Settlement], dict[int, int | None]]:
-        """Whose token is still current; and which of these jobs concern others, with their schedule.
+        """Return whose token is still current, and which of these jobs concern others, with their schedule.
 
         Wait for locked rows, except when all settlements are lost leases: one process that froze with a row locked must
         not keep the reaper from handing on the others.
@@ -187,12 +187,12 @@ class Hot:
                 if concerns:
                     linked[number] = schedule_id
         holding = [s for s in ordered if _still_holds(s, current.get(s.number))]
-        first = {s.number: s for s in reversed(holding)}  # an ending told twice in one batch counts once
+        first = {s.number: s for s in reversed(holding)}  # an ending that comes twice in one batch counts once
         accepted = [s for s in holding if first[s.number] is s]
         return accepted, {s.number: linked[s.number] for s in accepted if s.number in linked}
 
     def write_runs(self, driver: Driver, settlements: Sequence[Settlement], now: datetime, *, final: bool) -> None:
-        """One statement for all that ended alike, as most of a batch did."""
+        """Write run rows, in one statement for all that ended alike, as most of a batch did."""
         sql, at = self.final_run_sql if final else self.run_sql, micros(now)
         alike: dict[tuple[Any, ...], list[int]] = {}
         for done in settlements:
@@ -220,10 +220,10 @@ class Hot:
         linked = f"SELECT id, schedule_id FROM horae_jobs WHERE linked = 1 AND id IN ({marks(len(numbers))}) "
         ended = driver.rows(linked + "AND state = 'queued'", numbers)
         cancel_waiting(driver, numbers, reason, now)
-        self.links.after(driver, [Ended(number, schedule_id, False) for number, schedule_id in ended], now)
+        self.links.settle(driver, [Ended(number, schedule_id, False) for number, schedule_id in ended], now)
 
     def _requeue(self, driver: Driver, settlements: Sequence[Settlement]) -> None:
-        """Back to the queue with a raised token, so that the old holder's word counts no more."""
+        """Put jobs back into the queue with a raised token, so that the old holder can write no more."""
         if settlements:
             driver.many(
                 "UPDATE horae_jobs SET state = 'queued', token = token + 1, attempt = %s, run_at = %s, "
@@ -244,7 +244,7 @@ class Hot:
             )
 
     def _free_names(self, driver: Driver, numbers: Sequence[int]) -> None:
-        """A unique name is free again as soon as its job has ended."""
+        """Free the unique names of ended jobs."""
         if numbers:
             driver.change(
                 f"DELETE FROM horae_keys WHERE scope = 'unique' AND job_id IN ({marks(len(numbers))})", numbers
@@ -295,7 +295,7 @@ class Hot:
                 found[number] = (token, reason)
         return found
 
-    def expired(self, driver: Driver, now: datetime, limit: int) -> list[Job]:
+    def find_expired(self, driver: Driver, now: datetime, limit: int) -> list[Job]:
         """Read running jobs whose lease has run out, skipping locked rows; nothing is changed."""
         sql = f"SELECT {self.job_columns} FROM horae_jobs WHERE state = 'running' AND leased_until < %s "
         sql += f"ORDER BY leased_until LIMIT %s{self.dialect.locking}"
@@ -322,7 +322,7 @@ class Hot:
     # -- look --------------------------------------------------------------------------------------------------
 
     def peek(self, driver: Driver, queues: Sequence[str], node: Node | None, worker_id: str | None) -> Upcoming:
-        """What a sleeping process wants to know, in one statement; with a node, also its heartbeat."""
+        """Return what a sleeping process wants to know, in one statement; with a node, also its heartbeat."""
         opening, parameters = ("", []) if node is None else self.beat(driver, node)
         parts = []
         for queue in queues:
@@ -361,8 +361,8 @@ class Hot:
         row = NODES.row(node)
         if driver.change(sql, [row["seen_at"], row["state"], row["id"]]) == 0:
             before, behind = self.dialect.insert_ignore
-            told = f"horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))})"
-            driver.change(f"{before} {told} {behind}", list(row.values()))
+            values = f"horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))})"
+            driver.change(f"{before} {values} {behind}", list(row.values()))
         return "", []
 
 
@@ -373,8 +373,8 @@ def _still_holds(settlement: Settlement, current: tuple[int, int] | None) -> boo
     return expired_before is None or current[1] < expired_before
 
 
-def _leased(row: Sequence[Any], claim: Claim, now: datetime, linked: bool) -> Job:
-    """The candidate as its claim has just written it."""
+def _lease(row: Sequence[Any], claim: Claim, now: datetime, linked: bool) -> Job:
+    """Return the candidate as its claim has just written it."""
     values = list(row)
     values[STATE] = "running"
     values[TOKEN] += 1

@@ -12,7 +12,7 @@ from sqlalchemy import Engine, event, text
 
 from horae.errors import ConfigurationError
 from horae.stores.databases.dialects import POSTGRES
-from horae.stores.schema import unbounded
+from horae.stores.schema import lift_timeouts
 from horae.stores.tables import metadata
 
 SETTING = "horae.owner"
@@ -20,11 +20,11 @@ POLICY = "horae_owner"
 EVERYBODY = f"current_setting('{SETTING}', true) = '*'"
 
 
-def says_everybody(engine: Engine) -> None:
+def act_for_all_tenants(engine: Engine) -> None:
     """Let every connection of an engine say that it acts for all tenants."""
 
     @event.listens_for(engine, "connect")
-    def say(connection: Any, _: Any) -> None:
+    def set_tenant(connection: Any, _: Any) -> None:
         with connection.cursor() as cursor:
             cursor.execute(f"SET {SETTING} = '*'")
         connection.commit()
@@ -35,16 +35,16 @@ def isolate(engine: Engine, *, on: bool = True) -> list[str]:
     if engine.dialect.name != POSTGRES.name:
         raise ConfigurationError("row_security_unsupported")
     tables = metadata.sorted_tables
-    with engine.begin() as connection, unbounded(connection):
+    with engine.begin() as connection, lift_timeouts(connection):
         for table in tables:
             connection.execute(text(f"DROP POLICY IF EXISTS {POLICY} ON {table.name}"))
             if not on:
                 for word in ("NO FORCE", "DISABLE"):
                     connection.execute(text(f"ALTER TABLE {table.name} {word} ROW LEVEL SECURITY"))
                 continue
-            mine = f" OR owner = current_setting('{SETTING}', true)" if "owner" in table.c else ""
+            own_rows = f" OR owner = current_setting('{SETTING}', true)" if "owner" in table.c else ""
             connection.execute(text(f"ALTER TABLE {table.name} ENABLE ROW LEVEL SECURITY"))
             connection.execute(text(f"ALTER TABLE {table.name} FORCE ROW LEVEL SECURITY"))
-            rule = f"({EVERYBODY}{mine})"
+            rule = f"({EVERYBODY}{own_rows})"
             connection.execute(text(f"CREATE POLICY {POLICY} ON {table.name} USING {rule} WITH CHECK {rule}"))
     return [table.name for table in tables]

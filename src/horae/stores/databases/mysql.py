@@ -37,9 +37,9 @@ INSERT_HEAD = f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES "
 
 
 def _paths(columns: Iterable[Column[Any]]) -> str:
-    """The columns of a JSON_TABLE over lists of their values, in this order."""
+    """Return the columns of a JSON_TABLE over lists of their values, in this order."""
     kinds = ((column.name, column.type.compile(dialect=mysql.dialect())) for column in columns)
-    return ", ".join(f"{name} {kind} PATH '$[{place}]'" for place, (name, kind) in enumerate(kinds))
+    return ", ".join(f"{name} {kind} PATH '$[{index}]'" for index, (name, kind) in enumerate(kinds))
 
 
 _ENDED = _paths([job_table.c.id, *(runs.c[name] for name in (*ENDING, "state"))])
@@ -66,7 +66,7 @@ WRITE_RUN = {final: _write_run(final) for final in (True, False)}
 
 
 def _packets(texts: Sequence[str], most: int = 4_000_000) -> Iterator[list[str]]:
-    """Endings in portions that fit the server's largest packet (16 MB unless configured)."""
+    """Split endings into portions that fit the server's largest packet (16 MB unless configured)."""
     packet: list[str] = []
     for text in texts:
         if packet and sum(map(len, packet)) + len(text) > most:
@@ -182,7 +182,7 @@ class MysqlStore(SqlStore):
         row = f"({marks(len(INSERT_COLUMNS))})"
         sql = INSERT_HEAD + ", ".join([row] * len(rows)) + (" RETURNING id" if self.returns else "")
         cursor = driver.connection.cursor()
-        cursor.execute(sql, [value for told in rows for value in told])
+        cursor.execute(sql, [value for values in rows for value in values])
         answer = [found[0] for found in cursor.fetchall()] if self.returns else []
         first = int(cursor.lastrowid or 0)  # without RETURNING: a multi-row INSERT … VALUES draws consecutive numbers
         cursor.close()
@@ -191,7 +191,7 @@ class MysqlStore(SqlStore):
     def hears(self) -> bool:
         return False
 
-    def translated(self, problem: Exception, *, sent: bool = True) -> Exception:
+    def translate_error(self, problem: Exception, *, sent: bool = True) -> Exception:
         if not isinstance(problem, pymysql.MySQLError):
             return problem
         number = problem.args[0] if problem.args else None

@@ -76,7 +76,7 @@ def create_mysql_engine(url: str, timeouts: Timeouts) -> Engine:
 
 
 def _session(timeouts: Timeouts) -> str:
-    """Server-side timeouts: lock waits everywhere; statements and idle transactions on MariaDB."""
+    """Return server-side timeouts: lock waits everywhere; statements and idle transactions on MariaDB."""
     lock = max(1, round(timeouts.lock.total_seconds()))
     idle = max(1, round(timeouts.idle.total_seconds()))
     statement = timeouts.statement.total_seconds()

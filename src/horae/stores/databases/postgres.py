@@ -54,7 +54,7 @@ MAX_SPARE = 16
 
 
 def _type_of(column: Column[Any]) -> str:
-    """The type of a column's values in an array that is unnested into rows."""
+    """Return the type of a column's values in an array that is unnested into rows."""
     kind = column.type
     if isinstance(kind, Json):
         return "json"
@@ -64,7 +64,7 @@ def _type_of(column: Column[Any]) -> str:
 
 
 def _unnest(table: Table, names: Iterable[str]) -> str:
-    """A parameter for each column, all its values in one array."""
+    """Return a parameter for each column, all its values in one array."""
     return ", ".join(f"%s::{_type_of(table.c[name])}[]" for name in names)
 
 
@@ -162,8 +162,8 @@ class PostgresHot(Hot):
     def beat(self, driver: Driver, node: Node) -> tuple[str, list[Any]]:
         row = NODES.row(node)
         kept = "ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, state = excluded.state"
-        told = f"INSERT INTO horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))}) {kept}"
-        return f"WITH beat AS ({told}) ", list(row.values())
+        insert = f"INSERT INTO horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))}) {kept}"
+        return f"WITH beat AS ({insert}) ", list(row.values())
 
 
 RECORD = f"INSERT INTO horae_fires ({', '.join(FIRE_COLUMNS)}) SELECT * FROM unnest({_unnest(fires, FIRE_COLUMNS)})"
@@ -184,10 +184,10 @@ class PostgresFirings(Firings):
     def live(self, driver: Driver, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
         return driver.rows(f"{LIVE_JOBS} AND schedule_id = ANY(%s::bigint[])", [list(numbers)])
 
-    def recorded(self, driver: Driver, pairs: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+    def find_recorded(self, driver: Driver, pairs: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
         return set(driver.rows(RECORDED, [list(column) for column in zip(*pairs, strict=True)]))
 
-    def followed(self, driver: Driver, numbers: Sequence[int]) -> set[int]:
+    def find_followed(self, driver: Driver, numbers: Sequence[int]) -> set[int]:
         sql = "SELECT DISTINCT followed_id FROM horae_follows WHERE followed_id = ANY(%s::bigint[])"
         return {row[0] for row in driver.rows(sql, [list(numbers)])}
 
@@ -219,7 +219,7 @@ class PostgresStore(SqlStore):
 
     @contextmanager
     def direct(self) -> Iterator[psycopg.Connection[Any]]:
-        """A driver connection in autocommit, so that a single statement is a single round trip."""
+        """Lend a driver connection in autocommit, so that a single statement is a single round trip."""
         connection = self._fresh_spare() or self.acquire(self.open_direct)
         try:
             yield connection
@@ -379,7 +379,7 @@ class PostgresStore(SqlStore):
 
     # -- errors --------------------------------------------------------------------------------------------------
 
-    def translated(self, problem: Exception, *, sent: bool = True) -> Exception:
+    def translate_error(self, problem: Exception, *, sent: bool = True) -> Exception:
         if isinstance(problem, pg.UndefinedTable | pg.UndefinedColumn):
             text = str(problem).splitlines()[0]
             return SchemaMissing("tables_missing", problem=text)
@@ -432,13 +432,13 @@ class PostgresStore(SqlStore):
 
 
 def in_order(jobs: Sequence[Job], order: Order | None) -> list[Job]:
-    """Claimed jobs as their queue serves them; a queue with an order of its own never comes here."""
+    """Sort claimed jobs as their queue serves them; a queue with an order of its own never comes here."""
 
-    def place(job: Job) -> tuple[Any, ...]:
+    def sort_key(job: Job) -> tuple[Any, ...]:
         band = PRIORITIES.index(job.priority)
         return (job.run_at, band, job.number) if order == "run_at" else (band, job.run_at, job.number)
 
-    return sorted(jobs, key=place)
+    return sorted(jobs, key=sort_key)
 
 
 def _is_stale(connection: psycopg.Connection[Any]) -> bool:
@@ -447,7 +447,7 @@ def _is_stale(connection: psycopg.Connection[Any]) -> bool:
 
 
 def _is_plain(settlement: Settlement) -> bool:
-    """Nothing but a run row to write: no retry, no name to free, nobody else concerned, no lease to be looked at."""
+    """Return whether only a run row is to be written: no retry, name, dependent or lease is concerned."""
     ends = settlement.change.state in ("succeeded", "cancelled") and settlement.outcome.ending != "skipped"
     ends = ends and settlement.expired_before is None
     return ends and not settlement.unique and not settlement.linked and settlement.entry is None

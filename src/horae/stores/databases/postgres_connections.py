@@ -18,7 +18,7 @@ from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from horae.core.timeouts import Timeouts, client_limit, milliseconds
-from horae.stores.databases.isolation import says_everybody
+from horae.stores.databases.isolation import act_for_all_tenants
 
 T = TypeVar("T")
 INTERVAL = 0.1  # seconds between two looks of psycopg at a silent connection
@@ -43,13 +43,13 @@ class BoundedConnection(psycopg.Connection[Any]):
         if self.limit is None:
             return super().wait(gen, interval, *more, **options)
         try:
-            return super().wait(_counting(gen, interval, self.limit), interval, *more, **options)
+            return super().wait(_count_silence(gen, interval, self.limit), interval, *more, **options)
         except Silent:
             self.close()  # a late answer must not be taken for the answer to another statement
             raise
 
 
-def _counting(gen: PQGen[T], interval: float, limit: float) -> Generator[Any, Any, T]:
+def _count_silence(gen: PQGen[T], interval: float, limit: float) -> Generator[Any, Any, T]:
     """Wrap psycopg's generator; raise once the intervals without data add up to the limit.
 
     Count intervals instead of measuring time, so that a process that was stopped itself does not time out on resuming.
@@ -94,7 +94,7 @@ def create_postgres_engine(url: str, timeouts: Timeouts) -> Engine:
         connection.commit()
 
     bound_pool(engine, timeouts)
-    says_everybody(engine)
+    act_for_all_tenants(engine)
     return engine
 
 
@@ -113,7 +113,7 @@ def bound_pool(engine: Engine, timeouts: Timeouts) -> None:
 
 
 def _network(timeouts: Timeouts) -> dict[str, int]:
-    """Timeouts that libpq and the kernel enforce: connecting, and a host that vanished."""
+    """Return timeouts that libpq and the kernel enforce: connecting, and a host that vanished."""
     third = max(1, round(timeouts.silence.total_seconds() / 3))
     return {
         "connect_timeout": math.ceil(timeouts.connect.total_seconds()),
@@ -126,7 +126,7 @@ def _network(timeouts: Timeouts) -> dict[str, int]:
 
 
 def _session(timeouts: Timeouts) -> str:
-    """Timeouts that the server enforces: statements, lock waits, idle transactions, vanished clients."""
+    """Return timeouts that the server enforces: statements, lock waits, idle transactions, vanished clients."""
     third = max(1, round(timeouts.silence.total_seconds() / 3))
     settings = {
         "statement_timeout": milliseconds(timeouts.statement),
@@ -141,7 +141,7 @@ def _session(timeouts: Timeouts) -> str:
 
 
 def hot_session(timeouts: Timeouts) -> str:
-    """Session settings of the hot verbs: plans along the index whatever the statistics say, and short timeouts.
+    """Return session settings of the hot verbs: plans along the index in any case, and short timeouts.
 
     Hot transactions never pause between statements: one that is idle belongs to a frozen process.
     """
@@ -158,5 +158,5 @@ def _set(settings: dict[str, int]) -> str:
 
 
 def took_too_long(problem: Exception) -> bool:
-    """Whether the server itself stopped the statement or transaction, so that it is surely rolled back."""
+    """Return whether the server itself stopped the statement or transaction, so that it is surely rolled back."""
     return isinstance(problem, pg.QueryCanceled | pg.IdleInTransactionSessionTimeout)

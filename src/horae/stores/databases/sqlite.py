@@ -69,7 +69,7 @@ def prepare_sqlite(engine: Engine, synchronous: Synchronous = "FULL") -> Engine:
 
 
 def _switch_to_wal(cursor: Any) -> None:
-    """Several processes may open a new file at once; the switch itself does not wait for its turn."""
+    """Switch to WAL, again where several processes open a new file at once: the switch does not wait."""
     patience = threading.Event()
     for tries_left in range(200, -1, -1):
         try:
@@ -111,12 +111,12 @@ def _keep_private(engine: Engine, path: str) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    """When the database is opened, and not before: whoever only asks about it leaves nothing behind."""
+    """Make the folder when the database is opened, not before: a mere question leaves nothing behind."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        told = problem.strerror or type(problem).__name__
-        raise StoreUnavailable("folder_unmakable", folder=str(folder), problem=told) from problem
+        description = problem.strerror or type(problem).__name__
+        raise StoreUnavailable("folder_unmakable", folder=str(folder), problem=description) from problem
 
 
 class _Ticket:
@@ -239,7 +239,7 @@ class SqliteStore(SqlStore):
         return group
 
     def _write_group(self, group: list[_Ticket]) -> None:
-        """One transaction for all; where it fails, one for each, so that nobody pays for a neighbour's job."""
+        """Write all in one transaction; where it fails, each in its own, so that one bad job fails alone."""
         connection = self._hot()
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -251,7 +251,7 @@ class SqliteStore(SqlStore):
             if not isinstance(problem, Exception):
                 raise
             if len(group) == 1:
-                group[0].problem = self.translated(problem)
+                group[0].problem = self.translate_error(problem)
             else:
                 for ticket in group:
                     self._write_group([ticket])
@@ -291,7 +291,7 @@ class SqliteStore(SqlStore):
                 finally:
                     driver.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
         except OperationalError as problem:
-            if isinstance(self.translated(driver_error(problem)), StoreBusy):
+            if isinstance(self.translate_error(driver_error(problem)), StoreBusy):
                 return None
             raise
         finally:
@@ -299,7 +299,7 @@ class SqliteStore(SqlStore):
 
     # -- errors --------------------------------------------------------------------------------------------------
 
-    def translated(self, problem: Exception, *, sent: bool = True) -> Exception:
+    def translate_error(self, problem: Exception, *, sent: bool = True) -> Exception:
         if not isinstance(problem, sqlite3.Error):
             return problem
         text = str(problem)

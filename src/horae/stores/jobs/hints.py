@@ -22,7 +22,7 @@ class Hints:
         self._ends: dict[str, tuple[int, int, int, int]] = {}  # queue: band, run_at, id, when
 
     def starts(self, queue: str, now: int) -> tuple[tuple[int, int], ...]:
-        """For each band the (run_at, id) behind which a claim may begin; empty where it must begin at the head."""
+        """Return for each band the (run_at, id) behind which a claim may begin; empty: begin at the head."""
         end = self._ends.get(queue)
         if end is None or now - end[3] > LASTS:
             return ()

@@ -34,11 +34,11 @@ class Insertion:
     def insert(self, asked: Sequence[NewJob], now: datetime) -> list[Placed]:
         """Store jobs; one whose key or unique name is known becomes the job that has it."""
         if all(job.typed_key is None for job in asked):
-            return self._insert(asked, now, self._known(asked))
+            return self._insert(asked, now, self._find_holders(asked))
         try:
-            placed = self._insert_typed(asked, now, self._known(asked))
+            placed = self._insert_typed(asked, now, self._find_holders(asked))
         except KeyConflict:  # perhaps an object of another type has taken the default key since we looked
-            placed = self._insert_typed(asked, now, self._known(asked, latest=True))
+            placed = self._insert_typed(asked, now, self._find_holders(asked, latest=True))
         return placed
 
     def _insert_typed(self, asked: Sequence[NewJob], now: datetime, known: dict[Name, tuple[int, str]]) -> list[Placed]:
@@ -82,26 +82,28 @@ class Insertion:
         placed: list[Placed | None] = [None] * len(new)
         fresh: dict[Name, int] = {}
         twins: dict[int, int] = {}
-        for place, job in enumerate(new):
+        for index, job in enumerate(new):
             names = _names(job)
             there = next((known[name] for name in names if name in known), None)
             twin = next((name for name in names if name in fresh), None)
             if there is not None:
-                placed[place] = _deduplicated(job, *there)
+                placed[index] = _deduplicate(job, *there)
             elif twin is not None:
-                twins[place] = fresh[twin]
-                _deduplicated(job, 0, _hash_behind(twin, new[fresh[twin]]))  # refused before anything is stored
+                twins[index] = fresh[twin]
+                _deduplicate(job, 0, _stored_hash(twin, new[fresh[twin]]))  # refused before anything is stored
             else:
-                fresh |= dict.fromkeys(names, place)
-        waiting = [place for place in range(len(new)) if placed[place] is None and place not in twins]
-        numbers = self._add([new[place] for place in waiting], now)
-        for place, where in zip(waiting, self._named([new[place] for place in waiting], numbers, now), strict=True):
-            placed[place] = where
-        self._wait_for_others([(new[place], placed[place]) for place in waiting if new[place].after], now)
-        for place, twin_place in twins.items():
-            original = placed[twin_place]
+                fresh |= dict.fromkeys(names, index)
+        waiting = [index for index in range(len(new)) if placed[index] is None and index not in twins]
+        numbers = self._add([new[index] for index in waiting], now)
+        for index, where in zip(
+            waiting, self._register_names([new[index] for index in waiting], numbers, now), strict=True
+        ):
+            placed[index] = where
+        self._wait_for_others([(new[index], placed[index]) for index in waiting if new[index].after], now)
+        for index, twin_index in twins.items():
+            original = placed[twin_index]
             assert original is not None
-            placed[place] = Placed(original.number, deduplicated=True, request_hash=original.request_hash)
+            placed[index] = Placed(original.number, deduplicated=True, request_hash=original.request_hash)
         return [where for where in placed if where is not None]
 
     def _wait_for_others(self, waiting: Sequence[tuple[NewJob, Placed | None]], now: datetime) -> None:
@@ -115,7 +117,7 @@ class Insertion:
             query = select(jobs.c.id, jobs.c.state).where(jobs.c.id.in_(job.after)).order_by(jobs.c.id)
             there = {row.id: row.state for row in self.connection.execute(query.with_for_update())}
             lost = {number for number, state in there.items() if state == "dead"}
-            lost |= self._cancelled([number for number in dict.fromkeys(job.after) if number not in there])
+            lost |= self._find_cancelled([number for number in dict.fromkeys(job.after) if number not in there])
             rows = [
                 {"job_id": where.number, "needed_id": number, "policy": job.on_parent_dead,
                  "state": "failed" if number in lost else "open", "concurrency_limit": job.concurrency_limit}
@@ -131,8 +133,8 @@ class Insertion:
                 dialect = BY_NAME[self.connection.dialect.name]
                 Needs(dialect).settle_new(CallerDriver(self.connection), where.number, now)
 
-    def _cancelled(self, numbers: Sequence[int]) -> set[int]:
-        """Those that were cancelled, among jobs that have ended; what never was cannot be waited for."""
+    def _find_cancelled(self, numbers: Sequence[int]) -> set[int]:
+        """Return those that were cancelled, among jobs that have ended; what never was cannot be waited for."""
         cancelled: set[int] = set()
         for number in numbers:
             final = select(runs.c.state).where(runs.c.job_id == number, runs.c.state.is_not(None))
@@ -143,8 +145,8 @@ class Insertion:
                 cancelled.add(number)
         return cancelled
 
-    def _known(self, new: Sequence[NewJob], *, latest: bool = False) -> dict[Name, tuple[int, str]]:
-        """Who has these names; *latest*: also what was committed after this transaction's first look."""
+    def _find_holders(self, new: Sequence[NewJob], *, latest: bool = False) -> dict[Name, tuple[int, str]]:
+        """Return the jobs that have these names; *latest*: also those committed since this transaction began."""
         wanted = sorted({name for job in new for name in (*_names(job), *_typed(job))})
         found: dict[Name, tuple[int, str]] = {}
         for scope, owner in sorted({name[:2] for name in wanted}):
@@ -178,31 +180,31 @@ class Insertion:
         answers = [self.connection.execute(insert(jobs).values(row)) for row in rows]
         return [answer.inserted_primary_key[0] for answer in answers]  # type: ignore[index]
 
-    def _named(self, new: Sequence[NewJob], numbers: Sequence[int], now: datetime) -> list[Placed]:
+    def _register_names(self, new: Sequence[NewJob], numbers: Sequence[int], now: datetime) -> list[Placed]:
         """Take the names of fresh jobs; whoever lost a race for one becomes the winner's duplicate."""
         rows = [
             {"scope": name[0], "owner": name[1], "name": name[2], "job_id": number,
-             "request_hash": _hash_behind(name, job), "created_at": micros(now)}
+             "request_hash": _stored_hash(name, job), "created_at": micros(now)}
             for job, number in zip(new, numbers, strict=True) for name in _names(job)
         ]  # fmt: skip
         placed = [Placed(number, request_hash=job.request_hash) for job, number in zip(new, numbers, strict=True)]
         if not rows or self.take_names(sorted(rows, key=_by_name)) == len(rows):
             return placed
-        known = self._known(new, latest=True)
+        known = self._find_holders(new, latest=True)
         winners = [
             next((known[name] for name in _names(job) if known[name][0] != number), None)
             for job, number in zip(new, numbers, strict=True)
         ]
         try:
-            told = [
-                where if winner is None else _deduplicated(job, *winner)
+            final = [
+                where if winner is None else _deduplicate(job, *winner)
                 for job, where, winner in zip(new, placed, winners, strict=True)
             ]
         except KeyConflict:
             self._withdraw(numbers)
             raise
         self._withdraw([number for number, winner in zip(numbers, winners, strict=True) if winner is not None])
-        return told
+        return final
 
     def _withdraw(self, numbers: Sequence[int]) -> None:
         for start in range(0, len(numbers), CHUNK):
@@ -217,9 +219,9 @@ class Insertion:
         taken = 0
         for start in range(0, len(rows), CHUNK):
             chunk = rows[start : start + CHUNK]
-            told = ", ".join("(" + ", ".join(f":{name}{place}" for name in names) + ")" for place in range(len(chunk)))
-            values = {f"{name}{place}": value for place, row in enumerate(chunk) for name, value in row.items()}
-            statement = text(f"{before} horae_keys ({', '.join(names)}) VALUES {told} {behind}")
+            slots = ", ".join("(" + ", ".join(f":{name}{index}" for name in names) + ")" for index in range(len(chunk)))
+            values = {f"{name}{index}": value for index, row in enumerate(chunk) for name, value in row.items()}
+            statement = text(f"{before} horae_keys ({', '.join(names)}) VALUES {slots} {behind}")
             taken += self.connection.execute(statement, values).rowcount
         return taken
 
@@ -227,10 +229,10 @@ class Insertion:
 def chunks(new: Sequence[NewJob], most: int, most_text: int = 4_000_000) -> Iterator[Sequence[NewJob]]:
     """Cut a batch so that no statement outgrows what a database accepts in one packet."""
     start = size = 0
-    for place, job in enumerate(new):
-        if place > start and (place - start == most or size + len(job.payload) > most_text):
-            yield new[start:place]
-            start, size = place, 0
+    for index, job in enumerate(new):
+        if index > start and (index - start == most or size + len(job.payload) > most_text):
+            yield new[start:index]
+            start, size = index, 0
         size += len(job.payload)
     if start < len(new):
         yield new[start:]
@@ -240,21 +242,21 @@ def _by_name(row: dict[str, Any]) -> Name:
     return row["scope"], row["owner"], row["name"]
 
 
-def _hash_behind(name: Name, job: NewJob) -> str:
-    """Only a key tells requests apart; a unique name does not ask what for."""
+def _stored_hash(name: Name, job: NewJob) -> str:
+    """Return the request's hash for a key; none for a unique name, which does not compare requests."""
     return job.request_hash if name[0] == "key" else ""
 
 
 def _names(job: NewJob) -> list[Name]:
-    told = (("key", job.key), ("unique", job.unique))
-    return [(scope, job.owner, name) for scope, name in told if name is not None]
+    names = (("key", job.key), ("unique", job.unique))
+    return [(scope, job.owner, name) for scope, name in names if name is not None]
 
 
 def _typed(job: NewJob) -> list[Name]:
     return [] if job.typed_key is None else [("key", job.owner, job.typed_key)]
 
 
-def _deduplicated(job: NewJob, number: int, request_hash: str) -> Placed:
+def _deduplicate(job: NewJob, number: int, request_hash: str) -> Placed:
     if job.key is not None and request_hash and request_hash != job.request_hash:
         raise KeyConflict(job.key, f"job_{number}" if number else "another job of the same call")
     return Placed(number, deduplicated=True, request_hash=request_hash)

@@ -73,24 +73,24 @@ class Jobs:
         return None if ended is None else FINISHED_JOBS.read(ended)
 
     def some(self, numbers: Iterable[int]) -> list[Job]:
-        """Those of these jobs that have not ended."""
+        """Return those of these jobs that have not ended."""
         query = select(*JOBS.select).where(jobs.c.id.in_(sorted(numbers)))
         return [JOBS.read(row) for row in self.connection.execute(query)]
 
     def lock(self, number: int) -> Job | None:
-        """The live or dead job, kept from changing until the transaction ends."""
+        """Return the live or dead job, kept from changing until the transaction ends."""
         row = self.connection.execute(select(*JOBS.select).where(jobs.c.id == number).with_for_update()).first()
         return None if row is None else JOBS.read(row)
 
     def find(self, wanted: Filter, *, limit: int, before: int | None) -> list[Job]:
-        """Newest first, live and finished together, a page at a time."""
+        """Return a page of jobs, live and finished together, newest first."""
         found: dict[int, Job] = {}
         if not wanted.states or set(wanted.states) - set(FINISHED):
-            live = _narrowed(select(*JOBS.select), JOBS, wanted).order_by(jobs.c.id.desc()).limit(limit)
+            live = _apply_filter(select(*JOBS.select), JOBS, wanted).order_by(jobs.c.id.desc()).limit(limit)
             live = live if before is None else live.where(jobs.c.id < before)
             found |= {row[0]: JOBS.read(row) for row in self.connection.execute(live)}
         if not wanted.states or set(wanted.states) & set(FINISHED):
-            ended = _narrowed(select(*FINISHED_JOBS.select).where(runs.c.state.is_not(None)), FINISHED_JOBS, wanted)
+            ended = _apply_filter(select(*FINISHED_JOBS.select).where(runs.c.state.is_not(None)), FINISHED_JOBS, wanted)
             ended = ended.order_by(runs.c.job_id.desc()).limit(limit)
             ended = ended if before is None else ended.where(runs.c.job_id < before)
             for row in self.connection.execute(ended):  # one that ended between the looks is found twice
@@ -98,15 +98,15 @@ class Jobs:
         return [found[number] for number in sorted(found, reverse=True)[:limit]]
 
     def runs(self, number: int) -> list[Run]:
-        """Every attempt, the oldest first; the one under way comes last."""
+        """Return every attempt, the oldest first; the one under way comes last."""
         job = self.get(number)
         query = select(*RUNS.select).where(runs.c.job_id == number).order_by(runs.c.token)
-        told = [RUNS.read(row) for row in self.connection.execute(query)]
-        under_way = job is not None and job.state == "running" and job.token not in {run.token for run in told}
-        return [*told, running_run(job)] if job is not None and under_way else told
+        ended = [RUNS.read(row) for row in self.connection.execute(query)]
+        under_way = job is not None and job.state == "running" and job.token not in {run.token for run in ended}
+        return [*ended, running_run(job)] if job is not None and under_way else ended
 
     def counts(self, queue: str | None, owner: str | None, machinery: bool = False) -> dict[tuple[str, str], int]:
-        """How many jobs are in which (queue, state)."""
+        """Return how many jobs are in which (queue, state)."""
         found: dict[tuple[str, str], int] = {}
         for table in (jobs, runs):
             query = select(table.c.queue, table.c.state, func.count()).where(table.c.state.is_not(None))
@@ -122,15 +122,15 @@ class Jobs:
         return found
 
     def metrics(self, *, now: datetime, since: datetime, owner: str | None) -> dict[str, Any]:
-        """The raw figures behind S0-29 to S0-33; finished jobs count from *since* on."""
-        mine = [jobs.c.queue != MACHINERY, *([jobs.c.owner == owner] if owner is not None else [])]
+        """Return the raw figures behind S0-29 to S0-33; finished jobs count from *since* on."""
+        conditions = [jobs.c.queue != MACHINERY, *([jobs.c.owner == owner] if owner is not None else [])]
         due = and_(jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at <= micros(now))
         due_count, oldest = self.connection.execute(
-            select(func.count(), func.min(jobs.c.run_at)).where(due, *mine)
+            select(func.count(), func.min(jobs.c.run_at)).where(due, *conditions)
         ).one()
         dead = self.connection.execute(
             select(func.count(), func.coalesce(func.sum(case((jobs.c.finished_at >= micros(since), 1), else_=0)), 0))
-            .where(jobs.c.state == "dead", *mine)
+            .where(jobs.c.state == "dead", *conditions)
         ).one()  # fmt: skip
         recent = [runs.c.finished_at >= micros(since), runs.c.queue != MACHINERY]
         recent += [runs.c.owner == owner] if owner is not None else []
@@ -143,7 +143,7 @@ class Jobs:
         ).one()
         live = self.connection.execute(
             select(func.count(), func.coalesce(func.sum(case((jobs.c.attempt > 0, 1), else_=0)), 0))
-            .where(jobs.c.created_at >= micros(since), *mine)
+            .where(jobs.c.created_at >= micros(since), *conditions)
         ).one()  # fmt: skip
         return {
             "due": due_count,
@@ -158,7 +158,7 @@ class Jobs:
         }
 
     def died(self, since: datetime, *, limit: int) -> list[Job]:
-        """Jobs that have been dead since an instant or later, the newest first."""
+        """Return jobs that have been dead since an instant or later, the newest first."""
         dead = (jobs.c.state == "dead", jobs.c.finished_at >= micros(since), jobs.c.queue != MACHINERY)
         query = select(*JOBS.select).where(*dead)
         return [JOBS.read(row) for row in self.connection.execute(query.order_by(jobs.c.id.desc()).limit(limit))]
@@ -174,7 +174,7 @@ class Jobs:
     # -- jobs that wait for others -----------------------------------------------------------------------------
 
     def parents(self, number: int) -> list[Parent]:
-        """The jobs that one waits for, in order."""
+        """Return the jobs that one waits for, in order."""
         lost = {row.parent: row.root for row in self.connection.execute(_lost_above(number))}
         query = select(needs.c.needed_id, needs.c.policy, jobs.c.state)
         query = query.outerjoin(jobs, jobs.c.id == needs.c.needed_id).where(needs.c.job_id == number)
@@ -194,7 +194,7 @@ class Jobs:
         ]
 
     def waits_for_ever(self, queues: Iterable[str] | None, *, limit: int) -> list[tuple[int, int]]:
-        """Jobs that wait for one that will never succeed, through others or not, each with that one."""
+        """Return jobs that wait for one that will never succeed, through others or not, each with that one."""
         lost = _lost()
         query = select(lost.c.id, func.min(lost.c.root)).join(jobs, jobs.c.id == lost.c.id).group_by(lost.c.id)
         if queues is not None:
@@ -202,7 +202,7 @@ class Jobs:
         return [(job, root) for job, root in self.connection.execute(query.order_by(lost.c.id).limit(limit))]
 
     def may_move(self, queues: Iterable[str]) -> bool:
-        """Whether any of these queues holds a job that runs, or may run one day without anybody's help."""
+        """Return whether any of these queues holds a job that runs, or may run one day without anybody's help."""
         live = [jobs.c.queue.in_(sorted(queues)), jobs.c.state.in_(("queued", "running")), jobs.c.held != CLOSED]
         moving = select(jobs.c.id).where(*live, jobs.c.held != "needs").limit(1)
         if self.connection.execute(moving).first() is not None:
@@ -224,16 +224,16 @@ class Jobs:
                 return False
         if job.held in ("", "slot", CLOSED):
             values |= {"held": "", "held_for": None}  # its turn is decided again when its new time has come
-        changed = self._guarded(job, values)
+        changed = self._update_guarded(job, values)
         if changed and job.state == "dead" and job.linked:
             Links(self._dialect).needs.revive(self._driver(), [job.number], now)
         self._let_next_in(job)
         return changed
 
     def _let_next_in(self, job: Job) -> None:
-        """A waiting job that leaves the line must not take with it the turn of those behind it."""
-        told = (("key", job.concurrency_key), ("group", job.group))
-        names = [f"{kind}:{name}" for kind, name in told if name is not None]
+        """Let the next job in when a waiting one leaves the line with its turn unused."""
+        lines = (("key", job.concurrency_key), ("group", job.group))
+        names = [f"{kind}:{name}" for kind, name in lines if name is not None]
         if names:
             driver, slots = self._driver(), Slots(self._dialect)
             slots.lock(driver, names)
@@ -244,11 +244,11 @@ class Jobs:
         return BY_NAME[self.connection.dialect.name]
 
     def _driver(self) -> Driver:
-        """The same transaction, for flows that the hot statements share."""
+        """Return a driver in this transaction, for flows that the hot statements share."""
         return Driver(self.connection.connection.driver_connection, self._dialect.placeholder)
 
     def _takes_name(self, job: Job, now: datetime) -> bool:
-        """A revived job needs its unique name again; somebody else may have it by now."""
+        """Take the unique name of a revived job again; another job may have it by now."""
         row = {"scope": "unique", "owner": job.owner, "name": job.unique, "job_id": job.number, "request_hash": ""}
         return Insertion(self.connection).take_names([row | {"created_at": micros(now)}]) == 1
 
@@ -269,18 +269,18 @@ class Jobs:
             self.connection.execute(delete(needs).where(needs.c.job_id == job.number))
         self._let_next_in(job)
         if job.linked:
-            Links(self._dialect).after(self._driver(), [Ended(job.number, job.schedule_id, False)], now)
+            Links(self._dialect).settle(self._driver(), [Ended(job.number, job.schedule_id, False)], now)
         return True
 
     def ask_to_cancel(self, job: Job, *, reason: str) -> bool:
-        """A running job is asked; its worker obeys at the next safe moment."""
-        return self._guarded(job, {"cancel_reason": reason})
+        """Ask a running job to stop; its worker obeys at the next safe moment."""
+        return self._update_guarded(job, {"cancel_reason": reason})
 
     def move(self, job: Job, queue: str) -> bool:
         """Put a waiting or dead job into another queue."""
-        return self._guarded(job, {"queue": queue})
+        return self._update_guarded(job, {"queue": queue})
 
-    def _guarded(self, job: Job, values: dict[str, Any]) -> bool:
+    def _update_guarded(self, job: Job, values: dict[str, Any]) -> bool:
         return self.connection.execute(update(jobs).where(*_guard(job)).values(values)).rowcount == 1
 
     # -- new ones -----------------------------------------------------------------------------------------------
@@ -294,22 +294,22 @@ class Jobs:
         self.connection.execute(update(jobs).where(jobs.c.id == number).values(state="running", token=1, **held))
 
     def unfinished(self, owner: str, at_most: int) -> int:
-        """How many jobs of an owner wait or run; nobody counts further than *at_most*."""
+        """Return how many jobs of an owner wait or run; nobody counts further than *at_most*."""
         live = (jobs.c.owner == owner, jobs.c.state.in_(("queued", "running")), jobs.c.queue != MACHINERY)
-        mine = select(jobs.c.id).where(*live)
+        conditions = select(jobs.c.id).where(*live)
         return int(
-            self.connection.execute(select(func.count()).select_from(mine.limit(at_most).subquery())).scalar_one()
+            self.connection.execute(select(func.count()).select_from(conditions.limit(at_most).subquery())).scalar_one()
         )
 
     def holders(self, concurrency_key: str) -> list[Job]:
-        """The running jobs that hold the places of a concurrency key."""
-        places = select(slots.c.job_id).where(slots.c.name == f"key:{concurrency_key}", slots.c.job_id.is_not(None))
-        query = select(*JOBS.select).where(jobs.c.id.in_(places), jobs.c.state == "running")
+        """Return the running jobs that hold the places of a concurrency key."""
+        holders = select(slots.c.job_id).where(slots.c.name == f"key:{concurrency_key}", slots.c.job_id.is_not(None))
+        query = select(*JOBS.select).where(jobs.c.id.in_(holders), jobs.c.state == "running")
         return [JOBS.read(row) for row in self.connection.execute(query)]
 
 
 def _lost() -> CTE:
-    """Every waiting job that waits for a lost one, and that one: also through others that wait themselves."""
+    """Return every waiting job that waits for a lost one, and that one: also through others that wait themselves."""
     child = jobs.alias("child")
     first = select(needs.c.job_id.label("id"), needs.c.needed_id.label("root"))
     lost = first.join(child, child.c.id == needs.c.job_id).where(needs.c.state == "settled").cte("lost", recursive=True)
@@ -318,7 +318,7 @@ def _lost() -> CTE:
 
 
 def _lost_above(number: int) -> Select[tuple[int, int]]:
-    """Of the parents of a job those that wait for a lost one themselves, each with that one."""
+    """Return the parents of a job that wait for a lost one themselves, each with that one."""
     via = needs.c.needed_id.label("parent")
     up = select(via, needs.c.needed_id.label("id")).where(needs.c.job_id == number).cte("up", recursive=True)
     up = up.union(select(up.c.parent, needs.c.needed_id).join(up, needs.c.job_id == up.c.id))
@@ -328,7 +328,7 @@ def _lost_above(number: int) -> Select[tuple[int, int]]:
     return found.where(needs.c.state == "settled").group_by(up.c.parent)
 
 
-def _narrowed(query: Select[Any], reader: Reader[Job], wanted: Filter) -> Select[Any]:
+def _apply_filter(query: Select[Any], reader: Reader[Job], wanted: Filter) -> Select[Any]:
     """Keep what the filter wants: by equal values where it has a field of the job's, else as said here."""
     query = query.where(*reader.equal(wanted))
     if wanted.queue is None and not wanted.machinery:

@@ -33,8 +33,8 @@ class Links:
         self._dialect = dialect
         self.needs = Needs(dialect)
 
-    def after(self, driver: Driver, ended: Sequence[Ended], now: datetime) -> set[str]:
-        """Tell everybody concerned; answers with the queues that may have work now."""
+    def settle(self, driver: Driver, ended: Sequence[Ended], now: datetime) -> set[str]:
+        """Settle what depends on ended jobs; return the queues that may have work now."""
         if not ended:
             return set()
         queues = self.needs.let_go(driver, [job.number for job in ended if job.succeeded])
@@ -46,7 +46,7 @@ class Links:
         return queues
 
     def _count_from_finish(self, driver: Driver, numbers: Sequence[int], now: datetime) -> bool:
-        """An interval that rests between runs starts to count when the job has ended, in whatever way."""
+        """Start the interval of schedules that count from the end of their job, in whatever way it ended."""
         moved = False
         for schedule in self._schedules(driver, numbers):
             waits = schedule.rests and schedule.next_fire_at is None and schedule.mode == "SINGLE_NODE"
@@ -58,7 +58,7 @@ class Links:
         return moved
 
     def _follow(self, driver: Driver, numbers: Sequence[int], now: datetime) -> bool:
-        """A schedule fires once all those that it follows have succeeded since it last fired."""
+        """Let a schedule fire once all those that it follows have succeeded since it last fired."""
         if not numbers:
             return False
         condition = f"followed_id IN ({marks(len(numbers))})"

@@ -112,7 +112,7 @@ class Needs:
 
     def settle_new(self, driver: Driver, child: int, now: datetime) -> None:
         """Deal at once with a new job whose parents had ended before it was stored."""
-        rows = self._listed(driver, "failed", "AND job_id = %s", [child, CHUNK])
+        rows = self._lock_rows(driver, "failed", "AND job_id = %s", [child, CHUNK])
         self._settle(driver, rows, now)
 
     def _cascade_failure(self, driver: Driver, parents: Sequence[int], now: datetime) -> set[str]:
@@ -120,7 +120,7 @@ class Needs:
         queues: set[str] = set()
         room = INLINE
         while parents and room > 0:
-            rows = self._listed(driver, "failed", f"AND needed_id IN ({marks(len(parents))})", [*parents, room])
+            rows = self._lock_rows(driver, "failed", f"AND needed_id IN ({marks(len(parents))})", [*parents, room])
             parents, woken = self._settle(driver, rows, now)
             queues |= woken
             room -= len(rows)
@@ -149,11 +149,11 @@ class Needs:
         }
         cancelled: list[int] = []
         for parent in parents:
-            mine = sorted({row[0] for row in rows if row[1] == parent and row[0] in waiting} - set(cancelled))
-            if mine:
+            children = sorted({row[0] for row in rows if row[1] == parent and row[0] in waiting} - set(cancelled))
+            if children:
                 ended = "is dead" if parent in dead else "was cancelled"
-                cancel_waiting(driver, mine, f"job_{parent}, which it waited for, {ended}", now)
-                cancelled += mine
+                cancel_waiting(driver, children, f"job_{parent}, which it waited for, {ended}", now)
+                cancelled += children
         self._change_rows(driver, "UPDATE horae_needs SET state = 'settled'", rows)
         self._mark(driver, "failed", cancelled, ("open", "revived"))
         return cancelled
@@ -167,7 +167,7 @@ class Needs:
             return
         room = INLINE
         while parents and room > 0:
-            rows = self._listed(driver, "revived", f"AND needed_id IN ({marks(len(parents))})", [*parents, room])
+            rows = self._lock_rows(driver, "revived", f"AND needed_id IN ({marks(len(parents))})", [*parents, room])
             parents = self._bring_back(driver, rows, now)
             room -= len(rows)
 
@@ -218,13 +218,13 @@ class Needs:
 
     # -- what was left undone ------------------------------------------------------------------------------------
 
-    def go_on(self, driver: Driver, now: datetime, limit: int) -> tuple[int, set[str]]:
-        """Deal with up to *limit* children that nobody has dealt with yet; how many, and queues to wake."""
-        failed = self._listed(driver, "failed", "", [limit], self._dialect.locking)
+    def settle_pending(self, driver: Driver, now: datetime, limit: int) -> tuple[int, set[str]]:
+        """Settle up to *limit* children that are still open; return how many, and queues to wake."""
+        failed = self._lock_rows(driver, "failed", "", [limit], self._dialect.locking)
         _, queues = self._settle(driver, failed, now)
-        revived = self._listed(driver, "revived", "", [limit], self._dialect.locking)
+        revived = self._lock_rows(driver, "revived", "", [limit], self._dialect.locking)
         self._bring_back(driver, revived, now)
-        met = self._listed(driver, "met", "", [limit], self._dialect.locking)
+        met = self._lock_rows(driver, "met", "", [limit], self._dialect.locking)
         self._bring_back(driver, met, now)
         self._change_rows(driver, "DELETE FROM horae_needs", met)
         queues |= self._free(driver, sorted({row[0] for row in met}))
@@ -249,10 +249,10 @@ class Needs:
             changed += driver.change(sql, [state, *chunk])
         return changed
 
-    def _listed(
+    def _lock_rows(
         self, driver: Driver, state: str, narrowed: str, parameters: Sequence[Any], lock: str | None = None
     ) -> list[Row]:
-        """Rows in this state, locked: child, parent, policy, and the child's concurrency limit."""
+        """Lock and return rows in this state: child, parent, policy, and the child's concurrency limit."""
         sql = (
             f"SELECT job_id, needed_id, policy, concurrency_limit FROM horae_needs WHERE state = '{state}' {narrowed} "
         )

@@ -25,14 +25,15 @@ class Queues:
         return replace(QUEUES.read(row), max_running=limit)
 
     def all(self) -> list[Queue]:
-        told = self.limits()
-        limited = {name.removeprefix("queue:"): limit for name, limit in told.items() if name.startswith("queue:")}
+        limited = {
+            name.removeprefix("queue:"): limit for name, limit in self.limits().items() if name.startswith("queue:")
+        }
         known = {row.name: QUEUES.read(row) for row in self.connection.execute(select(*QUEUES.select))}
         named = {name: known.get(name, Queue(name)) for name in {*known, *limited}}
         return [replace(queue, max_running=limited.get(name)) for name, queue in named.items()]
 
     def limits(self) -> dict[str, int]:
-        """Every limit: "queue:…", "group:…", "global"."""
+        """Return every limit: "queue:…", "group:…", "global"."""
         rows = self.connection.execute(select(limits.c.name, limits.c.max_running))
         return {row.name: row.max_running for row in rows}
 
@@ -43,8 +44,8 @@ class Queues:
         self._upsert(queues, QUEUES.row(queue))
 
     def _upsert(self, table: Table, row: dict[str, Any]) -> None:
-        """Two people may set up the same new queue at once: then the later one wins, and neither fails."""
+        """Insert or update; of two who set up the same queue at once, the later wins and neither fails."""
         before, behind = BY_NAME[self.connection.dialect.name].insert_ignore
-        told = ", ".join(f":{name}" for name in row)
-        self.connection.execute(text(f"{before} {table.name} ({', '.join(row)}) VALUES ({told}) {behind}"), row)
+        values = ", ".join(f":{name}" for name in row)
+        self.connection.execute(text(f"{before} {table.name} ({', '.join(row)}) VALUES ({values}) {behind}"), row)
         self.connection.execute(update(table).where(table.c.name == row["name"]).values(row))

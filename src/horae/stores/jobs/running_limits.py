@@ -24,17 +24,17 @@ class RunningLimits:
         self._slots.lock(self._driver(), [name])
 
     def sources(self, name: str | None = None, *, app: str | None = None) -> list[LimitSource]:
-        """What is said about limits: about one, by one application, or everything."""
+        """Return what is said about limits: about one, by one application, or everything."""
         query = select(*LIMIT_SOURCES.select).order_by(limit_sources.c.name, limit_sources.c.app)
         query = query.where(*LIMIT_SOURCES.equal({"name": name, "app": app}))
         return [LIMIT_SOURCES.read(row) for row in self.connection.execute(query)]
 
-    def say(self, said: LimitSource) -> None:
+    def put_source(self, source: LimitSource) -> None:
         """Write what a source says; the name is locked."""
-        self.unsay(said.name, said.app)
-        self.connection.execute(insert(limit_sources), LIMIT_SOURCES.row(said))
+        self.remove_source(source.name, source.app)
+        self.connection.execute(insert(limit_sources), LIMIT_SOURCES.row(source))
 
-    def unsay(self, name: str, app: str) -> None:
+    def remove_source(self, name: str, app: str) -> None:
         self.connection.execute(
             delete(limit_sources).where(and_(limit_sources.c.name == name, limit_sources.c.app == app))
         )
@@ -49,10 +49,10 @@ class RunningLimits:
             added = text(f"{before} horae_limits (name, max_running) VALUES (:name, :max_running) {behind}")
             self.connection.execute(added, row)
             self.connection.execute(update(limits).where(limits.c.name == name).values(max_running=max_running))
-        self._slots.changed(self._driver(), name)
+        self._slots.apply_limit(self._driver(), name)
 
     def running(self) -> dict[str, int]:
-        """How many jobs run under each limit now; only places that a limit gave are counted."""
+        """Return how many jobs run under each limit now; only places that a limit gave are counted."""
         query = select(slots.c.name, func.count()).where(slots.c.place != LOCK).group_by(slots.c.name)
         return {row[0]: int(row[1]) for row in self.connection.execute(query)}
 

@@ -34,11 +34,11 @@ class Slots:
     def take(
         self, driver: Driver, queue: str, rows: Sequence[Row], limits: dict[str, int], room: int
     ) -> tuple[list[Row], set[int], bool]:
-        """Who of the candidates may run; which of them hold a place now; whether others may take the held turns."""
+        """Return which candidates may run, which of them hold a slot now, and whether others may take held turns."""
         wanted = {row[0]: _names(row, queue, limits) for row in rows}
-        taken = self._taken_of(driver, {name for names in wanted.values() for name in names})
+        taken = self._lock_taken(driver, {name for names in wanted.values() for name in names})
         granted: list[Row] = []
-        places: list[tuple[str, int, int]] = []
+        taken_slots: list[tuple[str, int, int]] = []
         held: dict[str, list[int]] = {}
         for row in rows:
             full = next((name for name, most in wanted[row[0]].items() if len(taken[name]) >= most), None)
@@ -48,17 +48,17 @@ class Slots:
                 held.setdefault(full, []).append(row[0])
                 continue
             granted.append(row)
-            places += [(name, _take_one(taken[name]), row[0]) for name in wanted[row[0]]]
+            taken_slots += [(name, _take_one(taken[name]), row[0]) for name in wanted[row[0]]]
         else:
             full = None
-        if places:
-            driver.many("INSERT INTO horae_slots (name, place, job_id) VALUES (%s, %s, %s)", places)
+        if taken_slots:
+            driver.many("INSERT INTO horae_slots (name, place, job_id) VALUES (%s, %s, %s)", taken_slots)
         for name, numbers in held.items():
             placeholders = marks(len(numbers))
             driver.change(
                 f"UPDATE horae_jobs SET held = 'slot', held_for = %s WHERE id IN ({placeholders})", [name, *numbers]
             )
-        return granted, {place[2] for place in places}, bool(held) and full is None and len(granted) < room
+        return granted, {slot[2] for slot in taken_slots}, bool(held) and full is None and len(granted) < room
 
     def give_back(self, driver: Driver, numbers: Sequence[int]) -> set[str]:
         """Free the places of these jobs and let held ones in; answers with the queues that may have work now."""
@@ -87,7 +87,7 @@ class Slots:
                 [name],
             )
             taken = len(self._taken(driver, name))
-            let = _next_of_each_queue(waiting, limits.get(name), taken)
+            let = _choose_next(waiting, limits.get(name), taken)
             if let:
                 placeholders = marks(len(let))
                 driver.change(
@@ -97,8 +97,8 @@ class Slots:
                 queues |= {row[1] for row in let}
         return queues
 
-    def changed(self, driver: Driver, name: str) -> set[str]:
-        """A limit was set anew or lifted: let in whoever it no longer holds; answers with their queues."""
+    def apply_limit(self, driver: Driver, name: str) -> set[str]:
+        """Let in jobs that a changed or lifted limit no longer holds; return their queues."""
         if name in self.limits(driver):
             self.lock(driver, [name])
             return self.let_in(driver, [name])
@@ -107,17 +107,17 @@ class Slots:
         driver.change(f"UPDATE horae_jobs SET held = '', held_for = NULL WHERE {held}", [name])
         return queues
 
-    def forgotten(self, driver: Driver) -> set[str]:
-        """The net under it all: let in whoever is held although there is room; answers with their queues."""
+    def let_in_forgotten(self, driver: Driver) -> set[str]:
+        """Let in jobs that are held although there is room, as a safety net; return their queues."""
         rows = driver.rows("SELECT DISTINCT held_for FROM horae_jobs WHERE held = 'slot'")
         names = {row[0] for row in rows if row[0] is not None}
         self.lock(driver, names)
         return self.let_in(driver, names)
 
-    def _taken_of(self, driver: Driver, names: Iterable[str]) -> dict[str, set[int]]:
-        told = list(names)
-        self.lock(driver, told)
-        return {name: self._taken(driver, name) for name in told}
+    def _lock_taken(self, driver: Driver, names: Iterable[str]) -> dict[str, set[int]]:
+        listed = list(names)
+        self.lock(driver, listed)
+        return {name: self._taken(driver, name) for name in listed}
 
     def _taken(self, driver: Driver, name: str) -> set[int]:
         sql = f"SELECT place FROM horae_slots WHERE name = %s AND place <> {LOCK}"
@@ -132,27 +132,27 @@ class Slots:
 
 
 def _names(row: Row, queue: str, limits: dict[str, int]) -> dict[str, int]:
-    """The places one job needs and how many there are; whole queues first, because a full one ends the claim."""
-    wanted = ("global", f"queue:{queue}", *([] if row[GROUP] is None else [f"group:{row[GROUP]}"]))
-    names = {name: limits[name] for name in wanted if name in limits}
+    """Return the places one job needs and how many there are; whole queues first, because a full one ends the claim."""
+    shared = ("global", f"queue:{queue}", *([] if row[GROUP] is None else [f"group:{row[GROUP]}"]))
+    names = {name: limits[name] for name in shared if name in limits}
     return names if row[KEY] is None else names | {f"key:{row[KEY]}": row[LIMIT]}
 
 
 def _take_one(taken: set[int]) -> int:
-    """The lowest free place, taken now."""
-    place = next(place for place in range(len(taken) + 1) if place not in taken)
-    taken.add(place)
-    return place
+    """Take the lowest free slot."""
+    slot = next(slot for slot in range(len(taken) + 1) if slot not in taken)
+    taken.add(slot)
+    return slot
 
 
-def _next_of_each_queue(waiting: Sequence[Row], limit: int | None, taken: int) -> list[Row]:
+def _choose_next(waiting: Sequence[Row], limit: int | None, taken: int) -> list[Row]:
     """As many as there is room for, in each queue: one that is paused must not keep a shared place from the others.
 
     Whoever is let in and finds the place taken after all is simply held again.
     """
     let: dict[str, list[Row]] = {}
     for row in waiting:
-        mine = let.setdefault(row[1], [])
-        if len(mine) + taken < (row[2] if limit is None else limit):
-            mine.append(row)
+        of_queue = let.setdefault(row[1], [])
+        if len(of_queue) + taken < (row[2] if limit is None else limit):
+            of_queue.append(row)
     return [row for rows in let.values() for row in rows]

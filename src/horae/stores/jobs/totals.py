@@ -60,7 +60,7 @@ def add_removed(driver: Driver, dialect: Dialect, removed: Iterable[Removed]) ->
 
 
 def _known_schedules(driver: Driver, numbers: list[int]) -> list[int]:
-    """Those that still exist; nobody asks for the counts of one that was deleted."""
+    """Return those that still exist; nobody asks for the counts of one that was deleted."""
     if not numbers:
         return []
     sql = f"SELECT id FROM horae_schedules WHERE id IN ({marks(len(numbers))})"

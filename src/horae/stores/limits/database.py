@@ -45,7 +45,7 @@ class _Count:
 
     made: int
     ahead: int
-    place: int | None  # the ticket's row, where it waits already
+    row_number: int | None  # the ticket's row, where it waits already
 
 
 class DatabaseCalls:
@@ -74,10 +74,10 @@ class DatabaseCalls:
         windows, index = next_turn(count.made, count.ahead + ahead, limit.max_calls)
         if not windows:
             driver.change(FORGET, (limit.name, now - limit.micros, now, ticket))
-            self._write(driver, limit, ticket, "made", now, count.place)
+            self._write(driver, limit, ticket, "made", now, count.row_number)
             return 0.0
         if stay:
-            self._write(driver, limit, ticket, "waiting", now + self._keep, count.place)
+            self._write(driver, limit, ticket, "waiting", now + self._keep, count.row_number)
         start = self._nth(driver, limit, index, count.made, now)
         return (start + windows * limit.micros - now) / SECOND
 
@@ -87,22 +87,22 @@ class DatabaseCalls:
             driver.change(HOLD, (limit.name,))
 
     def _count(self, driver: Driver, limit: Limit, ticket: str, now: int) -> _Count:
-        place = next((int(row[0]) for row in driver.rows(PLACE, (ticket, limit.name))), None)
-        parameters = (now - limit.micros, now, NEVER if place is None else place, limit.name)
+        row_number = next((int(row[0]) for row in driver.rows(PLACE, (ticket, limit.name))), None)
+        parameters = (now - limit.micros, now, NEVER if row_number is None else row_number, limit.name)
         made, ahead, last = driver.rows(COUNT, parameters)[0]
         if last is not None and last > now + limit.micros:  # written by a clock that was wrong and has been set back
             driver.change(CORRECT, (now, limit.name, now + limit.micros))
-        return _Count(int(made or 0), int(ahead or 0), place)
+        return _Count(int(made or 0), int(ahead or 0), row_number)
 
     def _nth(self, driver: Driver, limit: Limit, index: int, made: int, now: int) -> int:
-        """The instant of the call to wait for, among the last *max_calls* that count; now, where there is none."""
+        """Return the instant of the call to wait for, among the last *max_calls* that count; now without one."""
         if index >= made:
             return now
         offset = index + max(0, made - limit.max_calls)
         return int(driver.rows(NTH, (limit.name, now - limit.micros, offset))[0][0])
 
-    def _write(self, driver: Driver, limit: Limit, ticket: str, state: str, at: int, place: int | None) -> None:
-        if place is None:
+    def _write(self, driver: Driver, limit: Limit, ticket: str, state: str, at: int, row_number: int | None) -> None:
+        if row_number is None:
             driver.change(ADD, (limit.name, ticket, state, at))
         else:
             driver.change(MARK, (state, at, ticket, limit.name))

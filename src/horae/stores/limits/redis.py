@@ -1,6 +1,6 @@
 """Calls counted in Redis: one script, judged by the server's own clock, so that hosts cannot disagree.
 
-The arithmetic is that of ``horae.core.limits``, told in Lua; a test holds the two against each other.
+The arithmetic is that of ``horae.core.limits``, written in Lua; a test holds the two against each other.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from horae.core.limits import MICROSECOND, Limit
 from horae.core.time.instants import micros
 from horae.errors import ConfigurationError
 from horae.ports import Clock
-from horae.stores.redis import Redis, Script, in_our_words, redis_client
+from horae.stores.redis import Redis, Script, redis_client, translate_errors
 
 SECOND = 1_000_000  # in microseconds
 KEEP = timedelta(seconds=5)
@@ -82,16 +82,16 @@ class RedisCalls:
         self._keep = keep // MICROSECOND
         self._clock = clock
 
-    @in_our_words
+    @translate_errors
     def take(self, limit: Limit, ticket: str, *, stay: bool, ahead: int = 0) -> float:
         now = "" if self._clock is None else str(micros(self._clock.now()))
         arguments: list[str | int] = [ticket, int(stay), now, limit.max_calls, limit.micros, ahead, self._keep]
         return int(TAKE.run(self._client, self._keys(limit), arguments)) / SECOND
 
-    @in_our_words
+    @translate_errors
     def drop(self, limit: Limit, ticket: str) -> None:
         DROP.run(self._client, self._keys(limit), [ticket])
 
     def _keys(self, limit: Limit) -> list[str]:
-        """The braces keep the keys of one limit on one node of a Redis cluster."""
+        """Return the braces keep the keys of one limit on one node of a Redis cluster."""
         return [f"{self._prefix}:limit:{{{limit.name}}}:{part}" for part in ("calls", "line", "seen")]

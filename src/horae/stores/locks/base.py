@@ -1,7 +1,7 @@
 """Locks by name: what the three back ends have in common.
 
 A lock excludes others for a while; it does not make anything happen once. So it always has an end, it is released
-and extended only by whoever still holds its token, and losing it is told, never hidden.
+and extended only with its current token, and losing it is reported, never hidden.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Locks(ABC):
         return HeldLock(self, key, token) if self.swap(key, seen, token, lasting) else None
 
     def with_lock(self, key: str, ttl: Span, wait: Span = 0, retry_interval: Span = 0.05) -> HeldLock:
-        """The same for a ``with`` block, raising ``LockNotAcquired`` instead of answering None."""
+        """Acquire for a ``with`` block; raise ``LockNotAcquired`` instead of returning None."""
         lock = self.try_lock(key, ttl, wait, retry_interval)
         if lock is None:
             raise LockNotAcquired(key)

@@ -14,7 +14,7 @@ from horae.core.jobs.payloads import name
 from horae.errors import ConfigurationError
 from horae.ports import Clock, Dice
 from horae.stores.locks.base import Locks
-from horae.stores.redis import Redis, Script, in_our_words, redis_client
+from horae.stores.redis import Redis, Script, redis_client, translate_errors
 
 MILLISECOND = timedelta(milliseconds=1)
 REMOVE = Script("if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end")
@@ -46,29 +46,29 @@ class RedisLocks(Locks):
         self._prefix = name(prefix, "prefix of Redis keys")
 
     def entry(self, key: str) -> str:
-        """The Redis key behind a business key."""
+        """Return the Redis key behind a business key."""
         return f"{self._prefix}:lock:{key}"
 
-    @in_our_words
+    @translate_errors
     def put(self, key: str, token: str, ttl: timedelta) -> bool:
         if self._client.set(self.entry(key), token, nx=True, px=ttl // MILLISECOND):
             return True
         # A client that sends a lost command again is refused by its own first try.
         return self.peek(key) == token
 
-    @in_our_words
+    @translate_errors
     def move(self, key: str, token: str, ttl: timedelta) -> bool:
         return bool(MOVE.run(self._client, [self.entry(key)], [token, ttl // MILLISECOND]))
 
-    @in_our_words
+    @translate_errors
     def remove(self, key: str, token: str) -> bool:
         return bool(REMOVE.run(self._client, [self.entry(key)], [token]))
 
-    @in_our_words
+    @translate_errors
     def peek(self, key: str) -> str | None:
         held: Any = self._client.get(self.entry(key))
         return held.decode("utf-8", "replace") if isinstance(held, bytes) else held
 
-    @in_our_words
+    @translate_errors
     def swap(self, key: str, seen: str, token: str, ttl: timedelta) -> bool:
         return bool(SWAP.run(self._client, [self.entry(key)], [seen, token, ttl // MILLISECOND]))

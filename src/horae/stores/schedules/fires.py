@@ -9,12 +9,13 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from horae.core.jobs.job import NewJob
-from horae.core.schedules.decisions import without
-from horae.core.schedules.schedule import Firing, Schedule, Unfinished
+from horae.core.schedules.schedule import Firing, Unfinished
 from horae.core.time.instants import micros
+from horae.ports import Decide, Occurrence
 from horae.stores.codecs import to_micros
 from horae.stores.databases.driver import Driver, marks
 from horae.stores.databases.hot import Hot
@@ -22,7 +23,6 @@ from horae.stores.schedules.schedules import unfinished_from
 from horae.stores.tables import FIRE_COLUMNS, SCHEDULES, fire_row
 
 CHUNK = 500
-Decide = Callable[[list[Schedule], dict[int, Unfinished]], list[tuple[Firing, list[NewJob]]]]
 AddJobs = Callable[[Driver, Sequence[NewJob], datetime], list[int]]
 MOVED = ("next_fire_at", "next_due_at", "fire_count", "last_fire_at", "tzdata")
 LIVE_JOBS = (
@@ -52,8 +52,8 @@ class Firings:
         due = [SCHEDULES.read(row) for row in rows]
         if not due:
             return []
-        decided = decide(due, self._unfinished(driver, [s.number for s in due if s.overlap != "allow"]))
-        decided = self._linked(driver, self._new_ones(driver, decided))
+        unfinished = self._unfinished(driver, [s.number for s in due if s.overlap != "allow"])
+        decided = self._mark_linked(driver, decide(due, unfinished, partial(self._recorded_among, driver)))
         silent = [number for firing, _ in decided for number in firing.silent]
         if silent:
             self._hot.lose(driver, silent, now)
@@ -66,19 +66,21 @@ class Firings:
         found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
         for schedule_id, *job in self.live(driver, numbers) if numbers else ():
             found[schedule_id].append(tuple(job))
-        told = {number: unfinished_from(jobs) for number, jobs in found.items()}
-        yielding = [job for each in told.values() for job in (*each.retrying, *each.locked_out)]
-        return self._as_held(driver, told, yielding) if yielding else told
+        unfinished = {number: unfinished_from(jobs) for number, jobs in found.items()}
+        yielding = [job for each in unfinished.values() for job in (*each.retrying, *each.locked_out)]
+        return self._hold_yielding(driver, unfinished, yielding) if yielding else unfinished
 
     def live(self, driver: Driver, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
-        """The waiting and running jobs of these schedules."""
+        """Return the waiting and running jobs of these schedules."""
         rows: list[tuple[Any, ...]] = []
         for start in range(0, len(numbers), CHUNK):
             chunk = numbers[start : start + CHUNK]
             rows += driver.rows(f"{LIVE_JOBS} AND schedule_id IN ({marks(len(chunk))})", chunk)
         return rows
 
-    def _as_held(self, driver: Driver, told: dict[int, Unfinished], yielding: Sequence[int]) -> dict[int, Unfinished]:
+    def _hold_yielding(
+        self, driver: Driver, unfinished: dict[int, Unfinished], yielding: Sequence[int]
+    ) -> dict[int, Unfinished]:
         """Hold the jobs that may have to yield; one that is being claimed just now does not wait any more."""
         held: set[int] = set()
         for start in range(0, len(yielding), CHUNK):
@@ -92,19 +94,17 @@ class Firings:
                 retrying={job: run_at for job, run_at in each.retrying.items() if job in held},
                 locked_out=tuple(job for job in each.locked_out if job in held),
             )
-            for number, each in told.items()
+            for number, each in unfinished.items()
         }
 
-    def _new_ones(
-        self, driver: Driver, decided: list[tuple[Firing, list[NewJob]]]
-    ) -> list[tuple[Firing, list[NewJob]]]:
-        """Leave out what has been recorded before: a schedule moved back in time must not fire twice."""
-        pairs = [(firing.schedule.number, micros(fire.fire_at)) for firing, _ in decided for fire in firing.fires]
-        known = self.recorded(driver, pairs) if pairs else set()
-        return [_without(firing, jobs, known) for firing, jobs in decided] if known else decided
+    def _recorded_among(self, driver: Driver, occurrences: Sequence[Occurrence]) -> set[Occurrence]:
+        """Return the occurrences that have a record: a schedule moved back in time must not fire twice."""
+        pairs = [(number, micros(fire_at)) for number, fire_at in occurrences]
+        known = self.find_recorded(driver, pairs) if pairs else set()
+        return {each for each, pair in zip(occurrences, pairs, strict=True) if pair in known} if known else set()
 
-    def recorded(self, driver: Driver, pairs: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
-        """Which of these occurrences, each a schedule and an instant, have a record."""
+    def find_recorded(self, driver: Driver, pairs: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+        """Return which of these occurrences, each a schedule and an instant, have a record."""
         known: set[tuple[int, int]] = set()
         for start in range(0, len(pairs), CHUNK):
             chunk = pairs[start : start + CHUNK]
@@ -114,18 +114,20 @@ class Firings:
             known |= {(row[0], row[1]) for row in driver.rows(sql + listed, [part for pair in chunk for part in pair])}
         return known
 
-    def _linked(self, driver: Driver, decided: list[tuple[Firing, list[NewJob]]]) -> list[tuple[Firing, list[NewJob]]]:
+    def _mark_linked(
+        self, driver: Driver, decided: list[tuple[Firing, list[NewJob]]]
+    ) -> list[tuple[Firing, list[NewJob]]]:
         """Mark the jobs whose end concerns a schedule: their own, or one that follows it."""
         numbers = [firing.schedule.number for firing, _ in decided]
-        followed = self.followed(driver, numbers)
+        followed = self.find_followed(driver, numbers)
         followed |= {firing.schedule.number for firing, _ in decided if firing.schedule.anchor == "finish"}
         return [
             (firing, [replace(job, linked=True) for job in jobs] if firing.schedule.number in followed else jobs)
             for firing, jobs in decided
         ]
 
-    def followed(self, driver: Driver, numbers: Sequence[int]) -> set[int]:
-        """Which of these schedules others follow."""
+    def find_followed(self, driver: Driver, numbers: Sequence[int]) -> set[int]:
+        """Return which of these schedules others follow."""
         sql = f"SELECT DISTINCT followed_id FROM horae_follows WHERE followed_id IN ({marks(len(numbers))})"
         return {row[0] for row in driver.rows(sql, numbers)}
 
@@ -156,10 +158,3 @@ class Firings:
         """Write the next instants: rows of MOVED and the schedule's number."""
         sets = ", ".join(f"{name} = %s" for name in MOVED)
         driver.many(f"UPDATE horae_schedules SET {sets} WHERE id = %s", rows)
-
-
-def _without(firing: Firing, jobs: list[NewJob], known: set[tuple[int, int]]) -> tuple[Firing, list[NewJob]]:
-    """The same decision without fires that are on record already."""
-    number = firing.schedule.number
-    recorded = {fire.fire_at for fire in firing.fires if (number, micros(fire.fire_at)) in known}
-    return without(firing, recorded), [job for job in jobs if job.fire_at not in recorded]

@@ -26,7 +26,7 @@ class ScheduledTasks:
         self.connection = connection
 
     def get(self, task_id: str, owner: str | None, *, lock: bool = False) -> Schedule | None:
-        """A task by its id; only for an operator, whose *owner* is None, every tenant is looked through."""
+        """Return a task by its id; only for an operator, whose *owner* is None, every tenant is looked through."""
         query = select(*SCHEDULES.select).where(schedules.c.schedule_key == task_id, _is_task())
         query = query if owner is None else query.where(schedules.c.owner == owner)
         row = self.connection.execute(query.with_for_update() if lock else query).first()
@@ -35,7 +35,7 @@ class ScheduledTasks:
     def find(
         self, owner: str | None, *, limit: int, after: tuple[str, int, int] | None, queues: Collection[str] = ()
     ) -> list[Schedule]:
-        """The last changed first; everybody's go tenant by tenant, along the same index.
+        """Return the last changed first; everybody's go tenant by tenant, along the same index.
 
         *after* is owner, change (in microseconds) and number of the last one of the page before. With *queues*, only
         those that fire into one of them.
@@ -68,40 +68,40 @@ class ScheduledTasks:
         return int(self.connection.execute(query).scalar_one())
 
     def live(self, numbers: Iterable[int]) -> dict[int, list[Job]]:
-        """What of these tasks waits or runs, the oldest first."""
-        mine = (jobs.c.schedule_id.in_(list(numbers)), jobs.c.state.in_(LIVE))
+        """Return what of these tasks waits or runs, the oldest first."""
+        conditions = (jobs.c.schedule_id.in_(list(numbers)), jobs.c.state.in_(LIVE))
         found: dict[int, list[Job]] = {}
-        for row in self.connection.execute(select(*JOBS.select).where(*mine).order_by(jobs.c.id)):
+        for row in self.connection.execute(select(*JOBS.select).where(*conditions).order_by(jobs.c.id)):
             job = JOBS.read(row)
             if job.schedule_id is not None:
                 found.setdefault(job.schedule_id, []).append(job)
         return found
 
     def last_run(self, number: int) -> Run | None:
-        """How the last ended attempt went."""
+        """Return the last ended attempt."""
         row = self.connection.execute(_ended(number).limit(1)).first()
         return None if row is None else RUNS.read(row)
 
     def runs(self, number: int, *, limit: int, before: tuple[int, int] | None) -> list[ScheduledTaskRun]:
-        """The newest first, what is under way among them; *before* is job and token of the last one told."""
+        """Return runs, the newest first, also those under way; *before* is job and token of the last one seen."""
         query = _ended(number)
         if before is not None:
             earlier = and_(runs.c.job_id == before[0], runs.c.token < before[1])
             query = query.where(or_(runs.c.job_id < before[0], earlier))
-        told = {
-            run.id: run for run in map(running_run, self._running(number)) if before is None or _place(run) < before
+        found = {
+            run.id: run for run in map(running_run, self._running(number)) if before is None or _position(run) < before
         }
-        told |= {run.id: run for run in map(RUNS.read, self.connection.execute(query.limit(limit)))}
-        page = sorted(told.values(), key=_place, reverse=True)[:limit]
-        kinds = self._set_off(page)
+        found |= {run.id: run for run in map(RUNS.read, self.connection.execute(query.limit(limit)))}
+        page = sorted(found.values(), key=_position, reverse=True)[:limit]
+        kinds = self._find_triggers(page)
         return [ScheduledTaskRun(run, kinds.get(run.job_number, "schedule")) for run in page]
 
     def _running(self, number: int) -> list[Job]:
         query = select(*JOBS.select).where(jobs.c.schedule_id == number, jobs.c.state == "running")
         return [JOBS.read(row) for row in self.connection.execute(query)]
 
-    def _set_off(self, page: list[Run]) -> dict[int, str]:
-        """What did not come by the clock: set off by hand, or made up for."""
+    def _find_triggers(self, page: list[Run]) -> dict[int, str]:
+        """Return what did not come by the clock: set off by hand, or made up for."""
         spots = [(run.schedule_id, kind, micros(run.fire_at)) for run in page if run.fire_at is not None
                  for kind in ("manual", "backfill")]  # fmt: skip
         if not spots:
@@ -121,5 +121,5 @@ def _ended(number: int) -> Select[Any]:
     return query.order_by(runs.c.job_id.desc(), runs.c.token.desc())
 
 
-def _place(run: Run) -> tuple[int, int]:
+def _position(run: Run) -> tuple[int, int]:
     return run.job_number, run.token

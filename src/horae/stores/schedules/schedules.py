@@ -38,7 +38,7 @@ class Schedules:
         return {schedule.number: schedule for schedule in found}
 
     def find(self, wanted: ScheduleFilter, *, limit: int, after: Schedule | str | None) -> list[Schedule]:
-        """By key, a page at a time."""
+        """Return a page of schedules, by key."""
         query = select(*SCHEDULES.select).order_by(schedules.c.schedule_key, schedules.c.id).limit(limit)
         query = query.where(*SCHEDULES.equal(wanted, leave_out=("enabled", "toggled")))
         if wanted.queues:
@@ -57,7 +57,7 @@ class Schedules:
         return [SCHEDULES.read(row) for row in self.connection.execute(query)]
 
     def count_enabled(self, owner: str) -> int:
-        """How many schedules of an owner may still fire; one that has fired as often as it may counts no more."""
+        """Count an owner's schedules that may still fire; one that has fired as often as it may is left out."""
         is_on = func.coalesce(schedules.c.toggled, schedules.c.enabled) == 1
         is_spent = and_(schedules.c.max_fires.is_not(None), schedules.c.fire_count >= schedules.c.max_fires)
         query = select(func.count()).where(schedules.c.owner == owner, is_on, not_(is_spent))
@@ -82,8 +82,8 @@ class Schedules:
         self.connection.execute(delete(fires).where(fires.c.schedule_id == number))
         either = or_(follows.c.schedule_id == number, follows.c.followed_id == number)
         self.connection.execute(delete(follows).where(either))
-        mine = and_(run_totals.c.scope == SCHEDULE, run_totals.c.name == str(number))
-        self.connection.execute(delete(run_totals).where(mine))
+        of_schedule = and_(run_totals.c.scope == SCHEDULE, run_totals.c.name == str(number))
+        self.connection.execute(delete(run_totals).where(of_schedule))
         self.connection.execute(delete(schedules).where(schedules.c.id == number))
 
     def follow(self, number: int, followed: Iterable[int]) -> None:
@@ -94,9 +94,9 @@ class Schedules:
             self.connection.execute(insert(follows), rows)
 
     def followers(self, number: int) -> list[str]:
-        """The keys of the schedules that follow this one."""
-        mine = select(follows.c.schedule_id).where(follows.c.followed_id == number)
-        query = select(schedules.c.schedule_key).where(schedules.c.id.in_(mine)).order_by(schedules.c.schedule_key)
+        """Return the keys of the schedules that follow this one."""
+        followers = select(follows.c.schedule_id).where(follows.c.followed_id == number)
+        query = select(schedules.c.schedule_key).where(schedules.c.id.in_(followers)).order_by(schedules.c.schedule_key)
         return list(self.connection.execute(query).scalars())
 
     def unfinished(self, number: int) -> Unfinished:
@@ -112,7 +112,7 @@ class Schedules:
         return self.connection.execute(select(jobs.c.id).where(*live).limit(1)).first() is not None
 
     def without_fire(self, now: datetime, *, limit: int) -> list[Schedule]:
-        """Schedules that are on, have no next fire, and no unfinished job whose end would give them one."""
+        """Return schedules that are on, have no next fire, and no unfinished job whose end would give them one."""
         c = schedules.c
         awaited = select(jobs.c.id).where(
             jobs.c.schedule_id == c.id, jobs.c.state.in_(("queued", "running")), jobs.c.linked == 1
@@ -132,13 +132,13 @@ class Schedules:
     def record(self, number: int, fire: Fire, job_id: int | None, now: datetime) -> None:
         row = dict(zip(FIRE_COLUMNS, fire_row(number, fire, job_id, micros(now)), strict=True))
         if fire.kind == "manual":  # two hands within one microsecond are still two fires
-            mine = (fires.c.schedule_id == number, fires.c.kind == "manual")
-            last = self.connection.execute(select(func.max(fires.c.fire_at)).where(*mine)).scalar()
+            by_hand = (fires.c.schedule_id == number, fires.c.kind == "manual")
+            last = self.connection.execute(select(func.max(fires.c.fire_at)).where(*by_hand)).scalar()
             row["fire_at"] = max(row["fire_at"], (last or 0) + 1)
         self.connection.execute(insert(fires), row)
 
     def recorded(self, number: int, start: datetime, end: datetime) -> set[datetime]:
-        """The instants in a range that already have become a job."""
+        """Return the instants in a range that already have become a job."""
         query = select(fires.c.fire_at).where(
             fires.c.schedule_id == number,
             fires.c.fire_at.between(micros(start), micros(end)),
@@ -149,8 +149,8 @@ class Schedules:
         return {moment for moment in found if moment is not None}
 
     def was_fired(self, number: int, fire_at: datetime, job_id: int) -> bool:
-        mine = (fires.c.schedule_id == number, fires.c.kind == "schedule", fires.c.fire_at == micros(fire_at))
-        query = select(fires.c.job_id).where(*mine, fires.c.job_id == job_id)
+        own_fire = (fires.c.schedule_id == number, fires.c.kind == "schedule", fires.c.fire_at == micros(fire_at))
+        query = select(fires.c.job_id).where(*own_fire, fires.c.job_id == job_id)
         return self.connection.execute(query).first() is not None
 
     def has_fired_since(self, number: int, fire_at: datetime, since: datetime) -> bool:
@@ -159,7 +159,7 @@ class Schedules:
         return self.connection.execute(query.limit(1)).first() is not None
 
     def history(self, number: int, *, limit: int, before: datetime | None) -> list[tuple[Fire, int | None]]:
-        """What became of each due fire, the newest first; all records of the last instant, even beyond the limit."""
+        """Return what became of each due fire, newest first; all records of the last instant, even beyond the limit."""
         query = (
             select(*FIRES.select, fires.c.job_id)
             .where(fires.c.schedule_id == number)
@@ -195,11 +195,11 @@ class Schedules:
         return set(found.scalars())
 
     def tallies(self, numbers: Iterable[int]) -> dict[int, Tally]:
-        """Runs and failures of schedules, those removed from the history too, and how the last one went."""
+        """Return runs and failures of schedules, those removed from the history too, and how the last one went."""
         return tallies(self.connection, SCHEDULE, list(numbers))
 
     def handler_tallies(self, handlers: Iterable[str]) -> dict[str, Tally]:
-        """The same for runs without a schedule, by handler; reads the whole history of such runs."""
+        """Return tallies of runs without a schedule, by handler; reads the whole history of such runs."""
         return tallies(self.connection, HANDLER, list(handlers))
 
 

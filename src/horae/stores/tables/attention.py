@@ -169,7 +169,7 @@ def _read_changes(stored: str) -> list[Any]:
 
 _encode = partial(json.dumps, ensure_ascii=False)
 _CHANGES = Codec(LongText, _read_changes, lambda changes: _encode(list(changes)))
-_FACTS = Codec(LongText, lambda stored: dict(json.loads(stored)), lambda told: _encode(dict(told)))
+_FACTS = Codec(LongText, lambda stored: dict(json.loads(stored)), lambda details: _encode(dict(details)))
 
 JOURNAL = Declaration(
     "horae_journal",

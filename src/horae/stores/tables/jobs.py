@@ -112,7 +112,7 @@ _PLACED = {*_FIRST, *_LATER}
 # What an ending adds to the run row: the values of `ending_row`.
 ENDING = ("outcome", "attempt", "error", "result", "next_action_at", "audit_event_id")
 
-COUNTED = ("failed", "timed_out", "lost")  # endings that already count themselves; a run is told from 1 on
+COUNTED = ("failed", "timed_out", "lost")  # endings that already count themselves; a run counts from 1 on
 _RUN_NUMBER = Codec(Integer(), lambda attempt, outcome: attempt + (outcome not in COUNTED), beside="outcome")
 
 # An attempt is written once, when it ends. The last one (``state`` is set) also carries the job's snapshot.
@@ -200,12 +200,12 @@ INSERT_COLUMNS = (*_NEW.columns, "state", "created_at")
 
 
 def new_job_row(job: NewJob, now: datetime) -> list[Any]:
-    """The values of INSERT_COLUMNS."""
+    """Return the values of INSERT_COLUMNS."""
     return _NEW.values(job, "queued", micros(now))
 
 
 def ending_row(done: Settlement) -> tuple[Any, ...]:
-    """The values of ENDING."""
+    """Return the values of ENDING."""
     outcome = done.outcome
     return (
         outcome.ending,
@@ -218,7 +218,7 @@ def ending_row(done: Settlement) -> tuple[Any, ...]:
 
 
 def running_run(job: Job) -> Run:
-    """The attempt under way, which exists only in the job row."""
+    """Return the attempt under way, which exists only in the job row."""
     return Run(
         job.number, job.token, "running", job.attempt + 1, job.handler, job.queue, job.owner, job.worker_id,
         job.started_at, None, trace_id=job.trace_id, schedule_id=job.schedule_id, fire_at=job.fire_at,
@@ -249,7 +249,7 @@ FULL_INDEXES = (
 
 
 def job_indexes(partial: bool) -> dict[str, str]:
-    """The statements that index the job table, by name."""
+    """Return the statements that index the job table, by name."""
     if not partial:
         return {name: f"CREATE INDEX {name} ON horae_jobs ({columns})" for name, columns, _ in FULL_INDEXES}
     return {

@@ -110,7 +110,7 @@ FIRE_COLUMNS = (*FIRES.written, "schedule_id", "job_id", "recorded_at")
 
 
 def fire_row(schedule_id: int, fire: Fire, job_id: int | None, recorded_at: int) -> Sequence[Any]:
-    """The values of FIRE_COLUMNS."""
+    """Return the values of FIRE_COLUMNS."""
     return (*FIRES.values(fire), schedule_id, job_id, recorded_at)
 
 

@@ -81,7 +81,7 @@ class AccessConformance:
 
     def test_the_last_use_of_a_token_is_noted(self, store: Store) -> None:
         store.transact(lambda tx: tx.tokens.add(a_token()))
-        store.transact(lambda tx: tx.tokens.used("a1", address="192.0.2.1", now=NOON + MINUTE))
+        store.transact(lambda tx: tx.tokens.mark_used("a1", address="192.0.2.1", now=NOON + MINUTE))
 
         assert store.read(lambda tx: tx.tokens.get("a1")) == a_token(used_at=NOON + MINUTE, used_from="192.0.2.1")
 

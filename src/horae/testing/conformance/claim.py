@@ -10,7 +10,7 @@ from horae.core.jobs.job import Ending
 from horae.ports import Store
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON
-from horae.testing.conformance.support import at_once, configure, declare, end, look, lose, numbers, put, take
+from horae.testing.conformance.support import at_once, configure, declare, end, lose, numbers, put, read_job, take
 
 SECOND = timedelta(seconds=1)
 
@@ -32,7 +32,7 @@ class ClaimConformance:
 
         taken = take(store)
 
-        assert taken == [look(store, job.number) for job in taken]
+        assert taken == [read_job(store, job.number) for job in taken]
 
     def test_what_is_not_due_is_never_claimed(self, store: Store) -> None:
         """S0-11, S0-21, I9."""
@@ -121,7 +121,7 @@ class ClaimConformance:
         assert [take(store, 1, order="run_at")[0].number for _ in range(3)] == [first, second, third]
 
     def test_jobs_with_and_without_concurrency_keys_come_in_one_order(self, store: Store) -> None:
-        given = put(store, *(a_new_job(concurrency_key=f"c{place}" if place % 2 else None) for place in range(6)))
+        given = put(store, *(a_new_job(concurrency_key=f"c{index}" if index % 2 else None) for index in range(6)))
 
         assert numbers(take(store)) == given
 
@@ -236,7 +236,7 @@ class ClaimConformance:
         [running] = take(store)
         end(store, running)
 
-        job = look(store, second)
+        job = read_job(store, second)
         store.transact(lambda tx: tx.jobs.end_waiting(job, reason="", now=NOON))
 
         assert numbers(take(store)) == [third]
@@ -248,7 +248,7 @@ class ClaimConformance:
         take(store)
         if when == "when it is next":
             end(store, running)
-        job = look(store, second)
+        job = read_job(store, second)
         store.transact(lambda tx: tx.jobs.requeue(job, run_at=NOON + timedelta(days=1), attempt=0, band=0, now=NOON))
         if when == "while it is held":
             end(store, running)

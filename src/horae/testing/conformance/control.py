@@ -12,7 +12,7 @@ from horae.core.jobs.job import Filter, Job
 from horae.ports import Queue, Store
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON
-from horae.testing.conformance.support import at_once, attempts, configure, end, look, numbers, put, take
+from horae.testing.conformance.support import at_once, attempts, configure, end, numbers, put, read_job, take
 
 SECOND = timedelta(seconds=1)
 LATER = NOON + 2 * LEASE
@@ -158,25 +158,25 @@ class ControlConformance:
 
     def test_a_waiting_job_is_cancelled_at_once_and_kept_as_history(self, store: Store) -> None:
         [number] = put(store, a_new_job({"a": 1}, tags=("t",), key="k", unique="u"))
-        job = look(store, number)
+        job = read_job(store, number)
 
         assert store.transact(lambda tx: tx.jobs.end_waiting(job, reason="enough", now=NOON + SECOND))
 
-        gone = look(store, number)
+        gone = read_job(store, number)
         assert (gone.state, gone.cancel_reason, gone.finished_at) == ("cancelled", "enough", NOON + SECOND)
         assert (gone.payload, gone.tags, gone.key) == ({"a": 1}, ("t",), "k")
         assert [run.outcome for run in attempts(store, number)] == ["cancelled"]
 
     def test_a_cancelled_job_frees_its_unique_name(self, store: Store) -> None:
         [number] = put(store, a_new_job(unique="u"))
-        job = look(store, number)
+        job = read_job(store, number)
         store.transact(lambda tx: tx.jobs.end_waiting(job, reason=None, now=NOON))
 
         assert put(store, a_new_job(unique="u")) != [number]
 
     def test_a_manual_act_on_what_has_changed_meanwhile_changes_nothing(self, store: Store) -> None:
         [number] = put(store, a_new_job())
-        seen = look(store, number)
+        seen = read_job(store, number)
         [running] = take(store)
 
         def act(tx: Any) -> list[bool]:
@@ -187,7 +187,7 @@ class ControlConformance:
             ]
 
         assert store.transact(act) == [False, False, False]
-        assert look(store, number) == running
+        assert read_job(store, number) == running
         assert len(attempts(store, number)) == 1
 
     def test_a_running_job_is_asked_to_stop(self, store: Store) -> None:
@@ -196,15 +196,15 @@ class ControlConformance:
 
         assert store.transact(lambda tx: tx.jobs.ask_to_cancel(job, reason="enough"))
 
-        assert (look(store, job.number).state, look(store, job.number).cancel_reason) == ("running", "enough")
+        assert (read_job(store, job.number).state, read_job(store, job.number).cancel_reason) == ("running", "enough")
 
     def test_a_waiting_job_is_moved_to_another_time_and_band(self, store: Store) -> None:
         [number] = put(store, a_new_job(key="k"))
-        job = look(store, number)
+        job = read_job(store, number)
 
         assert store.transact(lambda tx: tx.jobs.requeue(job, run_at=LATER, attempt=0, band=0, now=NOON))
 
-        moved = look(store, number)
+        moved = read_job(store, number)
         assert (moved.run_at, moved.planned_at, moved.priority, moved.key, moved.state) == (
             LATER, NOON, "high", "k", "queued",
         )  # fmt: skip
@@ -222,7 +222,7 @@ class ControlConformance:
         put(store, a_new_job(unique="u"))
 
         assert not store.transact(lambda tx: tx.jobs.requeue(dead, run_at=LATER, attempt=0, band=None, now=LATER))
-        assert look(store, dead.number).state == "dead"
+        assert read_job(store, dead.number).state == "dead"
 
     def test_a_revived_job_has_its_unique_name_again(self, store: Store) -> None:
         dead = self.a_dead_job(store, unique="u")
@@ -234,7 +234,7 @@ class ControlConformance:
         put(store, a_new_job(max_attempts=1, **fields))
         [job] = take(store)
         end(store, job, "failed")
-        return look(store, job.number)
+        return read_job(store, job.number)
 
     # -- queues and audit --------------------------------------------------------------------------------------------
 
@@ -255,8 +255,8 @@ class ControlConformance:
 
     def test_entries_are_kept_and_read_newest_first(self, store: Store) -> None:
         entries = [
-            Entry(NOON, "ann", f"verb{place}", "job", f"job_{place % 2}", "ann", "why 🦉", {"a": 1}, {"b": [2]}, ("e",))
-            for place in range(5)
+            Entry(NOON, "ann", f"verb{index}", "job", f"job_{index % 2}", "ann", "why 🦉", {"a": 1}, {"b": [2]}, ("e",))
+            for index in range(5)
         ]
 
         def append(entry: Entry) -> None:

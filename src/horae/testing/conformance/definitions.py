@@ -9,11 +9,11 @@ import pytest
 from horae.ports import Store, StoredDefinition
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON
-from horae.testing.conformance.support import at_once, declare, end, look, numbers, put, take
+from horae.testing.conformance.support import at_once, declare, end, numbers, put, read_job, take
 
 
 def hold_of(store: Store, number: int) -> tuple[str, str | None]:
-    job = look(store, number)
+    job = read_job(store, number)
     return job.held, job.held_for
 
 
@@ -131,7 +131,7 @@ class DefinitionConformance:
         [number] = put(store, a_new_job(owner="alice"))
         take(store)
         later = NOON + timedelta(hours=1)
-        job = look(store, number)
+        job = read_job(store, number)
         store.transact(lambda tx: tx.jobs.requeue(job, run_at=later, attempt=0, band=None, now=NOON))
 
         assert store.peek(["default"]).next_due_at == later, "so that its tenant's worker wakes for it"

@@ -12,7 +12,7 @@ from horae.errors import KeyConflict
 from horae.ports import Placed, Store
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON
-from horae.testing.conformance.support import HOSTILE, at_once, end, look, put, take
+from horae.testing.conformance.support import HOSTILE, at_once, end, put, read_job, take
 
 
 class RuleBroken(Exception):
@@ -31,7 +31,7 @@ class EnqueueConformance:
             object_type="memory", object_id="o", action="verify", request_hash="h",
         )  # fmt: skip
 
-        job = look(store, put(store, new)[0])
+        job = read_job(store, put(store, new)[0])
 
         verdicts = (
             job.handler,
@@ -53,10 +53,12 @@ class EnqueueConformance:
     @pytest.mark.parametrize("key", [None, "k"], ids=["plain", "keyed"])
     def test_hostile_payloads_come_back_unchanged(self, store: Store, key: str | None) -> None:
         given = put(
-            store, *(a_new_job({"v": value}, key=key and f"{key}{place}") for place, value in enumerate(HOSTILE))
+            store, *(a_new_job({"v": value}, key=key and f"{key}{index}") for index, value in enumerate(HOSTILE))
         )
 
-        assert [encode(look(store, number).payload) for number in given] == [encode({"v": value}) for value in HOSTILE]
+        assert [encode(read_job(store, number).payload) for number in given] == [
+            encode({"v": value}) for value in HOSTILE
+        ]
 
     def test_the_deepest_allowed_payload_is_stored(self, store: Store) -> None:
         value: Any = 1
@@ -65,24 +67,24 @@ class EnqueueConformance:
 
         [number] = put(store, a_new_job({"value": value}))
 
-        assert look(store, number).payload == {"value": value}
+        assert read_job(store, number).payload == {"value": value}
 
     def test_a_payload_of_a_mebibyte_is_stored(self, store: Store) -> None:
         text = "ü" * (512 * 1024 - 10)
 
         [number] = put(store, a_new_job({"t": text}))
 
-        assert look(store, number).payload == {"t": text}
+        assert read_job(store, number).payload == {"t": text}
 
     def test_jobs_of_a_batch_are_numbered_in_their_order(self, store: Store) -> None:
-        given = put(store, *(a_new_job({"place": place}) for place in range(2500)))
+        given = put(store, *(a_new_job({"place": index}) for index in range(2500)))
 
         taken = take(store, 1000) + take(store, 1000) + take(store, 1000)
         assert given == sorted(given)
         assert [(job.number, job.payload["place"]) for job in taken] == list(zip(given, range(2500), strict=True))
 
     def test_jobs_of_a_keyed_batch_are_numbered_in_their_order(self, store: Store) -> None:
-        given = put(store, *(a_new_job({"place": place}, key=f"k{place}") for place in range(1200)))
+        given = put(store, *(a_new_job({"place": index}, key=f"k{index}") for index in range(1200)))
 
         taken = take(store, 1000) + take(store, 1000)
         assert [(job.number, job.payload["place"]) for job in taken] == list(zip(given, range(1200), strict=True))
@@ -152,8 +154,8 @@ class EnqueueConformance:
         assert store.insert([other], now=NOON)[0].number == placed[1].number
 
     def test_two_types_that_ask_for_one_default_key_at_once_are_two_jobs(self, store: Store) -> None:
-        def ask(place: int) -> Placed:
-            kind = ("memory", "cognition")[place % 2]
+        def ask(index: int) -> Placed:
+            kind = ("memory", "cognition")[index % 2]
             new = a_new_job(key="o:verify", typed_key=f"{kind}:o:verify", object_type=kind, request_hash=kind)
             return store.insert([new], now=NOON)[0]
 
@@ -188,7 +190,7 @@ class EnqueueConformance:
         assert len(take(store)) == 1
 
     def test_parallel_batches_with_crossing_keys_are_one_job_for_each_key(self, store: Store) -> None:
-        names = [f"k{place}" for place in range(20)]
+        names = [f"k{index}" for index in range(20)]
 
         def enqueue(index: int) -> list[int]:
             mine = names if index % 2 else names[::-1]
@@ -248,10 +250,10 @@ class EnqueueConformance:
 
     @pytest.mark.parametrize("key", [None, "k"])
     def test_a_job_in_a_transaction_that_commits_exists(self, store: Store, key: str | None) -> None:
-        jobs = [a_new_job({"place": place}, key=key and f"{key}{place}") for place in range(3)]
+        jobs = [a_new_job({"place": index}, key=key and f"{key}{index}") for index in range(3)]
 
         placed = store.transact(lambda tx: store.insert_on(tx.connection, jobs, now=NOON))
 
         assert [(job.number, job.payload["place"]) for job in take(store)] == [
-            (where.number, place) for place, where in enumerate(placed)
+            (where.number, index) for index, where in enumerate(placed)
         ]

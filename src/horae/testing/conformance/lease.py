@@ -9,7 +9,7 @@ from horae.core.jobs.job import Lease
 from horae.ports import Node, Store
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON
-from horae.testing.conformance.support import at_once, configure, end, lease_of, look, lose, numbers, put, take
+from horae.testing.conformance.support import at_once, configure, end, lease_of, lose, numbers, put, read_job, take
 
 SECOND = timedelta(seconds=1)
 LATER = NOON + 2 * LEASE
@@ -27,7 +27,7 @@ class LeaseConformance:
         renewed = store.renew([lease_of(job)], until=LATER)
 
         assert renewed.held == {job.number}
-        assert look(store, job.number).leased_until == LATER
+        assert read_job(store, job.number).leased_until == LATER
 
     def test_a_renewal_twice_to_the_same_instant_is_still_held(self, store: Store) -> None:
         put(store, a_new_job())
@@ -46,7 +46,7 @@ class LeaseConformance:
         renewed = store.renew([lease_of(zombie)], until=LATER + timedelta(days=1))
 
         assert renewed.held == frozenset()
-        assert look(store, owner.number).leased_until == owner.leased_until
+        assert read_job(store, owner.number).leased_until == owner.leased_until
 
     def test_what_has_ended_or_never_was_cannot_be_renewed(self, store: Store) -> None:
         put(store, a_new_job(), a_new_job())
@@ -71,7 +71,7 @@ class LeaseConformance:
         taken = take(store, 700)
 
         assert len(store.renew([lease_of(job) for job in taken], until=LATER).held) == 700
-        assert store.expired(now=NOON + LEASE + SECOND, limit=10) == []
+        assert store.find_expired(now=NOON + LEASE + SECOND, limit=10) == []
 
     def test_nothing_to_renew_is_no_trouble(self, store: Store) -> None:
         assert store.renew([], until=LATER).held == frozenset()
@@ -86,7 +86,7 @@ class LeaseConformance:
         assert store.note(lease_of(job), checkpoint='"c"', now=NOON)
         assert store.note(lease_of(job), progress='{"n":1}', now=NOON)
 
-        found = look(store, job.number)
+        found = read_job(store, job.number)
         assert (found.progress, found.checkpoint) == ({"n": 1}, "c")
 
     def test_a_note_with_nothing_to_say_only_tells_whether_the_lease_holds(self, store: Store) -> None:
@@ -105,7 +105,7 @@ class LeaseConformance:
         [owner] = take(store, now=LATER)
 
         assert not store.note(lease_of(zombie), progress="1", checkpoint="1", now=NOON)
-        assert look(store, owner.number) == owner
+        assert read_job(store, owner.number) == owner
 
     # -- the reaper's question ---------------------------------------------------------------------------------------
 
@@ -115,9 +115,9 @@ class LeaseConformance:
         [second] = take(store, 1, lease=2 * SECOND)
         take(store, 1, lease=timedelta(hours=1))
 
-        assert numbers(store.expired(now=NOON + 3 * SECOND, limit=10)) == [second.number]
-        assert numbers(store.expired(now=NOON + 4 * SECOND, limit=10)) == [second.number, first.number]
-        assert numbers(store.expired(now=NOON + 4 * SECOND, limit=1)) == [second.number]
+        assert numbers(store.find_expired(now=NOON + 3 * SECOND, limit=10)) == [second.number]
+        assert numbers(store.find_expired(now=NOON + 4 * SECOND, limit=10)) == [second.number, first.number]
+        assert numbers(store.find_expired(now=NOON + 4 * SECOND, limit=1)) == [second.number]
 
     # -- glance ------------------------------------------------------------------------------------------------------
 

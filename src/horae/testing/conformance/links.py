@@ -32,7 +32,7 @@ def enqueue(world: World, *after: Job, **fields: Any) -> Job:
 
 
 def waits(world: World, job: Job) -> tuple[str, str | None]:
-    """Whether and for whom a job is held."""
+    """Return whether and for which jobs a job is held."""
     found = verbs.get(world, job.id)
     return found.held, found.held_for
 
@@ -133,21 +133,21 @@ class LinkConformance(InVirtualTime):
         assert verdicts(world, "both") == [("ran", None, 1)] * 2
 
     def test_leaders_that_end_at_the_same_moment_fire_their_follower_once(self, world: World) -> None:
-        for place in range(4):
-            schedules.create(world, a_schedule(f"leader{place}", "60", kind="every"))
+        for index in range(4):
+            schedules.create(world, a_schedule(f"leader{index}", "60", kind="every"))
         schedules.create(world, a_schedule("last", "", kind="after", after=tuple(f"leader{n}" for n in range(4))))
         fires.fire_due(world)
         jobs = take(world.store)
 
-        at_once(4, lambda place: end(world.store, jobs[place]))
+        at_once(4, lambda index: end(world.store, jobs[index]))
 
         assert [each.schedule.key for each, _ in fires.fire_due(world)] == ["last"]
         assert fires.fire_due(world) == []
 
     def test_a_chain_of_schedules_runs_link_by_link(self, world: World) -> None:
         schedules.create(world, a_schedule("s0", "60", kind="every"))
-        for place in range(1, 4):
-            schedules.create(world, a_schedule(f"s{place}", "", kind="after", after=(f"s{place - 1}",)))
+        for index in range(1, 4):
+            schedules.create(world, a_schedule(f"s{index}", "", kind="after", after=(f"s{index - 1}",)))
 
         fired = []
         while made := fires.fire_due(world):
@@ -198,9 +198,9 @@ class LinkConformance(InVirtualTime):
         children = [enqueue(world, *parents) for parents in families]
         held = {job.id: job for job in take(world.store)}
 
-        def finish(place: int) -> None:
+        def finish(index: int) -> None:
             for parents in families:
-                end(world.store, held[parents[place].id])
+                end(world.store, held[parents[index].id])
 
         at_once(4, finish)
 
@@ -219,9 +219,9 @@ class LinkConformance(InVirtualTime):
         held = take(world.store, queue="parents")
         assert len(held) == len(parents)
 
-        def act(place: int) -> None:
+        def act(index: int) -> None:
             for job in held:
-                if place:
+                if index:
                     enqueue(world, job)
                 else:
                     end(world.store, job)
@@ -250,16 +250,16 @@ class LinkConformance(InVirtualTime):
         _fire_group(world, clock, 12)
         set_limit(world, "group:night", 3)
 
-        taken = at_once(4, lambda place: take(world.store, 5, worker=f"w{place}", now=clock.now()))
+        taken = at_once(4, lambda index: take(world.store, 5, worker=f"w{index}", now=clock.now()))
 
         assert sum(map(len, taken)) == 3
 
     def test_threads_together_keep_the_limit_of_everything(self, world: World) -> None:
-        for place in range(12):
-            enqueue(world, queue=f"q{place % 4}")
+        for index in range(12):
+            enqueue(world, queue=f"q{index % 4}")
         set_limit(world, "global", 3)
 
-        taken = at_once(4, lambda place: take(world.store, 5, queue=f"q{place}", worker=f"w{place}"))
+        taken = at_once(4, lambda index: take(world.store, 5, queue=f"q{index}", worker=f"w{index}"))
 
         assert sum(map(len, taken)) == 3
 
@@ -313,8 +313,8 @@ def _limit(world: World, limited: str, most: int | None) -> None:
 
 def _fire_group(world: World, clock: VirtualClock, count: int) -> datetime:
     """So many jobs of one group, due now."""
-    for place in range(count):
-        schedules.create(world, a_schedule(f"s{place}", group="night"))
+    for index in range(count):
+        schedules.create(world, a_schedule(f"s{index}", group="night"))
     clock.advance(MINUTE)
     fires.fire_due(world)
     return clock.now()

@@ -39,7 +39,7 @@ def states(world: World, *jobs: Job) -> list[str]:
 
 
 def reasons(world: World, job: Job) -> list[tuple[str, str]]:
-    """Why a job does not run, without what is true of every job here: nobody serves its queue."""
+    """Return why a job does not run, except that no worker serves its queue, as for every job here."""
     found = why(world, verbs.get(world, job.id))
     return [(reason.code, reason.text) for reason in found if reason.code != "no_worker"]
 
@@ -247,9 +247,9 @@ class ParentConformance(InVirtualTime):
         for held in take(world.store):
             assert end(world.store, held, "failed", final=True)
 
-        def revive(place: int) -> None:
+        def revive(index: int) -> None:
             for parents in families:
-                verbs.revive(world, parents[place].id)
+                verbs.revive(world, parents[index].id)
 
         at_once(2, revive)
 
@@ -286,9 +286,9 @@ class ParentConformance(InVirtualTime):
             enqueue(world, queue="parents")
         held = take(world.store, queue="parents")
 
-        def act(place: int) -> None:
+        def act(index: int) -> None:
             for job in held:
-                if place:
+                if index:
                     enqueue(world, job)
                 else:
                     end(world.store, job, "failed", final=True)
@@ -304,7 +304,7 @@ class ParentConformance(InVirtualTime):
         children = [each.job for each in verbs.enqueue_many(world, requests)]
         lose_parent(world, parent, "dead")
 
-        at_once(2, lambda place: verbs.settle_children(world) if place else verbs.revive(world, parent.id))
+        at_once(2, lambda index: verbs.settle_children(world) if index else verbs.revive(world, parent.id))
         verbs.settle_children(world)
 
         assert set(states(world, *children)) == {"queued"}

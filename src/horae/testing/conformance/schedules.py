@@ -80,9 +80,9 @@ class ScheduleConformance(InVirtualTime):
     def test_of_two_changes_to_one_version_one_is_refused(self, world: World) -> None:
         schedules.create(world, a_schedule())
 
-        def change(place: int) -> str:
+        def change(index: int) -> str:
             try:
-                schedules.change(world, "minutely", {"payload": {"by": place}}, version=1)
+                schedules.change(world, "minutely", {"payload": {"by": index}}, version=1)
                 return "done"
             except Conflict:
                 return "refused"
@@ -334,8 +334,8 @@ class ScheduleConformance(InVirtualTime):
             schedules.create(world, a_schedule(f"s{number}"))
         clock.advance(MINUTE)
 
-        def act(place: int) -> None:
-            if place:
+        def act(index: int) -> None:
+            if index:
                 for number in range(10):
                     firing.trigger(world, f"s{number}")
             else:

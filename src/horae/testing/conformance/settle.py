@@ -19,10 +19,10 @@ from horae.testing.conformance.support import (
     attempts,
     end,
     lease_of,
-    look,
     lose,
     numbers,
     put,
+    read_job,
     take,
 )
 
@@ -41,7 +41,7 @@ class SettleConformance:
 
         end(store, job, now=NOON + SECOND, **verdicts)
 
-        done = look(store, job.number)
+        done = read_job(store, job.number)
         assert (done.state, done.result, done.finished_at, done.payload) == (
             "succeeded", {"b": 2}, NOON + SECOND, {"a": 1},
         )  # fmt: skip
@@ -61,7 +61,7 @@ class SettleConformance:
 
         store.settle(written, now=NOON)
 
-        assert [encode(look(store, job.number).result) for job in taken] == [encode(value) for value in HOSTILE]
+        assert [encode(read_job(store, job.number).result) for job in taken] == [encode(value) for value in HOSTILE]
 
     @pytest.mark.parametrize("most", [1, 3], ids=["dead", "tried again"])
     def test_hostile_errors_come_back_unchanged(self, store: Store, most: int) -> None:
@@ -75,7 +75,7 @@ class SettleConformance:
 
         store.settle(written, now=NOON)
 
-        assert [look(store, job.number).last_error for job in taken] == texts
+        assert [read_job(store, job.number).last_error for job in taken] == texts
         assert [attempts(store, job.number)[0].error for job in taken] == texts
 
     def test_a_failure_is_tried_again_later(self, store: Store) -> None:
@@ -85,7 +85,7 @@ class SettleConformance:
 
         end(store, job, "failed", error="no", now=NOON + SECOND)
 
-        again = look(store, job.number)
+        again = read_job(store, job.number)
         assert (again.state, again.attempt, again.last_error, again.run_at) == (
             "queued", 1, "no", NOON + timedelta(seconds=61),
         )  # fmt: skip
@@ -99,7 +99,7 @@ class SettleConformance:
         end(store, job, "failed", error="no", now=NOON + SECOND)
         [neighbour] = put(store, a_new_job())
 
-        dead = look(store, job.number)
+        dead = read_job(store, job.number)
 
         assert (dead.state, dead.attempt, dead.last_error, dead.finished_at) == ("dead", 1, "no", NOON + SECOND)
         assert numbers(take(store, now=LATER)) == [neighbour]
@@ -120,7 +120,7 @@ class SettleConformance:
 
         end(store, job, ending, delay=9 * SECOND)
 
-        again = look(store, job.number)
+        again = read_job(store, job.number)
         assert (again.state, again.attempt, again.run_at) == ("queued", 0, due)
 
     def test_every_attempt_leaves_one_run(self, store: Store) -> None:
@@ -135,10 +135,10 @@ class SettleConformance:
         assert verdicts == ["failed", "snoozed", "timed_out", "running"]
 
     def test_a_large_batch_of_every_ending_is_settled_at_once(self, store: Store) -> None:
-        put(store, *(a_new_job(max_attempts=1 if place % 2 else 3) for place in range(1000)))
+        put(store, *(a_new_job(max_attempts=1 if index % 2 else 3) for index in range(1000)))
         endings: tuple[Ending, ...] = ("succeeded", "failed", "snoozed", "cancelled", "released")
         taken = take(store, 1000)
-        written = [settlement(job, Outcome(endings[place % 5]), now=NOON, roll=0.5) for place, job in enumerate(taken)]
+        written = [settlement(job, Outcome(endings[index % 5]), now=NOON, roll=0.5) for index, job in enumerate(taken)]
 
         assert store.settle(written, now=NOON) == set()
 
@@ -157,7 +157,7 @@ class SettleConformance:
         end(store, job, result="1")
 
         assert not end(store, job, result="2")
-        assert look(store, job.number).result == 1
+        assert read_job(store, job.number).result == 1
 
     @pytest.mark.parametrize("ending", ["succeeded", "failed", "snoozed", "released", "cancelled"])
     def test_a_stale_token_changes_nothing(self, store: Store, ending: Any) -> None:
@@ -169,7 +169,7 @@ class SettleConformance:
         accepted = end(store, zombie, ending, now=LATER, error="stale", result="1")
 
         assert not accepted
-        assert look(store, owner.number) == owner
+        assert read_job(store, owner.number) == owner
 
     def test_a_job_that_waits_again_cannot_be_ended_by_its_old_holder(self, store: Store) -> None:
         put(store, a_new_job())
@@ -177,7 +177,7 @@ class SettleConformance:
         lose(store, LATER)
 
         assert not end(store, zombie)
-        assert look(store, zombie.number).state == "queued"
+        assert read_job(store, zombie.number).state == "queued"
 
     @pytest.mark.parametrize("ending", ["succeeded", "failed"])
     def test_a_rejected_ending_does_not_fail_its_neighbours(self, store: Store, ending: Any) -> None:
@@ -217,7 +217,7 @@ class SettleConformance:
 
         lose(store, LATER)
 
-        again = look(store, job.number)
+        again = read_job(store, job.number)
         assert (again.state, again.attempt, again.run_at) == ("queued", 1, LATER)
         assert [run.outcome for run in attempts(store, job.number)] == ["lost"]
 
@@ -241,7 +241,7 @@ class SettleConformance:
     def test_a_renewal_in_between_wins_against_the_reaper(self, store: Store) -> None:
         put(store, a_new_job())
         [job] = take(store)
-        silent = store.expired(now=LATER, limit=10)
+        silent = store.find_expired(now=LATER, limit=10)
         store.renew([lease_of(job)], until=LATER + LEASE)
 
         written = [settlement(each, Outcome("lost"), now=LATER, roll=0.5) for each in silent]
@@ -267,7 +267,7 @@ class SettleConformance:
             now += 2 * LEASE
             lose(store, now)
 
-        dead = look(store, number)
+        dead = read_job(store, number)
 
         assert (dead.state, dead.attempt) == ("dead", 3)
         assert (dead.last_error or "").startswith("worker_died_3_times")

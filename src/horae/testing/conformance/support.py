@@ -60,13 +60,13 @@ def end(store: Store, job: Job, ending: Ending = "succeeded", *, now: datetime =
 
 def lose(store: Store, now: datetime) -> set[int]:
     """Close what has expired; the numbers that were still expired when it was written."""
-    silent = store.expired(now=now, limit=1000)
+    silent = store.find_expired(now=now, limit=1000)
     written = [settlement(job, Outcome("lost"), now=now, roll=0.5) for job in silent]
     rejected = store.settle(written, now=now)
     return {job.number for job in silent} - rejected
 
 
-def look(store: Store, number: int) -> Job:
+def read_job(store: Store, number: int) -> Job:
     job = store.read(lambda tx: tx.jobs.get(number))
     assert job is not None, f"job {number} is gone"
     return job

@@ -33,7 +33,7 @@ def verdicts(world: World, key: str) -> list[tuple[str, str | None, int]]:
 
 
 def job_of(world: World, key: str) -> Job:
-    """The job of the newest fire that ran."""
+    """Return the job of the newest fire that ran."""
     job_id = next(job for _, job in schedules.history(world, key) if job is not None)
     return verbs.get(world, job_id)
 

@@ -1,0 +1,257 @@
+"""Requests for jobs: what a caller asks for, checked and turned into the row that is stored."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from horae.core.jobs.job import (
+    OBJECT_ACTIONS,
+    OBJECT_TYPES,
+    ON_PARENT_DEAD,
+    PRIORITIES,
+    SYSTEM,
+    Job,
+    NewJob,
+    OnParentDead,
+    Priority,
+    State,
+    band_of,
+    check_run_at,
+    default_key,
+    job_number,
+    make_new_job,
+    request_hash,
+    typed_key,
+)
+from horae.core.jobs.machinery import queue_name, unique_name
+from horae.core.jobs.payloads import decode, encode, label, name
+from horae.core.jobs.retry import DEFAULT_RETRY, Retry, time_limit
+from horae.core.outgoing.webhooks import refuse_credentials
+from horae.core.time.instants import aware, iso, later
+from horae.core.values import swift
+from horae.errors import InvalidInput
+from horae.ports import World
+
+DEFAULT_QUEUE = "default"
+MAX_TAGS = 50
+MAX_RUNNING = 1_000_000
+ROOTED = 250  # so long may the key of a call be for its jobs' keys to begin with it
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for a job: what to run, and when. Everything but the handler has a default."""
+
+    handler: str
+    payload: Any = None
+    queue: str = DEFAULT_QUEUE
+    priority: Priority = "medium"
+    run_at: datetime | None = None
+    delay: timedelta | None = None
+    planned_at: datetime | None = None
+    owner: str = SYSTEM
+    retry: Retry = DEFAULT_RETRY
+    timeout: timedelta | None = None
+    key: str | None = None
+    unique: str | None = None
+    concurrency_key: str | None = None
+    concurrency_limit: int = 1
+    tags: tuple[str, ...] = ()
+    trace_id: str | None = None
+    object_type: str | None = None
+    object_id: str | None = None
+    action: str | None = None
+    after: tuple[str, ...] = ()  # the jobs that must succeed first
+    on_parent_dead: OnParentDead = "cancel"  # what to do when one of those dies or is cancelled
+    checkpoint: Any = None  # where an earlier piece of work left off
+    rerun_of: str | None = None  # the job that is run again as this one
+    strict: bool = False
+    part_of: str = ""  # the call that its key stands for, where that had more than this in it
+
+
+make_request = swift(Request)
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """The job that answers a request; ``deduplicated`` when it was there before."""
+
+    number: int
+    deduplicated: bool
+    late: bool
+    stored: NewJob | Job = field(repr=False, compare=False)
+    stored_at: datetime = field(repr=False, compare=False)
+
+    @property
+    def id(self) -> str:
+        return f"job_{self.number}"
+
+    @property
+    def state(self) -> State:
+        return self.stored.state if isinstance(self.stored, Job) else "queued"
+
+    @property
+    def run_at(self) -> datetime:
+        return self.stored.run_at
+
+    @property
+    def job(self) -> Job:
+        """Return the whole job; made on demand, because callers that enqueue thousands read none of them."""
+        return self.stored if isinstance(self.stored, Job) else _as_stored(self.stored, self.number, self.stored_at)
+
+
+make_enqueued = swift(Enqueued)
+
+
+def new_job(world: World, request: Request, now: datetime) -> NewJob:
+    """Check a request and return the row to store."""
+    run_at = _run_at(request, now)
+    check_run_at(run_at, now=now, strict=request.strict)
+    planned_at = run_at if request.planned_at is None else aware(request.planned_at, "planned_at")
+    if len(request.tags) > MAX_TAGS:
+        raise InvalidInput("too_many_tags", count=len(request.tags), most=MAX_TAGS)
+    if not 1 <= request.concurrency_limit <= MAX_RUNNING:
+        raise InvalidInput(
+            "out_of_range", name="concurrency_limit", value=request.concurrency_limit, least=1, most=MAX_RUNNING
+        )
+    if not isinstance(request.retry, Retry):
+        raise InvalidInput("retry_unreadable", value=repr(request.retry))
+    refuse_credentials(request.handler, request.payload)
+    payload = encode({} if request.payload is None else request.payload, max_bytes=world.max_payload_bytes)
+    key, typed = _key(request, planned_at)
+    needs = request.after
+    if request.on_parent_dead not in ON_PARENT_DEAD:
+        raise InvalidInput(
+            "choice_unknown", name="on_parent_dead", value=request.on_parent_dead, choices=list(ON_PARENT_DEAD)
+        )
+    return make_new_job(  # by position: with names it took twice as long
+        name(request.handler, "handler", 200),
+        payload,
+        queue_name(request.queue),
+        band_of(request.priority),
+        run_at,
+        planned_at,
+        label(request.owner, "owner"),
+        request.retry.attempts,
+        None if request.retry is DEFAULT_RETRY else _policy(request.retry),
+        None if request.timeout is None else time_limit(request.timeout),
+        key,
+        None if request.unique is None else unique_name(request.unique),
+        _optional(request.concurrency_key, "concurrency key", 250),
+        request.concurrency_limit,
+        encode([label(tag, "tag", 100) for tag in request.tags]) if request.tags else None,
+        _optional(_trace(world, request), "trace id", 64),
+        request.object_type,
+        request.object_id,
+        request.action,
+        "needs" if needs else "",
+        ", ".join(needs)[:255] if needs else None,
+        checkpoint=None if request.checkpoint is None else encode(request.checkpoint, "checkpoint"),
+        after=tuple(job_number(needed) for needed in needs) if needs else (),
+        request_hash="" if key is None else _hash(request, payload),
+        on_parent_dead=request.on_parent_dead,
+        typed_key=typed,
+        rerun_of=None if request.rerun_of is None else job_number(request.rerun_of),
+    )
+
+
+def _trace(world: World, request: Request) -> str | None:
+    """Return the trace of the request, or else the trace that is active here."""
+    return request.trace_id if request.trace_id or world.tracing is None else world.tracing.current()
+
+
+def _policy(retry: Retry) -> str | None:
+    return None if retry == DEFAULT_RETRY else encode(retry.as_json())
+
+
+def _optional(value: str | None, what: str, max_length: int = 255) -> str | None:
+    return None if value is None else label(value, what, max_length)
+
+
+def _run_at(request: Request, now: datetime) -> datetime:
+    if request.run_at is not None and request.delay is not None:
+        raise InvalidInput("run_at_and_delay")
+    if request.delay is not None:
+        return later(now, request.delay)
+    return now if request.run_at is None else aware(request.run_at, "run_at")
+
+
+def _key(request: Request, planned_at: datetime) -> tuple[str | None, str | None]:
+    """Return the caller's own key, or for a governed job one made of its object, action and planned time (S0-6).
+
+    The second value is the typed form of such a default key.
+    """
+    if request.object_type is None and request.object_id is None and request.action is None:
+        return _optional(request.key, "key"), None
+    if request.object_type not in OBJECT_TYPES:
+        raise InvalidInput("choice_unknown", name="object_type", value=request.object_type, choices=list(OBJECT_TYPES))
+    if request.action not in OBJECT_ACTIONS:
+        raise InvalidInput("choice_unknown", name="action", value=request.action, choices=list(OBJECT_ACTIONS))
+    object_id = label(request.object_id or "", "object_id", 150)
+    if request.key is not None:
+        return label(request.key, "key"), None
+    default = default_key(object_id, request.action, planned_at)
+    return default, typed_key(request.object_type, default)
+
+
+def _hash(request: Request, payload: str) -> str:
+    """Return the hash by which two requests are the same: all that was asked for, but not when it was asked."""
+    asked = {
+        "handler": request.handler,
+        "payload": decode(payload),  # as a value: the order in which its names were written does not matter
+        "queue": request.queue,
+        "priority": request.priority,
+        "run_at": None if request.run_at is None else iso(request.run_at),
+        "delay": request.delay,
+        "object": [request.object_type, request.object_id, request.action],
+    } | ({"part_of": request.part_of} if request.part_of else {})
+    return request_hash(asked)
+
+
+def _as_stored(row: NewJob, number: int, now: datetime) -> Job:
+    """Return the job that was just written, without reading it back."""
+    return Job(
+        number=number,
+        handler=row.handler,
+        payload=decode(row.payload),
+        state="queued",
+        queue=row.queue,
+        priority=PRIORITIES[row.band],
+        run_at=row.run_at,
+        planned_at=row.planned_at,
+        created_at=now,
+        owner=row.owner,
+        max_attempts=row.max_attempts,
+        retry=DEFAULT_RETRY if row.retry is None else Retry.from_json(decode(row.retry), row.max_attempts),
+        timeout=row.timeout,
+        key=row.key,
+        unique=row.unique,
+        concurrency_key=row.concurrency_key,
+        held=row.held,
+        held_for=row.held_for,
+        tags=() if row.tags is None else tuple(decode(row.tags)),
+        trace_id=row.trace_id,
+        checkpoint=None if row.checkpoint is None else decode(row.checkpoint),
+        object_type=row.object_type,
+        object_id=row.object_id,
+        action=row.action,
+        rerun_of=row.rerun_of,
+    )
+
+
+def keyed_by_call(requests: Sequence[Request], key: str) -> list[Request]:
+    """Give the jobs of one call keys made of the call's own *key*; a job that has a key keeps it.
+
+    The key stands for exactly these jobs in this order.
+    """
+    call = request_hash({"keys": [each.key for each in requests]})
+    root = label(key, "key")
+    root = root if len(root) <= ROOTED else hashlib.sha256(root.encode()).hexdigest()
+    return [
+        replace(each, key=f"{root}#{index}", part_of=call) if each.key is None else each
+        for index, each in enumerate(requests)
+    ]

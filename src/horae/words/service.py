@@ -1,0 +1,52 @@
+"""The sentences of errors about the HTTP service, its callers and its client, by reason."""
+
+ERRORS = {
+    "client_extra_missing": "The client needs {module!r}, which is not installed. Run: pip install 'horae[client]'",
+    "idempotency_keys_differ": "The header Idempotency-Key and the field {field} differ; send one of them.",
+    "if_match_unreadable": 'If-Match must repeat an ETag as it was given, name a version such as "3", or be *.',
+    "jwt_claim_missing": "The JWT has no claim {claim}, which is needed here.",
+    "jwt_expired": "The JWT has expired; log in again.",
+    "jwt_invalid": "The JWT is not valid: its signature, issuer or audience is not what this service expects.",
+    "jwt_keys_unavailable": "The keys for JWTs are not available at the moment; repeat in a minute.",
+    "jwt_keys_url_unsafe": "HORAE_JWT_JWKS_URL must begin with https://, or with http:// where it names this machine "
+    "(http://127.0.0.1/…): keys that are changed on their way sign for every user.",
+    "jwt_not_yet_valid": "The JWT is not valid yet; compare the clocks of both machines.",
+    "jwt_secret_and_keys": "HORAE_JWT_SECRET and HORAE_JWT_JWKS_URL exclude each other; set one of them.",
+    "jwt_secret_too_short": "HORAE_JWT_SECRET is shorter than {least} bytes, so it can be guessed. Make one with: "
+    "openssl rand -hex 32",
+    "jwt_setting_missing": "{setting} is not set: without it, a JWT that was made for another service is accepted here."
+    " Set HORAE_JWT_ISSUER to the iss and HORAE_JWT_AUDIENCE to the aud of the tokens that are meant for Horae.",
+    "jwt_times_unreadable": "The exp and nbf of the JWT must be numbers of seconds.",
+    "jwt_user_unreadable": "The sub of the JWT cannot be used: {problem}",
+    "jwt_without_user": "The JWT names no user who could have tasks here; its sub must be a user's id.",
+    "last_event_id_unreadable": "Last-Event-ID must repeat the id of an event as it was given, for example 12.",
+    "metrics_for_operator_only": "These metrics are of all tenants together. Use an operator's token.",
+    "metrics_port_taken": "Metrics cannot be served at {host}:{port}: {problem}. Choose another --metrics-port.",
+    "open_service_exposed": "Without authentication the service listens only on this machine, and {host} is open to "
+    "others. Leave out --no-auth and make tokens (horae token create), or listen on 127.0.0.1.",
+    "request_not_json": "This cannot be sent as JSON: {problem}. Give plain values: text, numbers, lists and objects.",
+    "service_answer_unreadable": "The service answered {problem}. Check that the URL is that of a Horae service, of a "
+    "release that this client knows.",
+    "service_broke_off": "The service at {url} broke off the connection ({problem}). Check that it runs and that the "
+    "URL is right.",
+    "service_broke_off_outcome_unknown": "The service at {url} broke off the connection ({problem}). Whether the "
+    "request was carried out is unknown; look before you repeat it.",
+    "service_connect_timeout": "The service at {url} did not accept the connection within {seconds:g} s. Check that it "
+    "runs and that the URL is right.",
+    "service_only": "{method} {path} is answered by a service only; ask one with horae.Client.",
+    "service_silent": "The service at {url} did not answer within {seconds:g} s. Check that it runs and that the URL is"
+    " right.",
+    "service_silent_outcome_unknown": "The service at {url} did not answer within {seconds:g} s. Whether the request "
+    "was carried out is unknown; look before you repeat it.",
+    "service_token_unreadable": "The token holds characters that no token has. Copy the token alone.",
+    "service_unreachable": "The service at {url} cannot be reached ({problem}). Check that it runs and that the URL is "
+    "right.",
+    "service_url_has_credentials": "The URL of a service holds no user or password; give the token as token=….",
+    "service_url_unreadable": "{url!r} is not the URL of a service; write for example http://127.0.0.1:8765.",
+    "store_not_opened": "The store cannot be opened: {problem}. Check its URL and state.",
+    "store_not_opened_yet": "The store has not answered yet; repeat in a few seconds.",
+    "too_many_from_address": "Too many requests from this address. Repeat after the time that Retry-After names.",
+    "too_many_waiting": "Too many callers are waiting here already. Ask without waiting.",
+    "too_many_with_token": "Too many requests with this token. Repeat after the time that Retry-After names.",
+    "too_many_wrong_tokens": "Too many wrong tokens from this address. Repeat after the time that Retry-After names.",
+}

@@ -1,0 +1,175 @@
+"""Wait for the end of a job: through all four senders, and how the rounds of a wait are spaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from typing import Any
+
+import pytest
+
+from horae import Retry
+from horae.actions.jobs import claims, endings
+from horae.actions.jobs import jobs as verbs
+from horae.api.operation import Call
+from horae.api.waits import FIRST_PAUSE, LONGEST_PAUSE, LONGEST_ROUND, Rounds, Wait
+from horae.errors import HoraeError, InvalidInput, NotFound, WaitTimeout
+from horae.ports import World
+from tests.api.conftest import Sent
+from tests.support.refusals import refused
+from tests.support.serving import Served
+
+SOON = 60.0  # seconds: what takes longer has failed
+queues = (f"waits{number}" for number in count())
+
+
+@pytest.fixture
+def queue() -> str:
+    """A queue of this test alone."""
+    return next(queues)
+
+
+@pytest.fixture
+def beside() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as threads:
+        yield threads
+
+
+def end_one(world: World, queue: str, owner: str | None = None, **ending: Any) -> None:
+    (job,) = claims.pull(world, worker_id="w", queues=[queue], owner=owner)
+    if "error" in ending:
+        endings.fail(world, job.id, job.token, **ending)
+    else:
+        endings.ack(world, job.id, job.token, **ending)
+
+
+def test_a_job_that_has_ended_is_returned_at_once_however_often(rooms: Sent, served: Served, queue: str) -> None:
+    made = rooms.alice.jobs.enqueue("a", queue=queue)
+    end_one(served.world, queue, "alice", result={"n": 1})
+
+    first, second = rooms.alice.jobs.wait(made.id, timeout=SOON), rooms.house.jobs.wait(made.id, timeout=0)
+
+    assert (first.id, first.state, first.result) == (made.id, "succeeded", {"n": 1})
+    assert first == second == rooms.alice.jobs.get(made.id)
+
+
+@pytest.mark.parametrize("state", ["succeeded", "dead", "cancelled"])
+def test_each_end_ends_a_wait(rooms: Sent, served: Served, queue: str, beside: ThreadPoolExecutor, state: str) -> None:
+    made = rooms.house.jobs.enqueue("a", queue=queue, retry=Retry.none())
+    end = {
+        "succeeded": lambda: end_one(served.world, queue),
+        "dead": lambda: end_one(served.world, queue, error="no", final=True),
+        "cancelled": lambda: verbs.cancel(served.world, made.id),
+    }
+    beside.submit(end[state])
+
+    assert rooms.house.jobs.wait(made.id, timeout=SOON).state == state
+
+
+def test_an_attempt_that_failed_is_not_the_end_of_its_job(
+    rooms: Sent, served: Served, queue: str, beside: ThreadPoolExecutor
+) -> None:
+    made = rooms.house.jobs.enqueue("a", queue=queue, retry=Retry.fixed(0, attempts=2))
+
+    def fail_then_succeed() -> None:
+        end_one(served.world, queue, error="once")
+        end_one(served.world, queue, result="twice")
+
+    beside.submit(fail_then_succeed)
+    ended = rooms.house.jobs.wait(made.id, timeout=SOON)
+
+    assert (ended.state, ended.attempt, ended.result) == ("succeeded", 1, "twice")
+
+
+def test_a_wait_that_is_too_long_raises_and_leaves_the_job_alone(rooms: Sent, queue: str) -> None:
+    made = rooms.alice.jobs.enqueue("a", queue=queue)
+    before = rooms.alice.jobs.get(made.id)
+
+    for timeout in (0, 0.1):
+        with refused(WaitTimeout, "job_not_ended_in_time", id=made.id, state="queued", timeout=timeout) as caught:
+            rooms.alice.jobs.wait(made.id, timeout=timeout)
+        assert isinstance(caught.value, TimeoutError)
+
+    assert rooms.alice.jobs.get(made.id) == before
+
+
+def test_what_is_not_there_or_not_yours_cannot_be_waited_for(rooms: Sent, queue: str) -> None:
+    ours = rooms.house.jobs.enqueue("a", queue=queue)
+
+    with refused(NotFound, "job_unknown", id="job_999999999"):
+        rooms.house.jobs.wait("job_999999999", timeout=SOON)
+    with refused(NotFound, "job_unknown", id=ours.id):
+        rooms.alice.jobs.wait(ours.id, timeout=SOON)
+
+
+def test_a_timeout_below_zero_is_refused(rooms: Sent) -> None:
+    with refused(InvalidInput, "wait_timeout_negative", timeout=-1.0):
+        rooms.house.jobs.wait("job_1", timeout=-1)
+
+
+# -- rounds ------------------------------------------------------------------------------------------------------------
+
+
+class Time:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def rounds_of(time: Time, timeout: float) -> tuple[Rounds[str], list[float]]:
+    asked: list[float] = []
+
+    def ask(seconds: float) -> Call[str]:
+        asked.append(seconds)
+        return Call(str)
+
+    wait: Wait[str] = Wait(ask, lambda answer: answer == "ended", HoraeError, timeout)
+    return Rounds(wait, time), asked
+
+
+def test_rounds_that_answer_at_once_begin_further_and_further_apart() -> None:
+    time = Time()
+    rounds, _ = rounds_of(time, 3600)
+    pauses = []
+    for _ in range(20):
+        rounds.next_call()
+        pauses.append(rounds.pause_after("not yet"))
+        time.now += pauses[-1]
+
+    assert pauses[0] == pytest.approx(FIRST_PAUSE)
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == pytest.approx(LONGEST_PAUSE)
+
+
+def test_after_a_round_that_was_held_open_the_next_one_begins_at_once() -> None:
+    time = Time()
+    rounds, asked = rounds_of(time, 50)
+    for _ in range(3):
+        rounds.next_call()
+        time.now += asked[-1]
+        if len(asked) < 3:
+            assert rounds.pause_after("not yet") == 0.0
+
+    assert asked == pytest.approx([LONGEST_ROUND, LONGEST_ROUND, 10.0])
+    with pytest.raises(HoraeError):
+        rounds.pause_after("not yet")
+
+
+def test_a_wait_ends_though_the_clock_stands_still() -> None:
+    rounds, asked = rounds_of(Time(), 2.0)
+    pauses: list[float] = []
+
+    def wait() -> None:
+        while True:
+            rounds.next_call()
+            pauses.append(rounds.pause_after("not yet"))
+
+    with pytest.raises(HoraeError):
+        wait()
+    assert sum(pauses) == pytest.approx(2.0)
+    assert asked[-1] == pytest.approx(0.0)
