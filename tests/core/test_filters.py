@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.core.jobs.filters import FIELDS, LONGEST, AnyOf, Between, JobQuery, Text, holds, parse_filter
+from horae.core.jobs.filters import FIELDS, LONGEST, AnyOf, Between, JobQuery, Text, holds, narrow, parse_filter
+from horae.core.jobs.job import Filter
 from horae.errors import InvalidFilter
 from horae.testing.builders import a_job
 from tests.support.refusals import refused
@@ -166,3 +167,14 @@ def test_any_text_is_a_filter_or_is_refused_within_its_bounds(text: str) -> None
     assert isinstance(position := refusal.facts["position"], int)
     assert 1 <= position <= len(text) + 1
     assert str(refusal)
+
+
+def test_a_filter_uses_the_fields_that_tables_are_indexed_by() -> None:
+    wanted = narrow(Filter(), parsed("queue:mail state:dead,queued owner:t1 tag:vip handler:a* -key:k"))
+    assert (wanted.queue, wanted.states, wanted.owner, wanted.handler) == ("mail", ("dead", "queued"), "t1", None)
+    assert [str(term) for term in wanted.terms] == ["tag:vip", "handler:a*", "-key:k"]
+
+
+def test_what_is_said_twice_must_hold_twice() -> None:
+    wanted = narrow(Filter(queue="sms"), parsed("queue:mail"))
+    assert (wanted.queue, [str(term) for term in wanted.terms]) == ("sms", ["queue:mail"])

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal
 
-from horae.core.jobs.job import JOB, PRIORITIES, Job
+from horae.core.jobs.job import JOB, PRIORITIES, Filter, Job
 from horae.core.time.instants import EPOCH, MICROSECOND, iso, later
 from horae.core.time.readings import instant_from
 from horae.errors import HoraeError, InvalidFilter
@@ -258,6 +258,27 @@ class _Reader:
             except HoraeError:
                 continue
         raise ValueError(day)
+
+
+LIFTED = ("queue", "handler", "owner", "key")  # fields that a Filter has for itself, by which tables are indexed
+
+
+def narrow(wanted: Filter, query: JobQuery) -> Filter:
+    """Return a filter that also wants what a query says, by its own fields where it has them."""
+    terms: list[Term] = []
+    for term in query.terms:
+        if isinstance(term, AnyOf) and not term.is_excluded:
+            texts = tuple(text.text for text in term.texts)
+            if term.field == "state" and not wanted.states:
+                wanted = replace(wanted, states=texts)
+                continue
+            is_exact = len(texts) == 1 and not term.texts[0].is_prefix
+            if term.field in LIFTED and is_exact and getattr(wanted, term.field) is None:
+                lifted: dict[str, Any] = {term.field: texts[0]}
+                wanted = replace(wanted, **lifted)
+                continue
+        terms.append(term)
+    return replace(wanted, terms=(*wanted.terms, *terms))
 
 
 def holds(query: JobQuery, job: Job) -> bool:
