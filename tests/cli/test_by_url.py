@@ -87,7 +87,8 @@ def test_a_worker_whose_jobs_need_a_database_does_not_start(horae: Command, need
     ended = horae("worker", "needy:app", "--url", NO_SERVICE, "--json")
 
     assert (ended.code, ended.json["error"]["code"]) == (78, "needs_database")
-    assert [line.partition(":")[0] for line in ended.json["error"]["message"].splitlines()] == ["clean", "everywhere"]
+    _, *declarations = ended.json["error"]["message"].splitlines()
+    assert [line.partition(":")[0] for line in declarations] == ["clean", "everywhere"]
 
 
 # -- check ---------------------------------------------------------------------------------------------------------

@@ -114,9 +114,9 @@ def test_told_to_end_over_stdio_it_gives_its_lane_back(url: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (("--tools", "some"), "choose all or minimal"),
-        (("--http", "--owner", "alice"), "the token says whose lane"),
-        (("--operator", "--tools", "minimal"), "has none of them"),
+        (("--tools", "some"), "choose one of all, minimal"),
+        (("--http", "--owner", "alice"), "The token says who the owner is"),
+        (("--operator", "--tools", "minimal"), "server has none; leave it out"),
         (("--lane", "a lane"), "lane"),
     ],
 )

@@ -135,7 +135,7 @@ async def test_a_stored_traceback_is_whole_where_the_error_is_ours(app: Horae) -
     async with serving(app):
         done = await ended(app, enqueue(app.world, Request("fail", {}, retry=NEVER)))
 
-    assert "horae/runtime/executor.py" in (done.last_error or "")
+    assert "horae/runtime/worker/executor.py" in (done.last_error or "")
 
 
 # -- whose line it is --------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ async def test_an_ending_the_store_refuses_takes_no_neighbour_with_it_and_is_tol
     assert [job.last_error for job in done if job is not done[3]] == [None] * 4
 
 
-@pytest.mark.parametrize("verb", ["claim", "glance"])
+@pytest.mark.parametrize("verb", ["claim", "peek"])
 @pytest.mark.parametrize("problem", [StoreUnavailable("away"), RuntimeError("a bug"), KeyError("another")])
 async def test_the_worker_survives_any_failure_of_its_rounds(app: Horae, verb: str, problem: Exception) -> None:
     world, store = fickle_world(app)
@@ -153,7 +153,7 @@ async def test_an_idle_worker_asks_the_store_hardly_anything(app: Horae) -> None
     world, store = fickle_world(app)
     with app.using_world(world):
         async with serving(app) as worker:
-            await until(lambda: worker.declared.in_line and store.calls["glance"] >= 1, "the start and the first look")
+            await until(lambda: worker.declared.in_line and store.calls["peek"] >= 1, "the start and the first look")
             asked = [-1, store.calls.total()]
             async with asyncio.timeout(LIMIT):
                 while asked[-1] != asked[-2]:  # what belongs to its start may still come; then it is quiet
@@ -514,4 +514,4 @@ async def test_a_worker_looks_at_the_store_as_often_as_it_is_told(app: Horae) ->
     world, store = fickle_world(app)
     with app.using_world(world):
         async with serving(app, look_every=0.1):
-            await until(lambda: store.calls["glance"] >= 5, "five looks")
+            await until(lambda: store.calls["peek"] >= 5, "five looks")

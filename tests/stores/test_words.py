@@ -31,7 +31,7 @@ VERBS: dict[str, Verb] = {
     "insert with a key": lambda store: put(store, a_new_job(key="k")),
     "claim": lambda store: store.claim(Claim("default", 1, "w", LEASE), now=NOON),
     "expired": lambda store: store.find_expired(now=NOON, limit=1),
-    "glance": lambda store: store.peek(["default"]),
+    "peek": lambda store: store.peek(["default"]),
     "read": lambda store: store.read(lambda tx: tx.jobs.get(1)),
     "transact": lambda store: store.transact(lambda tx: tx.queues.all()),
 }

@@ -1,4 +1,4 @@
-"""The hot statements and the flows they make up: claim, settle, renew, lose, note, glance.
+"""The hot statements and the flows they make up: claim, settle, renew, lose, note, peek.
 
 Written once for all databases against ``Driver``; a store overrides a step where its database can do it in
 fewer round trips. Every write to a running job is guarded by its token.

@@ -1,4 +1,4 @@
-"""What every store must know about leases and sleepers: renew, note, expired, glance."""
+"""What every store must know about leases and sleepers: renew, note, expired, peek."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NODE = Node("n1", "host", 42, "0.1", NOON, NOON, {"default": 4})
 
 
 class LeaseConformance:
-    """Leases are extended and written to by their holder only; a glance tells when to wake."""
+    """Leases are extended and written to by their holder only; a peek tells when to wake."""
 
     def test_a_renewal_extends_the_lease(self, store: Store) -> None:
         """C-10."""
@@ -119,7 +119,7 @@ class LeaseConformance:
         assert numbers(store.find_expired(now=NOON + 4 * SECOND, limit=10)) == [second.number, first.number]
         assert numbers(store.find_expired(now=NOON + 4 * SECOND, limit=1)) == [second.number]
 
-    # -- glance ------------------------------------------------------------------------------------------------------
+    # -- peek --------------------------------------------------------------------------------------------------------
 
     def test_an_empty_store_has_nothing_to_wake_for(self, store: Store) -> None:
         found = store.peek(["default"])
