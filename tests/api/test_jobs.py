@@ -295,5 +295,5 @@ def test_a_filter_does_not_reach_into_another_tenant(rooms: Sent, queue: str) ->
     rooms.house.jobs.enqueue("a", queue=queue, run_at=LATER)
     assert list(rooms.alice.jobs.list(where=f"queue:{queue}")) == []
     assert list(rooms.alice.jobs.list(where="owner:sys*")) == []
-    with pytest.raises(Forbidden):
+    with pytest.raises(NotFound):
         list(rooms.alice.jobs.list(where="owner:system"))
