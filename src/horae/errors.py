@@ -10,6 +10,7 @@
     │   ├── PastDue             a due time that has already passed, where that is refused
     │   ├── InvalidCron         cron text that cannot be read; knows field and position
     │   │   └── NeverFires      cron text that names no day of any year
+    │   ├── InvalidFilter       a filter that cannot be read; its facts know the position
     │   ├── InvalidInterval     a period or delay that cannot be kept
     │   │   └── IntervalRefused the interval of a user's task is no number, or not allowed
     │   ├── UnknownZone         a time zone that the zone database does not know
@@ -450,6 +451,12 @@ class InvalidCron(InvalidInput):
         self.found = found
         self.allowed = allowed
         self.advice = advice
+
+
+class InvalidFilter(InvalidInput):
+    """A filter that cannot be read; the facts ``expression`` and ``position`` say where the mistake stands."""
+
+    code = "invalid_filter"
 
 
 class NeverFires(InvalidCron):

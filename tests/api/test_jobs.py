@@ -18,6 +18,7 @@ from horae.core.cursors import MAX_PAGE
 from horae.core.jobs import job as core
 from horae.errors import (
     Forbidden,
+    InvalidFilter,
     InvalidInput,
     KeyConflict,
     LeaseLost,
@@ -270,3 +271,29 @@ def test_a_worker_over_http_is_listed_until_it_leaves_and_a_tenants_never(rooms:
     assert beat.id not in before
     assert (listed.host, listed.pid, listed.queues) == ("h", 7, {queue: 2})
     assert beat.id not in [each.id for each in rooms.house.workers.list()]
+
+
+def test_a_filter_in_words_narrows_the_list(rooms: Sent, queue: str) -> None:
+    red, blue = (rooms.house.jobs.enqueue("paint", queue=queue, run_at=LATER, tags=[tag]).id for tag in ("red", "blue"))
+
+    def ids(where: str, **more: str) -> list[str]:
+        return [job.id for job in rooms.house.jobs.list(where=where, **more)]
+
+    assert ids(f"queue:{queue}") == [blue, red]
+    assert ids(f"queue:{queue} tag:red") == [red]
+    assert ids("-tag:red", queue=queue) == [blue]
+    assert ids(f"queue:{queue} due:<2040-01-07") == []
+    assert ids(f"queue:{queue} due:2040-01-07 state:queued,dead handler:pai*") == [blue, red]
+
+
+def test_a_mistake_in_a_filter_is_refused_with_its_position(rooms: Sent) -> None:
+    with refused(InvalidFilter, "filter_field_unknown", field="quue", position=9, expression="tag:red quue:a"):
+        list(rooms.house.jobs.list(where="tag:red quue:a"))
+
+
+def test_a_filter_does_not_reach_into_another_tenant(rooms: Sent, queue: str) -> None:
+    rooms.house.jobs.enqueue("a", queue=queue, run_at=LATER)
+    assert list(rooms.alice.jobs.list(where=f"queue:{queue}")) == []
+    assert list(rooms.alice.jobs.list(where="owner:sys*")) == []
+    with pytest.raises(NotFound):
+        list(rooms.alice.jobs.list(where="owner:system"))

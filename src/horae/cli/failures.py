@@ -14,6 +14,7 @@ from horae.errors import (
     Forbidden,
     HoraeError,
     InvalidCron,
+    InvalidFilter,
     InvalidInput,
     LeaseLost,
     NotAllowed,
@@ -98,10 +99,12 @@ FLAGS = (
 
 
 def as_json(problem: HoraeError) -> dict[str, Any]:
-    """Return code, message, reason and facts; for a mistake in cron also its position."""
+    """Return code, message, reason and facts; for a mistake in cron or a filter also its position."""
     document: dict[str, Any] = {"code": problem.code, "message": message(problem), **problem.as_json()}
     if isinstance(problem, InvalidCron):
         document |= {"expression": problem.expression, "field": problem.field, "position": problem.position}
+    if isinstance(problem, InvalidFilter):
+        document |= {name: problem.facts[name] for name in ("expression", "position")}
     return document
 
 

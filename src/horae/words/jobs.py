@@ -20,6 +20,20 @@ ERRORS = {
     "the scope worker. A worker with a tenant's token needs no definitions: it claims all jobs of that tenant.",
     "delay_negative": "A delay of {delay:span} lies in the past; use zero or more.",
     "failure_acknowledged": "A job that failed cannot be acknowledged; send its error to /scheduler/jobs/{id}/fail.",
+    "filter_choice_unknown": "{found!r} is no {field}; choose one of {choices}.",
+    "filter_field_unknown": "A filter has no field {field!r}; choose one of {choices}.",
+    "filter_number_unreadable": "{found!r} is not a whole number; write for example {field}:>3 or {field}:1..5.",
+    "filter_quote_open": 'A text has one double quote only, at its beginning; write for example error:"timed out".',
+    "filter_range_empty": "The range {found!r} of {field} ends before it begins; write the smaller value first.",
+    "filter_sign_unexpected": "{found!r} cannot stand here; put a text with such signs in double quotes.",
+    "filter_term_unreadable": "{found!r} is not a term; write field:value, for example queue:mail or -state:dead.",
+    "filter_terms_too_many": "{count} terms are too many; at most {most} are accepted. Several values of one field can "
+    "share a term: queue:mail,sms.",
+    "filter_time_unreadable": "{found!r} is not a time for {field}; write for example 2030-01-07, "
+    "2030-01-07T06:00:00Z, now, -2h or -7d.",
+    "filter_too_long": "A filter has at most {most:,} signs; this one begins with {expression!r}.",
+    "filter_value_missing": "{field}: needs a value, for example {field}:mail.",
+    "filter_values_too_many": "{count} values of {field} are too many; at most {most} are accepted.",
     "handler_not_for_tenants": "The handler {handler!r} is not open to tenants, so nothing of {owner!r} can run it. "
     'Declare it with @app.job("{handler}", tenants=True) and start its worker again, or choose another handler.',
     "job_changed": "Job {id} changed meanwhile; look at it again and repeat.",

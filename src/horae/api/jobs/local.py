@@ -16,6 +16,7 @@ from horae.actions.jobs.reasons import why as explain_job
 from horae.actions.jobs.requests import Enqueued, Request
 from horae.api.here import Here
 from horae.core.cursors import LARGEST, cursor_from, read_cursor
+from horae.core.jobs.filters import narrow, parse_filter
 from horae.core.jobs.job import Filter, Job, Lease
 from horae.core.jobs.machinery import queue_name, refuse_own
 from horae.core.jobs.payloads import label, name
@@ -131,9 +132,14 @@ def _with_owner(request: Request, owner: str) -> Request:
 
 
 def find(
-    here: Here, wanted: Filter, cursor: str | None, limit: int, before: str | None = None
+    here: Here, wanted: Filter, where: str | None, cursor: str | None, limit: int, before: str | None = None
 ) -> tuple[list[Job], str | None]:
-    """Return one page of the jobs that the caller sees, those older than *before*; a cursor wins over it."""
+    """Return one page of the jobs that the caller sees, those older than *before*; a cursor wins over it.
+
+    *where* is a filter in words; it narrows *wanted*.
+    """
+    if where is not None:
+        wanted = narrow(wanted, parse_filter(where, now=here.world.clock.now()))
     at = read_cursor(cursor, int, least=1, most=LARGEST - 1)
     after = before if at is None else f"job_{at[0]}"
     found = verbs.find(here.world, _check_filter(here, wanted), limit=limit, before=after)

@@ -234,16 +234,21 @@ class Jobs(Room[S]):
         object_type: str | None = None,
         object_id: str | None = None,
         owner: str | None = None,
+        where: str | None = None,
         limit: int | None = None,
     ) -> Listing[Job]:
-        """List jobs, newest first; *limit* is for all pages together."""
+        """List jobs, newest first; *limit* is for all pages together.
+
+        *where* is a filter in words, such as ``queue:mail error:Timeout -state:dead ended:>-2h``; a mistake in it
+        raises ``InvalidFilter`` with its position.
+        """
         states = (state,) if isinstance(state, str) else tuple(state)
         wanted = Filter(states, queue, handler, owner, tag, key, object_type, object_id)
         query = drop_none(
             state=states, queue=queue, handler=handler, tag=tag, key=key,
-            object_type=object_type, object_id=object_id, owner=owner,
+            object_type=object_type, object_id=object_id, owner=owner, q=where,
         )  # fmt: skip
-        return Listing(Call(Page[Job], query=query), limit, lambda here, *at: local.find(here, wanted, *at))
+        return Listing(Call(Page[Job], query=query), limit, lambda here, *at: local.find(here, wanted, where, *at))
 
     @GET("/jobs/{job_id}/runs", *USER_OR_WORKER, by_queue=True)
     def runs(self, job_id: str) -> Call[tuple[Run, ...]]:

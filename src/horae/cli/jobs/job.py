@@ -168,7 +168,12 @@ def _enqueue(terminal: Terminal, here: Verbs, request: Request) -> None:
     terminal.result(to_json(made), f"{made.id} {what}: {request.handler} in queue {request.queue}, due {due}")
 
 
-@command(group, "list", by_url=True, examples=("horae job list --state dead --queue mail",))
+@command(
+    group,
+    "list",
+    by_url=True,
+    examples=("horae job list --state dead --queue mail", "horae job list --where 'error:Timeout ended:>-2h'"),
+)
 def list_(
     terminal: Terminal,
     state: Annotated[
@@ -180,13 +185,17 @@ def list_(
     tag: TagOf = None,
     owner: OwnerOf = None,
     key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only with this idempotency key.")] = None,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="FILTER", help="A filter in words: 'queue:mail error:Timeout ended:>-2h'."),
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1000, help="How many.")] = 20,
     cursor: Annotated[
         str | None, typer.Option("--cursor", metavar="CURSOR", help="Go on where the page before ended.")
     ] = None,
 ) -> None:
     """Jobs, newest first, live and finished."""
-    filters = drop_none(queue=queue, handler=handler, tag=tag, owner=owner, key=key)
+    filters = drop_none(queue=queue, handler=handler, tag=tag, owner=owner, key=key, where=where)
     with reached(terminal) as here:
         page = here.jobs.list(state=cast("list[State]", state or []), **filters).page(cursor, limit=limit)
         now = here.now()

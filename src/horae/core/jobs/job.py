@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from horae.core.audit.entries import Entry
 from horae.core.jobs.retry import Retry
@@ -21,6 +21,9 @@ from horae.core.machine import Machine
 from horae.core.time.instants import iso, later
 from horae.core.values import swift
 from horae.errors import InvalidInput, NotFound, PastDue
+
+if TYPE_CHECKING:
+    from horae.core.jobs.filters import Term
 
 State = Literal["queued", "running", "succeeded", "dead", "cancelled"]
 Priority = Literal["high", "medium", "low"]
@@ -145,6 +148,7 @@ class Filter:
     machinery: bool = False  # also jobs of Horae's own, which are only found by their queue otherwise
     not_held: tuple[str, ...] = ()  # leave out what is held for one of these reasons
     queues: tuple[str, ...] = ()  # only of these; none named means any
+    terms: tuple[Term, ...] = ()  # what else must hold, from a filter in words
 
 
 @dataclass(frozen=True, slots=True)

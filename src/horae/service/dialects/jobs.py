@@ -195,7 +195,7 @@ def why(job_id: JobId, world: CurrentWorld, service: CurrentService, caller: Cur
 
 
 def _page(here: api.Here, wanted: Filter, limit: int, cursor: str | None, before: str | None = None) -> JobPage:
-    found, following = local.find(here, wanted, cursor, limit, before)
+    found, following = local.find(here, wanted, None, cursor, limit, before)
     return JobPage(jobs=[JobShape.of(job) for job in found], next_cursor=following)
 
 

@@ -47,6 +47,10 @@ WaitSeconds = Annotated[
     float,
     Query(alias="timeout", ge=0, le=30, allow_inf_nan=False, description="Seconds to wait at most; 0 answers at once."),
 ]
+FILTER = (
+    "A filter in words: `field:value`, a minus before it excludes, commas mean any of several, a star any ending, `>`, "
+    "`<` and `..` compare times and numbers. Times are dates, instants, `now`, `-2h`, `+7d`."
+)
 States = Annotated[list[State], Query(max_length=5)]
 NOTHING = ReasonBody()
 
@@ -134,6 +138,7 @@ async def list_(
     object_type: TextFilter = None,
     object_id: TextFilter = None,
     owner: Tenant = None,
+    q: Annotated[str | None, Query(max_length=2000, description=FILTER, examples=["queue:mail error:Timeout"])] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
     rooms: CallerRooms = rooms_for(Jobs.list),
@@ -141,7 +146,7 @@ async def list_(
     """Each filter narrows the list."""
     found = rooms.jobs.list(
         state=state, queue=queue, handler=handler, tag=tag, key=key,
-        object_type=object_type, object_id=object_id, owner=owner,
+        object_type=object_type, object_id=object_id, owner=owner, where=q,
     )  # fmt: skip
     return answer(await found.page(cursor, limit=limit))
 

@@ -8,7 +8,6 @@ one list.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -17,9 +16,7 @@ from sqlalchemy import (
     CTE,
     ColumnElement,
     Connection,
-    Integer,
     Select,
-    Text,
     and_,
     case,
     delete,
@@ -27,11 +24,8 @@ from sqlalchemy import (
     insert,
     literal,
     select,
-    type_coerce,
     update,
 )
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.functions import FunctionElement
 
 from horae.core.jobs.job import CLOSED, Filter, Job, NewJob, Run
 from horae.core.jobs.machinery import MACHINERY
@@ -41,24 +35,11 @@ from horae.ports import DueBacklog, Placed
 from horae.stores.databases.dialects import BY_NAME, Dialect
 from horae.stores.databases.driver import Driver
 from horae.stores.declaration import Reader
+from horae.stores.jobs.filters import conditions, holds_tag
 from horae.stores.tables.jobs import ATTEMPT, FINISHED_JOBS, JOBS, RUNS, SNAPSHOT, jobs, keys, needs, running_run, runs
 from horae.stores.tables.queues import slots
 
 FINISHED = ("succeeded", "cancelled")  # what lives on only in the history
-
-
-class Position(FunctionElement[int]):
-    """Return where a text begins in another, from 1 on, compared by bytes: LIKE ignores case on some databases."""
-
-    type = Integer()
-    inherit_cache = True
-
-
-@compiles(Position)
-def _position(element: Position, compiler: Any, **options: Any) -> str:
-    dialect = BY_NAME[compiler.dialect.name]
-    column, text = (compiler.process(part, **options) for part in element.clauses)
-    return f"{dialect.position_function}({dialect.json_as_text.format(column)}, {text})"
 
 
 class Jobs:
@@ -355,18 +336,13 @@ def _apply_filter(query: Select[Any], reader: Reader[Job], wanted: Filter) -> Se
     if wanted.not_held and reader is JOBS:
         query = query.where(reader["held"].not_in(wanted.not_held))
     if wanted.tag is not None:
-        query = query.where(_holds_tag(reader["tags"], wanted.tag))
+        query = query.where(holds_tag(reader["tags"], wanted.tag))
     if wanted.created_after is not None:
         query = query.where(reader["created_at"] >= micros(wanted.created_after))
     if wanted.created_before is not None:
         query = query.where(reader["created_at"] < micros(wanted.created_before))
-    return query
+    return query.where(*conditions(reader, wanted.terms))
 
 
 def _guard(job: Job) -> tuple[ColumnElement[bool], ...]:
     return (jobs.c.id == job.number, jobs.c.token == job.token, jobs.c.state == job.state)
-
-
-def _holds_tag(column: Any, tag: str) -> ColumnElement[bool]:
-    """Look for the quoted tag in the JSON list of tags."""
-    return func.coalesce(Position(type_coerce(column, Text), json.dumps(tag, ensure_ascii=False)), 0) > 0
