@@ -12,6 +12,7 @@ def test_a_forged_entry_is_named_and_the_exit_code_says_so(horae: Command) -> No
     ended = horae("audit", "verify", "--db", "sqlite:///a.db", "--json")
     assert (ended.code, ended.json["sound"]) == (0, True)
     with create_engine("sqlite:///a.db").begin() as connection:
+        connection.execute(text("DROP TRIGGER horae_audit_no_change"))
         connection.execute(text("UPDATE horae_audit SET reason = 'nothing'"))
 
     ended = horae("audit", "verify", "--db", "sqlite:///a.db")

@@ -27,7 +27,10 @@ EVERY = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Chore:
-    """Something short to be done now and then, by every worker, in a thread for the store; plain or async."""
+    """Something short to be done now and then, by every worker, in a thread for the store; plain or async.
+
+    Where its result has an attribute ``more`` that is true, it is done again at once.
+    """
 
     name: str
     every: timedelta
@@ -95,7 +98,10 @@ class Janitor:
 
     def _doing(self, chore: Chore) -> Callable[[], Awaitable[object]]:
         async def do() -> None:
-            _, problem = await call_through(chore.name, lambda: chore.work(self._world), self._database.call)
+            while True:  # a chore works in short batches, so that a stop need not wait
+                done, problem = await call_through(chore.name, lambda: chore.work(self._world), self._database.call)
+                if problem is not None or self._stopping or not getattr(done, "more", False):
+                    break
             if isinstance(problem, HoraeError) and not isinstance(problem, HandlerFailed):
                 raise problem
             if problem is not None:

@@ -26,6 +26,10 @@ class Dialect:
     last_number: str  # asks for the number drawn last, where a transaction that writes is the only one that does
     position_function: str  # where a text begins in another, compared byte by byte
     rows_need_values: bool  # (a, b) IN (VALUES (1, 2)) instead of (a, b) IN ((1, 2))
+    json_rows: str  # reads a JSON list of lists as rows; the columns are made by json_column, counted from 0
+    json_column: tuple[str, str]  # a whole number, a text
+    update_from: str  # changes a table by rows that are given
+    upsert: tuple[str, str]  # what stands behind the rows to insert, and how a new value is named
     time_micros: str  # the database's own time in microseconds, NULL where the system's clock rules
     no_limits: tuple[str, ...] = ()  # lift every limit of a session of ours
     limits_end_with_transaction: bool = True  # so that lifting them concerns nobody else
@@ -46,6 +50,10 @@ SQLITE = Dialect(
     rows_need_values=True,
     last_number="SELECT last_insert_rowid()",
     position_function="instr",
+    json_rows="(SELECT {columns} FROM json_each(:rows) AS e) AS v",
+    json_column=("json_extract(e.value, '$[{index}]') AS {name}", "json_extract(e.value, '$[{index}]') AS {name}"),
+    update_from="UPDATE {table} SET {values} FROM {rows} WHERE {condition}",
+    upsert=("WHERE true ON CONFLICT ({key}) DO UPDATE SET", "excluded.{name}"),
     time_micros="NULL",
 )
 POSTGRES = Dialect(
@@ -63,6 +71,10 @@ POSTGRES = Dialect(
     rows_need_values=False,
     last_number="",
     position_function="strpos",
+    json_rows="(SELECT {columns} FROM json_array_elements(CAST(:rows AS json)) AS e) AS v",
+    json_column=("CAST(e ->> {index} AS bigint) AS {name}", "e ->> {index} AS {name}"),
+    update_from="UPDATE {table} SET {values} FROM {rows} WHERE {condition}",
+    upsert=("WHERE true ON CONFLICT ({key}) DO UPDATE SET", "excluded.{name}"),
     time_micros="(extract(epoch from clock_timestamp()) * 1000000)::bigint",
     no_limits=(
         "SET LOCAL statement_timeout = 0",
@@ -85,6 +97,10 @@ MYSQL = Dialect(
     rows_need_values=False,
     last_number="",
     position_function="instr",
+    json_rows="JSON_TABLE(:rows, '$[*]' COLUMNS ({columns})) AS v",
+    json_column=("{name} BIGINT PATH '$[{index}]'", "{name} VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[{index}]'"),
+    update_from="UPDATE {rows} STRAIGHT_JOIN {table} SET {values} WHERE {condition}",
+    upsert=("ON DUPLICATE KEY UPDATE", "VALUES({name})"),
     time_micros="TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
     no_limits=(
         "SET SESSION innodb_lock_wait_timeout = 3600"

@@ -20,7 +20,7 @@ from horae.stores.tables.attention import (
     tasks,
     waits,
 )
-from horae.stores.tables.audit import AUDIT, audit, chains
+from horae.stores.tables.audit import AUDIT, audit, audit_guard, chains
 from horae.stores.tables.jobs import (
     ATTEMPT,
     ENDING,
@@ -89,6 +89,7 @@ __all__ = [
     "TOKENS",
     "WAITS",
     "audit",
+    "audit_guard",
     "calls",
     "chains",
     "definitions",
