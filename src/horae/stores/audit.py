@@ -75,7 +75,7 @@ class Audit:
         """Write the places and hashes of entries in one statement, and the new heads of their chains in another."""
         dialect = self.dialect
         rows = _rows(dialect, number=int, place=int, link=str)
-        # As an expression, because SQLite would otherwise go by the index of unsealed entries, and read the rows for each.
+        # An expression, or SQLite would go by the index of unsealed entries and read all rows for each of them.
         condition = f"{audit.name}.id = v.number AND coalesce({audit.name}.chain_seq, 0) = 0"
         values = "chain_seq = v.place, hash = v.link"
         change = dialect.update_from.format(table=audit.name, values=values, rows=rows, condition=condition)
