@@ -286,7 +286,15 @@ def json_section() -> str:
             '`{"items": [{"lane", "sound": bool, "lines", "sealed", "complaints": [text]}], "next_cursor": null}`',
         ),
         ("`attention top`", 'JSON Lines: `{"event": "changed", …}` as `attention show`; with `--once` only that'),
-        ("`audit verify`", '`{"sound": bool, "chains": [{"owner", "entries", "head", "complaints": [text]}]}`'),
+        (
+            "`audit verify`",
+            '`{"sound": bool, "chains": [{"owner", "entries", "head", "complaints": [text]}], "complaints": [text], '
+            '"warnings": [text]}`; `complaints` beside the chains are about an exported file',
+        ),
+        (
+            "`audit export`",
+            '`{"export": {"file", "entries", "chains": [{"owner", "entries", "head"}]}}`; with `-` the lines',
+        ),
         (
             "`worker`, `up`, `server`, `mcp`, `demo attention`",
             'JSON Lines, one event each: `{"event": "started" \\| "stopping" \\| "ended" \\| …}`; logs are on stderr',
