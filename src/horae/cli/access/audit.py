@@ -67,7 +67,10 @@ def verify(
 
 
 @command(
-    group, "export", by_url=True, examples=("horae audit export audit.jsonl", "horae audit export - | gzip > a.gz")
+    group,
+    "export",
+    by_url=True,
+    examples=("horae audit export audit.jsonl", "horae audit export alice.jsonl --owner alice"),
 )
 def export(
     terminal: Terminal,
@@ -75,7 +78,7 @@ def export(
     owner: Owner = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
-    """Write the audit to a file that can be verified without the database.
+    """Write the audit to a file that proves itself.
 
     Lines of JSON: a header, each owner's chain with its entries and its head, and an end. Keep the heads elsewhere:
     with them `horae audit verify --file FILE --head OWNER=HASH` also finds entries removed from the end of a chain.
