@@ -27,6 +27,7 @@ class Dialect:
     position_function: str  # where a text begins in another, compared byte by byte
     rows_need_values: bool  # (a, b) IN (VALUES (1, 2)) instead of (a, b) IN ((1, 2))
     time_micros: str  # the database's own time in microseconds, NULL where the system's clock rules
+    unsealed_index: str = ""  # forces the index that finds audit entries without a seal, where it is not chosen
     no_limits: tuple[str, ...] = ()  # lift every limit of a session of ours
     limits_end_with_transaction: bool = True  # so that lifting them concerns nobody else
 
@@ -85,6 +86,7 @@ MYSQL = Dialect(
     rows_need_values=False,
     last_number="",
     position_function="instr",
+    unsealed_index=" FORCE INDEX (horae_audit_chain)",
     time_micros="TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
     no_limits=(
         "SET SESSION innodb_lock_wait_timeout = 3600"

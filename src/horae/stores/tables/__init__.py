@@ -20,7 +20,8 @@ from horae.stores.tables.attention import (
     tasks,
     waits,
 )
-from horae.stores.tables.audit import AUDIT, audit, chains
+from horae.stores.tables.audit import AUDIT, UNSEALED_INDEX, audit, chains
+from horae.stores.tables.chores import chores
 from horae.stores.tables.jobs import (
     ATTEMPT,
     ENDING,
@@ -87,10 +88,12 @@ __all__ = [
     "SNAPSHOT",
     "TASKS",
     "TOKENS",
+    "UNSEALED_INDEX",
     "WAITS",
     "audit",
     "calls",
     "chains",
+    "chores",
     "definitions",
     "ending_row",
     "events",

@@ -34,6 +34,8 @@ AUDIT = Declaration(
     sqlite_autoincrement=True,
 )
 audit = AUDIT.table
+# Where a database has no partial indexes, horae_audit_chain finds what is not sealed.
+UNSEALED_INDEX = "CREATE INDEX horae_audit_unsealed ON horae_audit (id) WHERE chain_seq IS NULL"
 
 # How far each owner's chain of audit entries has come; the row of nobody is the sealers' lock.
 chains = Table(
