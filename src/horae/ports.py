@@ -118,6 +118,7 @@ class Upcoming:
     store_time: datetime | None = None
     cancelled: frozenset[int] = frozenset()
     unsealed: bool = False  # audit entries wait to be sealed
+    unsealed_lines: bool = False  # lines of journals may wait to be sealed
     unrolled: bool = False  # endings wait to be counted in the statistics
     unsettled: bool = False  # jobs wait to hear that a job they need has ended
 

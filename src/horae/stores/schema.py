@@ -17,7 +17,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 
 from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
 from horae.stores.databases.dialects import BY_NAME, NO_ROOM
-from horae.stores.tables import UNSEALED_INDEX, job_indexes, metadata
+from horae.stores.tables import UNSEALED_INDEXES, job_indexes, metadata
 
 VERSION_TABLE = "horae_version"
 LOCK = 4_715_113_082  # any number nobody else uses: the advisory lock of our migrations
@@ -76,7 +76,7 @@ def create_all(engine: Engine) -> None:
             return
         metadata.create_all(connection)
         partial = BY_NAME[connection.dialect.name].partial_indexes
-        for statement in (*job_indexes(partial).values(), *([UNSEALED_INDEX] if partial else [])):
+        for statement in (*job_indexes(partial).values(), *(UNSEALED_INDEXES if partial else ())):
             connection.execute(text(statement))
         connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"))
         connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:head)"), {"head": HEAD})

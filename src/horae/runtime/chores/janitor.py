@@ -59,7 +59,7 @@ class Chore:
 CHORES = (
     Chore("seal the audit", timedelta(seconds=10), seal_audit, when=lambda upcoming: upcoming.unsealed),
     Chore("settle children", timedelta(seconds=10), jobs.settle_children, when=lambda upcoming: upcoming.unsettled),
-    Chore("seal journals", timedelta(minutes=30), seal_left),
+    Chore("seal journals", timedelta(minutes=5), seal_left, when=lambda upcoming: upcoming.unsealed_lines),
     Chore("repair what Horae keeps", timedelta(minutes=30), machinery.repair, goes_on=False),
     Chore("let in forgotten jobs", HOUR, lambda world: _let_in(world), goes_on=False),
     Chore("find lost parents", HOUR, lambda world: _find_lost(world), goes_on=False),

@@ -27,6 +27,8 @@ class Dialect:
     position_function: str  # where a text begins in another, compared byte by byte
     rows_need_values: bool  # (a, b) IN (VALUES (1, 2)) instead of (a, b) IN ((1, 2))
     time_micros: str  # the database's own time in microseconds, NULL where the system's clock rules
+    # a scalar that is not NULL while a line of a journal may be without a seal
+    unsealed_line: str = "(SELECT lane_id FROM horae_journal WHERE hash IS NULL ORDER BY lane_id LIMIT 1)"
     unsealed_index: str = ""  # forces the index that finds audit entries without a seal, where it is not chosen
     no_limits: tuple[str, ...] = ()  # lift every limit of a session of ours
     limits_end_with_transaction: bool = True  # so that lifting them concerns nobody else
@@ -86,6 +88,7 @@ MYSQL = Dialect(
     rows_need_values=False,
     last_number="",
     position_function="instr",
+    unsealed_line="1",  # without a partial index only a walk over all lanes could tell
     unsealed_index=" FORCE INDEX (horae_audit_chain)",
     time_micros="TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
     no_limits=(

@@ -367,9 +367,10 @@ class Hot:
             "ORDER BY leased_until LIMIT 1)"
         )
         parts.append("(SELECT next_due_at FROM horae_schedules WHERE next_due_at > 0 ORDER BY next_due_at LIMIT 1)")
-        parts += (UNSETTLED, UNSEALED.format(self.dialect.unsealed_index), self.unrolled, self.dialect.time_micros)
+        parts += (UNSETTLED, UNSEALED.format(self.dialect.unsealed_index), self.dialect.unsealed_line)
+        parts += (self.unrolled, self.dialect.time_micros)
         found = driver.rows(f"{opening}SELECT {', '.join(parts)}", parameters)[0]
-        *dues, machinery, expiry, fire, unsettled, unsealed, unrolled, time = found
+        *dues, machinery, expiry, fire, unsettled, unsealed, line, unrolled, time = found
         due = min((value for value in dues if value is not None), default=None)
         stopping: frozenset[int] = frozenset()
         if worker_id is not None:
@@ -383,6 +384,7 @@ class Hot:
             store_time=None if time is None else instant(int(time)),
             cancelled=stopping,
             unsealed=unsealed is not None,
+            unsealed_lines=line is not None,
             unrolled=bool(unrolled),
             unsettled=unsettled is not None,
         )

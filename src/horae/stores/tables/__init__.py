@@ -20,7 +20,7 @@ from horae.stores.tables.attention import (
     tasks,
     waits,
 )
-from horae.stores.tables.audit import AUDIT, UNSEALED_INDEX, audit, chains
+from horae.stores.tables.audit import AUDIT, UNSEALED_INDEXES, audit, chains
 from horae.stores.tables.chores import chores
 from horae.stores.tables.jobs import (
     ATTEMPT,
@@ -88,7 +88,7 @@ __all__ = [
     "SNAPSHOT",
     "TASKS",
     "TOKENS",
-    "UNSEALED_INDEX",
+    "UNSEALED_INDEXES",
     "WAITS",
     "audit",
     "calls",

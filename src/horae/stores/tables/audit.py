@@ -32,10 +32,14 @@ AUDIT = Declaration(
     Index("horae_audit_owner", "owner", "id"),
     Index("horae_audit_chain", "chain_seq", "id"),
     sqlite_autoincrement=True,
+    info={"postgresql": {"with": {"autovacuum_vacuum_scale_factor": "0.02"}}},
 )
 audit = AUDIT.table
-# Where a database has no partial indexes, horae_audit_chain finds what is not sealed.
-UNSEALED_INDEX = "CREATE INDEX horae_audit_unsealed ON horae_audit (id) WHERE chain_seq IS NULL"
+# What is not sealed yet, here and in journals. Without partial indexes, horae_audit_chain finds the entries.
+UNSEALED_INDEXES = (
+    "CREATE INDEX horae_audit_unsealed ON horae_audit (id) WHERE chain_seq IS NULL",
+    "CREATE INDEX horae_journal_unsealed ON horae_journal (lane_id) WHERE hash IS NULL",
+)
 
 # How far each owner's chain of audit entries has come; the row of nobody is the sealers' lock.
 chains = Table(

@@ -1,4 +1,4 @@
-"""Whose turn a chore is, and an index of the audit entries that are not sealed yet.
+"""Whose turn a chore is, and indexes of the audit entries and journal lines that are not sealed yet.
 
 Revision ID: 0019
 Revises: 0013
@@ -23,7 +23,10 @@ BYTEWISE: dict[str, Any] = {
     for vendor in ("mysql", "mariadb")
     for option, value in (("charset", "utf8mb4"), ("collate", "utf8mb4_bin"), ("engine", "InnoDB"))
 }
-INDEX = "horae_audit_unsealed"
+INDEXES = {
+    "horae_audit_unsealed": ("horae_audit", "(id) WHERE chain_seq IS NULL"),
+    "horae_journal_unsealed": ("horae_journal", "(lane_id) WHERE hash IS NULL"),
+}
 
 
 def upgrade() -> None:
@@ -40,12 +43,18 @@ def upgrade() -> None:
             Column("done_at", BigInteger),
             **BYTEWISE,
         )
-    partial = op.get_bind().dialect.name in ("sqlite", "postgresql")
-    if partial and INDEX not in {each["name"] for each in look.get_indexes("horae_audit")}:
-        op.execute(f"CREATE INDEX {INDEX} ON horae_audit (id) WHERE chain_seq IS NULL")
+    for name, (table, rows) in INDEXES.items() if op.get_bind().dialect.name in ("sqlite", "postgresql") else ():
+        if name not in {each["name"] for each in look.get_indexes(table)}:
+            op.execute(f"CREATE INDEX {name} ON {table} {rows}")
+    if op.get_bind().dialect.name == "postgresql":
+        # A sealed entry stays in that index until the next vacuum, and every look at the store has to pass it.
+        op.execute("ALTER TABLE horae_audit SET (autovacuum_vacuum_scale_factor = 0.02)")
 
 
 def downgrade() -> None:
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute("ALTER TABLE horae_audit RESET (autovacuum_vacuum_scale_factor)")
     if op.get_bind().dialect.name in ("sqlite", "postgresql"):
-        op.drop_index(INDEX, "horae_audit")
+        for name, (table, _) in INDEXES.items():
+            op.drop_index(name, table)
     op.drop_table("horae_chores")
