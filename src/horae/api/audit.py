@@ -88,7 +88,7 @@ class Audit(Room[S]):
     def verify(self, *, owner: str | None = None) -> Call[Verification]:
         """Recompute the chains of the audit, or one owner's, and name what was changed, removed or moved.
 
-        Workers seal entries within half a minute; what is not sealed yet is sealed first.
+        Workers and servers seal entries in about a minute; what is not sealed yet is sealed first.
         """
 
         def act(here: Here) -> Verification:

@@ -21,8 +21,8 @@ def verify(
 ) -> None:
     """Recompute the chains of the audit; name what was touched.
 
-    Changed, removed and moved entries are exit code 6. Workers seal entries within half a minute; what is not sealed
-    yet is sealed first.
+    Changed, removed and moved entries are exit code 6. Workers and servers seal entries in about a minute; what is not
+    sealed yet is sealed first.
     """
     with reached(terminal) as here:
         result = here.audit.verify(owner=owner)
