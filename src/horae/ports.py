@@ -270,8 +270,8 @@ class JobRows(Protocol):
     def settle(self, settlements: Sequence[Settlement], now: datetime) -> set[int]:
         """Write endings in this transaction; return the numbers of the jobs whose token was no longer current.
 
-        The fences and the outcomes are those of ``Store.settle``, and whoever the endings let in is woken after the
-        commit. A verb that queues a job again wakes its queue itself, as :func:`horae.actions.jobs.endings.settle` does.
+        The fences and the outcomes are those of ``Store.settle``; queues that the endings let jobs into are woken
+        after the commit. A verb that queues a job again wakes its queue itself, as ``actions.jobs.endings.settle`` does.
         """
 
     def put_back(self, returned: Sequence[PutBack]) -> set[int]:
