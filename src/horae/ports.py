@@ -271,7 +271,7 @@ class JobRows(Protocol):
         """Write endings in this transaction; return the numbers of the jobs whose token was no longer current.
 
         The fences and the outcomes are those of ``Store.settle``; queues that the endings let jobs into are woken
-        after the commit. A verb that queues a job again wakes its queue itself, as ``actions.jobs.endings.settle`` does.
+        after the commit. A verb that queues a job again wakes its queue itself, as ``endings.settle`` does.
         """
 
     def put_back(self, returned: Sequence[PutBack]) -> set[int]:
