@@ -42,13 +42,15 @@ from horae.errors import ConfigurationError, MissingExtra, NeedsDatabase, NotFou
 from horae.limits.limiter import families as rate_limit_families
 from horae.limits.locks import open_locks
 from horae.ports import Clock, Dice, JobSource, Limiter, LockManager, Sealer, Store, Tracing, World
-from horae.runtime.chores.janitor import CHORES, Chore
+from horae.runtime.chores.janitor import CHORES, Chore, cleaning
+from horae.runtime.chores.keeper import Keeper, keeping
+from horae.runtime.database import DatabaseThreads
 from horae.runtime.schedules.declared import Declared
 from horae.runtime.sources.http import HttpSource, NoStore
 from horae.runtime.sources.store import StoreSource
 from horae.runtime.worker.children import Children
 from horae.runtime.worker.hosted import Hosted
-from horae.runtime.worker.listeners import DeadListener, JobExecutionListener, Listeners
+from horae.runtime.worker.listeners import DeadListener, JobExecutionListener, Listeners, Teller
 from horae.runtime.worker.metrics import Measures
 from horae.runtime.worker.services import Services
 from horae.runtime.worker.worker import Worker, WorkerSettings
@@ -104,7 +106,7 @@ class Horae(Blueprint, Acting):
         self.listeners = Listeners()
         self.services = Services()
         self.rates: dict[str, Limiter] = {}
-        self.chores: list[Chore] = []  # what workers of this application do now and then
+        self.chores: list[Chore] = []  # what one process of this application does now and then
         self._seeds: tuple[Seed, ...] = ()
         self._loads_persisted = False
         self.lock_prefix: str | None = None  # before the keys of locks in Redis; else HORAE_LOCK_PREFIX, else horae
@@ -334,7 +336,9 @@ class Horae(Blueprint, Acting):
         """Return the HTTP service over this application's store, to be served or mounted:
         ``app.mount("/horae", h.asgi())``.
 
-        Settings come from the environment; *options* (``horae.service.options.Options``) win over them.
+        Settings come from the environment; *options* (``horae.service.options.Options``) win over them. Served by
+        itself it also does what a store needs where no worker runs, unless ``HORAE_SERVER_CHORES`` is off; mounted it
+        does not.
         """
         try:
             from horae.server.process import application
@@ -347,7 +351,19 @@ class Horae(Blueprint, Acting):
             **options,
         }
         opens = given.pop("opens", lambda: self.world)
-        return application(settings or Settings.read(os.environ), opens, **given)
+        chosen = settings or Settings.read(os.environ)
+        if chosen.server_chores and self._service is None:
+            given.setdefault("beside", lambda: keeping(opens, self._keeper, SystemDice()))
+        return application(chosen, opens, **given)
+
+    def _keeper(self, world: World, database: DatabaseThreads, name: str) -> Keeper:
+        """Return what looks after the store in a process without a worker."""
+        chores = (cleaning(self.retention), *CHORES, *self._own_chores())
+        return Keeper(world, database, name, chores, Teller(self.listeners).dead)
+
+    def _own_chores(self) -> list[Chore]:
+        """Return this application's chores: its processes take turns, and another application's do not count."""
+        return [replace(each, lock=each.lock or f"{self.name}: {each.name}", goes_on=False) for each in self.chores]
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -375,7 +391,7 @@ class Horae(Blueprint, Acting):
                 fault=fault,
                 retention=settings.retention or self.retention,
                 rates={**self.rates, **settings.rates},
-                chores=(*CHORES, *self.chores, *settings.chores),
+                chores=(*CHORES, *self._own_chores(), *settings.chores),
             ),
             self.listeners,
             Children(database=database, service=service, max_bytes=self.max_payload_bytes),

@@ -48,6 +48,14 @@ class Clock(Protocol):
         """
 
 
+@runtime_checkable
+class FollowingClock(Protocol):
+    """A clock that follows the store's: a reading that came with other answers spares it one of its own."""
+
+    def follow(self, store_time: datetime, asked_at: float) -> None:
+        """Take over the store's time, asked for at that moment of the monotonic clock and answered just now."""
+
+
 class Dice(Protocol):
     """The one source of chance."""
 
@@ -110,6 +118,28 @@ class Upcoming:
     next_machinery_at: datetime | None = None  # of the jobs of Horae's own
     store_time: datetime | None = None
     cancelled: frozenset[int] = frozenset()
+    unsealed: bool = False  # audit entries wait to be sealed
+    unsealed_lines: bool = False  # lines of journals may wait to be sealed
+    unrolled: bool = False  # endings wait to be counted in the statistics
+    unsettled: bool = False  # jobs wait to hear that a job they need has ended
+
+
+@dataclass(frozen=True, slots=True)
+class ChoreTurn:
+    """The answer to a process that wants to do a chore: whether it has it, and until or from when."""
+
+    is_taken: bool
+    at: datetime  # taken: the end of its lease; else when it is worth asking again; on the lease line
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """A claimed job that may not start yet: it goes back to its queue, without a run and without an attempt."""
+
+    number: int
+    token: int
+    run_at: datetime
+    reason: str | None = None  # kept as the job's last error; None: what was there stays
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +268,22 @@ class JobRows(Protocol):
     def move(self, job: Job, queue: str) -> bool: ...
     def metrics(self, *, now: datetime, since: datetime, owner: str | None) -> dict[str, Any]: ...
     def insert(self, new: Sequence[NewJob], now: datetime) -> list[Placed]: ...
+    def settle(self, settlements: Sequence[Settlement], now: datetime) -> set[int]:
+        """Write endings in this transaction; return the numbers of the jobs whose token was no longer current.
+
+        The fences and the outcomes are those of ``Store.settle``; queues that the endings let jobs into are woken
+        after the commit. A verb that queues a job again wakes its queue itself, as ``endings.settle`` does.
+        """
+
+    def put_back(self, returned: Sequence[PutBack]) -> set[int]:
+        """Queue claimed jobs again with a raised token; return the numbers of those that were not put back.
+
+        Their token was no longer current, or someone has asked to cancel them: those must be settled.
+        """
+
+    def lock_held(self, leases: Iterable[Lease]) -> set[int]:
+        """Keep these jobs from changing hands until the transaction ends; return the numbers of those still held."""
+
     def start(self, number: int, *, worker_id: str, until: datetime, now: datetime) -> None: ...
     def holders(self, concurrency_key: str) -> list[Job]: ...
     def unfinished(self, owner: str, at_most: int) -> int: ...
@@ -571,6 +617,17 @@ class Store(Protocol):
     def forget(self, table: str, before: datetime, limit: int) -> int:
         """Delete up to *limit* rows of a table that ended before an instant; how many there were."""
 
+    def take_chore(
+        self, name: str, *, token: str, holder: str, every: timedelta, lease: timedelta, now: datetime
+    ) -> ChoreTurn:
+        """Take a chore for *lease* if it is due and no process holds it; *now* is on the lease line."""
+
+    def extend_chore(self, name: str, token: str, *, until: datetime, now: datetime) -> bool:
+        """Hold a chore longer; false when it is no longer held with this token."""
+
+    def end_chore(self, name: str, token: str, *, due_at: datetime, done_at: datetime | None) -> bool:
+        """Give a chore back until it is due again; without *done_at* it failed. False when it was not held."""
+
     def let_in_forgotten(self) -> set[str]:
         """Let in jobs that are held although there is room, or their handler is open: the net under every hold."""
 
@@ -677,6 +734,19 @@ class Tracing(Protocol):
         """Trace one attempt, as what is under way in its task or thread."""
 
 
+class Admission(Protocol):
+    """Decides which claimed jobs may start: gates, budgets. Asked in the verbs that claim, for every kind of worker."""
+
+    def concerns(self, job: Job) -> bool:
+        """Return whether a job has to be asked about, from the job alone; all others start without a question."""
+
+    def admit(self, tx: Tx, jobs: Sequence[Job], now: datetime) -> Sequence[PutBack]:
+        """Admit jobs, and write what that takes; return those that may not start now.
+
+        It commits only if every admitted job is still held. It may be called again after a rollback.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """Everything a verb needs from outside."""
@@ -688,6 +758,7 @@ class World:
     shortest_interval: timedelta = timedelta(0)  # at least so far apart are the runs of a user's interval task
     tzdata: str = ""  # the version of the zone database that this process reads
     tracing: Tracing | None = None
+    admission: Admission | None = None  # None: whatever is claimed starts
 
     def route(self, *, owner: str | None = None, key: str | None = None, id: str | None = None) -> World:  # noqa: A002
         """Return the world that keeps what is about to be touched: today itself, with several shards one of them.

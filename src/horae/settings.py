@@ -351,6 +351,16 @@ class Settings:
             span_from,
         ),
     )
+    server_chores: bool = field(
+        default=True,
+        metadata=_from(
+            "HORAE_SERVER_CHORES",
+            "whether the service also fires due schedules, takes back jobs whose lease ran out, serves timeouts, seals "
+            "the audit and deletes what is old",
+            "with `0` none of that happens unless a `horae worker` with a database runs",
+            _switch,
+        ),
+    )
     url: str | None = field(
         default=None,
         metadata=_from(

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,9 +10,7 @@ import pytest
 from horae import Horae
 from horae.actions import alerts
 from horae.actions.alerts import Alerts, look_round
-from horae.actions.audit import Sealed
 from horae.actions.jobs import claims, endings, jobs, queues
-from horae.actions.retention import Retention
 from horae.alerts.rules import QUEUE, sender, watch
 from horae.cli.process.server import add_built_in
 from horae.core.jobs.job import Filter
@@ -181,7 +178,7 @@ async def test_the_janitor_does_chores_in_their_rhythm_and_survives_their_failur
         loop.call_soon_threadsafe(done.set)
 
     database = DatabaseThreads()
-    janitor = Janitor(app.world, database, Retention(), [Chore("look", timedelta(milliseconds=5), work)])
+    janitor = Janitor(app.world, database, [Chore("look", timedelta(milliseconds=5), work)])
     running = asyncio.create_task(janitor.run())
     async with asyncio.timeout(60):
         await done.wait()
@@ -190,33 +187,6 @@ async def test_the_janitor_does_chores_in_their_rhythm_and_survives_their_failur
     database.close()
 
     assert seen[:3] == [app.world] * 3
-
-
-class AtOnce(LoadedDice):
-    """Chance that lets every chore begin at once."""
-
-    def roll(self) -> float:
-        return 0.0
-
-
-async def test_a_chore_that_says_there_is_more_is_done_again_at_once(app: Horae) -> None:
-    batches = [Sealed(2, more=True), Sealed(2, more=True), Sealed(1)]
-    done, loop = asyncio.Event(), asyncio.get_running_loop()
-
-    def work(_: World) -> Sealed:
-        if len(batches) == 1:
-            loop.call_soon_threadsafe(done.set)
-        return batches.pop(0)
-
-    database = DatabaseThreads()
-    chore = Chore("seal", timedelta(hours=1), work)
-    janitor = Janitor(replace(app.world, dice=AtOnce()), database, Retention(), [chore])
-    running = asyncio.create_task(janitor.run())
-    async with asyncio.timeout(60):
-        await done.wait()
-    janitor.stop()
-    await running
-    database.close()
 
 
 def test_what_an_application_wants_done_reaches_its_workers(app: Horae) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import timedelta
@@ -9,6 +10,7 @@ from typing import Self
 
 from horae.ports import World
 
+log = logging.getLogger("horae.retention")
 BATCH = 200
 
 
@@ -39,3 +41,11 @@ def clean(world: World, retention: Retention, *, limit: int = BATCH) -> dict[str
         "horae_needs": retention.runs,
     }
     return {table: world.route().store.forget(table, now - age, limit) for table, age in ages.items()}
+
+
+def clean_step(world: World, retention: Retention) -> bool:
+    """Delete one batch of old rows of each table; return whether there is probably more."""
+    gone = clean(world, retention)
+    if any(gone.values()):
+        log.debug("deleted: %s", ", ".join(f"{count} of {table}" for table, count in gone.items() if count))
+    return any(count >= BATCH for count in gone.values())

@@ -97,8 +97,8 @@ class Audit(Room[S]):
     def verify(self, *, owner: str | None = None, heads: Mapping[str, str] | None = None) -> Call[Verification]:
         """Recompute the chains of the audit, or one owner's, and name what was changed, removed or moved.
 
-        *heads* are heads that were kept elsewhere, by owner; each must still be in its chain. Workers seal entries
-        within half a minute; what is not sealed yet is sealed first.
+        *heads* are heads that were kept elsewhere, by owner; each must still be in its chain. Workers and servers
+        seal entries in about a minute; what is not sealed yet is sealed first.
         """
         kept = dict(heads or {})
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import cache
 
 from fastapi import APIRouter, FastAPI
@@ -73,6 +74,17 @@ def room_routes() -> tuple[BaseRoute, ...]:
     return tuple(rooms.routes)
 
 
+def _lifespan(options: Options) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    """Run what goes on beside the service; not where it is mounted, because the outer application has the lifespan."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with nullcontext() if options.beside is None else options.beside():
+            yield
+
+    return lifespan
+
+
 def build(opens: Callable[[], World], options: Options | None = None) -> FastAPI:
     """Return the service over a store. *opens* returns the world, or raises the error that callers get."""
     how = options or Options()
@@ -84,6 +96,7 @@ def build(opens: Callable[[], World], options: Options | None = None) -> FastAPI
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # a redirect would repeat the caller's Host header
+        lifespan=_lifespan(how),
     )
     service = app.state.horae = Service(opens, how, Limits(how.rates, how.monotonic or untimed))
     app.state.holders = Holders()

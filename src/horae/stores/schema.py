@@ -18,7 +18,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
 from horae.stores.databases import audit_guard
 from horae.stores.databases.dialects import BY_NAME, NO_ROOM
-from horae.stores.tables import job_indexes, metadata
+from horae.stores.tables import UNSEALED_INDEXES, job_indexes, metadata
 
 VERSION_TABLE = "horae_version"
 LOCK = 4_715_113_082  # any number nobody else uses: the advisory lock of our migrations
@@ -84,7 +84,8 @@ def create_all(engine: Engine) -> None:
         if _version(connection) is not None:
             return
         metadata.create_all(connection)
-        for statement in job_indexes(BY_NAME[connection.dialect.name].partial_indexes).values():
+        partial = BY_NAME[connection.dialect.name].partial_indexes
+        for statement in (*job_indexes(partial).values(), *(UNSEALED_INDEXES if partial else ())):
             connection.execute(text(statement))
         audit_guard.install(connection)
         connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"))

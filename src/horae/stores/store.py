@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
@@ -19,7 +20,8 @@ from horae.core.time.boots import Boot, LeaseLine
 from horae.core.time.instants import instant
 from horae.core.timeouts import Timeouts
 from horae.errors import StoreBusy, StoreUnavailable
-from horae.ports import Claim, Decide, Node, Placed, Renewed, Upcoming, make_placed
+from horae.ports import ChoreTurn, Claim, Decide, Node, Placed, Renewed, Upcoming, make_placed
+from horae.stores.chores import Chores
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver
 from horae.stores.databases.hot import Hot
@@ -46,6 +48,7 @@ class SqlStore(ABC):
         self.timeouts = timeouts or Timeouts()
         self.owns_engine = True  # False: the engine is the caller's own and is not disposed of
         self.hot = self.make_hot()
+        self.chores = Chores(dialect)
         self.firings = self.make_firings()
         self.insert_chunk = INSERT_CHUNK
         self._turn = 0
@@ -105,13 +108,17 @@ class SqlStore(ABC):
     def transact(self, work: Callable[[Transaction], T], *, hot: bool = False) -> T:
         limit = self.timeouts.hot if hot else self.timeouts.statement
 
-        def attempt() -> T:
+        def attempt() -> tuple[T, set[str]]:
             with self.writing() as connection:
                 if hot:
                     self.limit(connection.connection.driver_connection, limit)
-                return work(Transaction(connection, self.lend))
+                tx = Transaction(connection, self.lend, self.hot)
+                return work(tx), tx.woken
 
-        return self.run_with_retry(attempt, limit)
+        answer, woken = self.run_with_retry(attempt, limit)
+        if woken:
+            self.wake(woken)
+        return answer
 
     def read(self, work: Callable[[Transaction], T], *, unbounded: bool = False) -> T:
         """Run *work* in one read-only transaction; *unbounded* lifts the statement timeout, for exports."""
@@ -266,6 +273,22 @@ class SqlStore(ABC):
 
     def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
         return self.with_driver(lambda driver: self.hot.peek(driver, queues, node, worker_id))
+
+    def alone(self, work: Callable[[Driver], T]) -> T:
+        """Run statements that need no transaction around them, where the database can do without."""
+        return self.with_driver(work)
+
+    def take_chore(
+        self, name: str, *, token: str, holder: str, every: timedelta, lease: timedelta, now: datetime
+    ) -> ChoreTurn:
+        take = partial(self.chores.take, name=name, token=token, holder=holder, every=every, lease=lease, now=now)
+        return self.alone(take)
+
+    def extend_chore(self, name: str, token: str, *, until: datetime, now: datetime) -> bool:
+        return self.alone(lambda driver: self.chores.extend(driver, name, token, until=until, now=now))
+
+    def end_chore(self, name: str, token: str, *, due_at: datetime, done_at: datetime | None) -> bool:
+        return self.alone(lambda driver: self.chores.end(driver, name, token, due_at=due_at, done_at=done_at))
 
     def forget(self, table: str, before: datetime, limit: int) -> int:
         return self.with_driver(lambda driver: forget(driver, self.dialect, table, before, limit))

@@ -15,6 +15,7 @@ from horae.stores.access.secrets import Secrets
 from horae.stores.access.tokens import Tokens
 from horae.stores.attention import Attention
 from horae.stores.audit import Audit
+from horae.stores.databases.hot import Hot
 from horae.stores.health import Health
 from horae.stores.jobs.definitions import Definitions
 from horae.stores.jobs.jobs import Jobs
@@ -33,9 +34,11 @@ Lend = Callable[[Connection, timedelta | None], AbstractContextManager[None]]
 class Transaction:
     """One open transaction, room by room."""
 
-    def __init__(self, connection: Connection, lend: Lend | None = None) -> None:
+    def __init__(self, connection: Connection, lend: Lend | None = None, hot: Hot | None = None) -> None:
         self.connection = connection
         self._lend = lend
+        self._hot = hot
+        self.woken: set[str] = set()  # queues in which there may be work once this is committed
 
     @contextmanager
     def lend_connection(self, limit: timedelta | None = None) -> Iterator[Connection]:
@@ -57,7 +60,7 @@ class Transaction:
 
     @cached_property
     def jobs(self) -> Jobs:
-        return Jobs(self.connection)
+        return Jobs(self.connection, self._hot, self.woken)
 
     @cached_property
     def queues(self) -> Queues:

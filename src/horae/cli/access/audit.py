@@ -45,8 +45,8 @@ def verify(
 ) -> None:
     """Recompute the chains of the audit; name what was touched.
 
-    Changed, removed and moved entries are exit code 6. Workers seal entries within half a minute; what is not sealed
-    yet is sealed first. Removing the last entries of a file and rewriting its end is found only with --head.
+    Changed, removed and moved entries are exit code 6. Workers and servers seal entries in about a minute; what is not
+    sealed yet is sealed first. Removing the last entries of a file and rewriting its end is found only with --head.
     """
     from horae.api.audit import parse_heads
 

@@ -31,7 +31,7 @@ class WorkerSettings:
     rates: Mapping[str, Limiter] = field(default_factory=dict)  # how often jobs of a queue may start
     chores: tuple[Chore, ...] = ()
     fires: bool = True  # whether it turns due schedules into jobs
-    cleans: bool = True  # whether it deletes what has been kept long enough, and does chores
+    cleans: bool = True  # whether it takes turns at chores, the deletion of what is old among them
 
     def __post_init__(self) -> None:
         for queue in self.queues:

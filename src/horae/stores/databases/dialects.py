@@ -31,6 +31,9 @@ class Dialect:
     update_from: str  # changes a table by rows that are given
     upsert: tuple[str, str]  # what stands behind the rows to insert, and how a new value is named
     time_micros: str  # the database's own time in microseconds, NULL where the system's clock rules
+    # a scalar that is not NULL while a line of a journal may be without a seal
+    unsealed_line: str = "(SELECT lane_id FROM horae_journal WHERE hash IS NULL ORDER BY lane_id LIMIT 1)"
+    unsealed_index: str = ""  # forces the index that finds audit entries without a seal, where it is not chosen
     no_limits: tuple[str, ...] = ()  # lift every limit of a session of ours
     limits_end_with_transaction: bool = True  # so that lifting them concerns nobody else
 
@@ -101,6 +104,8 @@ MYSQL = Dialect(
     json_column=("{name} BIGINT PATH '$[{index}]'", "{name} VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[{index}]'"),
     update_from="UPDATE {rows} STRAIGHT_JOIN {table} SET {values} WHERE {condition}",
     upsert=("ON DUPLICATE KEY UPDATE", "VALUES({name})"),
+    unsealed_line="1",  # without a partial index only a walk over all lanes could tell
+    unsealed_index=" FORCE INDEX (horae_audit_chain)",
     time_micros="TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
     no_limits=(
         "SET SESSION innodb_lock_wait_timeout = 3600"

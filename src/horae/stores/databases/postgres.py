@@ -363,12 +363,12 @@ class PostgresStore(SqlStore):
         return {s.number for s in settlements} - accepted
 
     def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
-        return self._alone(lambda driver: self.hot.peek(driver, queues, node, worker_id))
+        return self.alone(lambda driver: self.hot.peek(driver, queues, node, worker_id))
 
     def read_time(self) -> datetime | None:
-        return self._alone(lambda driver: instant(driver.rows("SELECT " + self.dialect.time_micros)[0][0]))
+        return self.alone(lambda driver: instant(driver.rows("SELECT " + self.dialect.time_micros)[0][0]))
 
-    def _alone(self, work: Callable[[Driver], T]) -> T:
+    def alone(self, work: Callable[[Driver], T]) -> T:
         """Without a transaction around it, because an idle worker may say two things a minute, not seven."""
 
         def attempt() -> T:

@@ -27,13 +27,14 @@ from sqlalchemy import (
     update,
 )
 
-from horae.core.jobs.job import CLOSED, Filter, Job, NewJob, Run
+from horae.core.jobs.job import CLOSED, Filter, Job, Lease, NewJob, Run, Settlement
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.reasons import Parent
 from horae.core.time.instants import instant, micros
-from horae.ports import DueBacklog, Placed
+from horae.ports import DueBacklog, Placed, PutBack
 from horae.stores.databases.dialects import BY_NAME, Dialect
 from horae.stores.databases.driver import Driver
+from horae.stores.databases.hot import Hot
 from horae.stores.declaration import Reader
 from horae.stores.jobs.filters import conditions, holds_tag
 from horae.stores.jobs.insertion import Insertion
@@ -59,8 +60,10 @@ FINISHED = ("succeeded", "cancelled")  # what lives on only in the history
 class Jobs:
     """The job rows of one transaction."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, hot: Hot | None = None, woken: set[str] | None = None) -> None:
         self.connection = connection
+        self._hot = hot
+        self._woken = set[str]() if woken is None else woken
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -246,6 +249,32 @@ class Jobs:
     def _driver(self) -> Driver:
         """Return a driver in this transaction, for flows that the hot statements share."""
         return Driver(self.connection.connection.driver_connection, self._dialect.placeholder)
+
+    # -- endings in a transaction of the caller's ----------------------------------------------------------------
+
+    def settle(self, settlements: Sequence[Settlement], now: datetime) -> set[int]:
+        """Write endings in this transaction; return the numbers of the jobs whose token was no longer current."""
+        if not settlements:
+            return set()
+        rejected, queues = self._flows.settle(self._driver(), settlements, now)
+        self._woken |= queues
+        return rejected
+
+    def put_back(self, returned: Sequence[PutBack]) -> set[int]:
+        """Queue claimed jobs again with a raised token; return the numbers of those that were not put back."""
+        if not returned:
+            return set()
+        rejected, queues = self._flows.put_back(self._driver(), returned)
+        self._woken |= queues
+        return rejected
+
+    def lock_held(self, leases: Iterable[Lease]) -> set[int]:
+        """Keep these jobs from changing hands until the transaction ends; return the numbers of those still held."""
+        return self._flows.lock_held(self._driver(), leases)
+
+    @property
+    def _flows(self) -> Hot:
+        return self._hot or Hot(self._dialect)
 
     def _takes_name(self, job: Job, now: datetime) -> bool:
         """Take the unique name of a revived job again; another job may have it by now."""

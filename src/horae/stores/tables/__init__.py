@@ -20,7 +20,8 @@ from horae.stores.tables.attention import (
     tasks,
     waits,
 )
-from horae.stores.tables.audit import AUDIT, audit, audit_guard, chains
+from horae.stores.tables.audit import AUDIT, UNSEALED_INDEXES, audit, audit_guard, chains
+from horae.stores.tables.chores import chores
 from horae.stores.tables.jobs import (
     ATTEMPT,
     ENDING,
@@ -87,11 +88,13 @@ __all__ = [
     "SNAPSHOT",
     "TASKS",
     "TOKENS",
+    "UNSEALED_INDEXES",
     "WAITS",
     "audit",
     "audit_guard",
     "calls",
     "chains",
+    "chores",
     "definitions",
     "ending_row",
     "events",

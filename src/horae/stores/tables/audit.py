@@ -33,8 +33,14 @@ AUDIT = Declaration(
     Index("horae_audit_chain", "chain_seq", "id"),
     Index("horae_audit_owner_chain", "owner", "chain_seq", "id"),
     sqlite_autoincrement=True,
+    info={"postgresql": {"with": {"autovacuum_vacuum_scale_factor": "0.02"}}},
 )
 audit = AUDIT.table
+# What is not sealed yet, here and in journals. Without partial indexes, horae_audit_chain finds the entries.
+UNSEALED_INDEXES = (
+    "CREATE INDEX horae_audit_unsealed ON horae_audit (id) WHERE chain_seq IS NULL",
+    "CREATE INDEX horae_journal_unsealed ON horae_journal (lane_id) WHERE hash IS NULL",
+)
 
 # Always empty. Its foreign key makes InnoDB refuse to truncate the audit, which fires no trigger there.
 audit_guard = Table(
