@@ -27,6 +27,7 @@ from horae.words import (
     secrets,
     service,
     settings,
+    statistics,
     stores,
 )
 
@@ -38,6 +39,7 @@ ROOMS: dict[str, Mapping[str, str]] = {
     "attention": attention.ERRORS,
     "access": access.ERRORS,
     "secrets": secrets.ERRORS,
+    "statistics": statistics.ERRORS,
     "outgoing": outgoing.ERRORS,
     "service": service.ERRORS,
     "stores": stores.ERRORS,

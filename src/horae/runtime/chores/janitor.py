@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from horae.actions import roll_up
 from horae.actions.attention.journal_chain import seal_left
 from horae.actions.audit import seal_audit
 from horae.actions.jobs import jobs, machinery
@@ -37,6 +38,7 @@ class Chore:
 # What every worker does beside an application's own chores.
 CHORES = (
     Chore("seal the audit", timedelta(seconds=30), seal_audit),
+    Chore("roll up endings", timedelta(minutes=1), roll_up.keep_up),
     Chore("seal journals", timedelta(minutes=5), seal_left),
     Chore("repair what Horae keeps", timedelta(minutes=1), machinery.repair),
     Chore("settle children of ended jobs", timedelta(minutes=1), jobs.settle_children),

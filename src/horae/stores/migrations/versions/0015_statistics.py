@@ -69,6 +69,8 @@ roll_up = Table(
 def upgrade() -> None:
     """Every step may be repeated: a database without transactional DDL may have stopped halfway."""
     metadata.create_all(op.get_bind(), checkfirst=True)
+    for index in (each for table in metadata.sorted_tables for each in table.indexes):
+        index.create(op.get_bind(), checkfirst=True)
 
 
 def downgrade() -> None:

@@ -69,6 +69,8 @@ error_counts = Table(
 def upgrade() -> None:
     """Every step may be repeated: a database without transactional DDL may have stopped halfway."""
     metadata.create_all(op.get_bind(), checkfirst=True)
+    for index in (each for table in metadata.sorted_tables for each in table.indexes):
+        index.create(op.get_bind(), checkfirst=True)
     if "app_release" not in {column["name"] for column in inspect(op.get_bind()).get_columns("horae_nodes")}:
         op.add_column("horae_nodes", Column("app_release", String(100)))
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from sqlalchemy import insert
 
-from horae.actions import statistics
+from horae.actions import roll_up as module
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.requests import Request
-from horae.actions.statistics import is_behind, roll_up
+from horae.actions.roll_up import is_behind, roll_up
 from horae.clock import SystemDice
 from horae.core.statistics import DAY, HOUR, MINUTE, RollUp, Statistic, limit_names
 from horae.core.time.instants import micros
@@ -147,7 +147,7 @@ def test_a_late_ending_is_counted_by_the_next_step(world: World) -> None:
 def test_a_late_ending_is_found_however_late_while_much_has_ended_since(
     near: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statistics, "RECENT_ROWS", 0)
+    monkeypatch.setattr(module, "RECENT_ROWS", 0)
     begin = near.clock.now()
     ended(near, begin)
     for _ in range(7):
@@ -182,20 +182,20 @@ def test_of_two_steps_that_looked_at_the_same_time_one_counts(world: World) -> N
     ended(world, world.clock.now())
     advance(world, timedelta(minutes=3))
     now = micros(world.clock.now())
-    first, second = (world.store.read(lambda tx: statistics.compute_step(tx, now)) for _ in range(2))
+    first, second = (world.store.read(lambda tx: module.compute_step(tx, now)) for _ in range(2))
 
     ended(world, world.clock.now() - timedelta(minutes=3))
-    assert not world.store.transact(lambda tx: statistics.write_step(tx, first, now))
+    assert not world.store.transact(lambda tx: module.write_step(tx, first, now))
     catch_up(world)
     kept = rolled_up(world.store, "minute")
 
-    assert world.store.transact(lambda tx: statistics.write_step(tx, second, now))
+    assert world.store.transact(lambda tx: module.write_step(tx, second, now))
     assert rolled_up(world.store, "minute") == kept
     assert_equals_recount(world)
 
 
 def test_a_long_backlog_is_counted_in_bounded_steps(near: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "MOST_ROWS", 5)
+    monkeypatch.setattr(module, "MOST_ROWS", 5)
     for minute in range(30):
         for _ in range(2):
             ended(near, near.clock.now() + timedelta(minutes=minute))
@@ -239,7 +239,7 @@ def test_minutes_are_kept_for_two_days_and_hours_for_thirty_five(near: World) ->
 
 
 def test_the_depth_of_queues_is_sampled_and_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "MOST_DEPTH", 3)
+    monkeypatch.setattr(module, "MOST_DEPTH", 3)
     jobs.enqueue_many(world, [Request("h", queue="mail") for _ in range(5)])
     jobs.enqueue(world, Request("h", queue="mail", delay=timedelta(days=1)))
     jobs.enqueue_many(world, [Request("h", queue="other", priority="high"), Request("h", queue="other")])
