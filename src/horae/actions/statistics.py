@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from horae.core.statistics import FINER, LENGTHS, PAST, SCOPES, Grain, Marginals, Scope, Statistic, floor, merge
+from horae.core.statistics import FINER, LENGTHS, MINUTE, PAST, SCOPES, Grain, Marginals, Scope, Statistic, floor, merge
 from horae.core.time.instants import MICROSECOND, aware, instant, iso, micros
 from horae.errors import Forbidden, InvalidInput
 from horae.ports import Tx, World
@@ -114,6 +114,32 @@ def count_all_time(tx: Tx, by: Scope) -> dict[str, tuple[int, Statistic]]:
             sums.add(figures)
             found[name] = min(begin, first), sums
     return found
+
+
+def count_finished(tx: Tx) -> tuple[datetime, dict[tuple[str, str], int]]:
+    """Return up to when endings were counted, and how many jobs were finished by then, by queue and state."""
+    found = {
+        (queue, state): getattr(figures, state)
+        for queue, (_, figures) in count_all_time(tx, "queue").items()
+        for state in ("succeeded", "cancelled")
+    }
+    return instant(_rolled(tx)), {key: number for key, number in found.items() if number}
+
+
+def count_window(tx: Tx, since: datetime, owner: str | None) -> tuple[datetime, Statistic]:
+    """Return up to when endings were counted, and what ended between an instant and then; at most two days back."""
+    rolled, total = _rolled(tx), Statistic()
+    scope, name = ("total", "") if owner is None else ("owner", owner)
+    start = floor(micros(since) + MINUTE - 1, MINUTE)
+    for figures in tx.statistics.spans("minute", start, rolled, scope, name).values():
+        total.add(figures)
+    return instant(rolled), total
+
+
+def count_recent(tx: Tx, since: datetime, scope: Scope) -> dict[str, Statistic]:
+    """Return what ended in the minutes since an instant that have been counted, by name."""
+    spans = tx.statistics.marginals("minute", floor(micros(since), MINUTE), _rolled(tx), scope)
+    return {name: figures for (_, name), figures in merge(spans).items()}
 
 
 def _rolled(tx: Tx) -> int:

@@ -52,6 +52,7 @@ class Endings:
     count: int
     duration_sum: int
     delay_sum: int
+    failed_before: bool = False  # the job ended, and an earlier attempt at it had failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ class Statistic:
     dead: int = 0
     cancelled: int = 0
     lost: int = 0
+    recovered: int = 0  # jobs that ended after at least one failure
     duration_sum: int = 0  # microseconds
     delay_sum: int = 0
     durations: Histogram = field(default_factory=dict)
@@ -106,6 +108,8 @@ class Statistic:
             self.cancelled += number
         elif endings.outcome in COUNTED:
             self.retried += number  # those that died are taken off again
+        if endings.failed_before:
+            self.recovered += number
         self.duration_sum += endings.duration_sum
         self.delay_sum += endings.delay_sum
         if endings.duration is not None:
@@ -136,7 +140,8 @@ class Statistic:
 
 
 COUNTS = (
-    "seen", "runs", "succeeded", "failed", "retried", "dead", "cancelled", "lost", "duration_sum", "delay_sum",
+    "seen", "runs", "succeeded", "failed", "retried", "dead", "cancelled", "lost", "recovered", "duration_sum",
+    "delay_sum",
 )  # fmt: skip
 Marginals = dict[tuple[str, str], Statistic]  # (scope, name): figures
 

@@ -107,16 +107,18 @@ class Statistics:
         found = (
             select(
                 _floor(length).label("at"), runs.c.queue, runs.c.handler, runs.c.owner, runs.c.outcome, runs.c.state,
+                case((and_(runs.c.state.is_not(None), runs.c.attempt > 0), 1), else_=0).label("failed_before"),
                 case((timed, runs.c.finished_at - runs.c.started_at)).label("took"),
                 case((timed, runs.c.started_at - runs.c.run_at)).label("late"),  # kept with the last attempt alone
             )
             .where(runs.c.finished_at >= start, runs.c.finished_at < end)
             .subquery()
         )  # fmt: skip
-        by = (*(found.c[name] for name in ("at", "queue", "handler", "owner", "outcome", "state")), DURATION, DELAY)
+        names = ("failed_before", "at", "queue", "handler", "owner", "outcome", "state")
+        by = (*(found.c[name] for name in names), DURATION, DELAY)
         query = select(*by, func.count(), func.sum(found.c.took), func.sum(found.c.late)).group_by(*by)
         return [
-            Endings(*row[:8], int(row[8]), int(row[9] or 0), int(row[10] or 0))
+            Endings(*row[1:9], int(row[9]), int(row[10] or 0), int(row[11] or 0), bool(row[0]))
             for row in self.connection.execute(query)
         ]
 

@@ -25,6 +25,7 @@ stats = Table(
     Column("dead", BigInteger, nullable=False, server_default="0"),
     Column("cancelled", BigInteger, nullable=False, server_default="0"),
     Column("lost", BigInteger, nullable=False, server_default="0"),
+    Column("recovered", BigInteger, nullable=False, server_default="0"),
     Column("duration_sum", BigInteger, nullable=False, server_default="0"),
     Column("delay_sum", BigInteger, nullable=False, server_default="0"),
     Column("durations", Text, nullable=False),

@@ -35,7 +35,10 @@ BYTEWISE: dict[str, Any] = {
     for vendor in ("mysql", "mariadb")
     for option, value in (("charset", "utf8mb4"), ("collate", "utf8mb4_bin"), ("engine", "InnoDB"))
 }
-COUNTS = ("seen", "runs", "succeeded", "failed", "retried", "dead", "cancelled", "lost", "duration_sum", "delay_sum")
+COUNTS = (
+    "seen", "runs", "succeeded", "failed", "retried", "dead", "cancelled", "lost", "recovered", "duration_sum",
+    "delay_sum",
+)  # fmt: skip
 INSTANTS = (
     "version", "rolled_until", "ended_until", "checked_until", "check_at", "sampled_at", "minutes_from", "hours_from",
     "days_from", "last_number",
