@@ -39,7 +39,7 @@ COUNTED = ("failed", "timed_out", "lost")  # failures that are followed by a ret
 
 @dataclass(frozen=True, slots=True)
 class Endings:
-    """Attempts that ended alike in one span, as the store groups them. Buckets are those of the histograms."""
+    """Attempts that ended alike in one span, as the store groups them."""
 
     at: int
     queue: str
@@ -47,12 +47,12 @@ class Endings:
     owner: str
     outcome: str
     state: str | None  # of the job, where this attempt ended it
-    duration: int | None
-    delay: int | None
+    failed_before: bool  # the job ended, and an earlier attempt at it had failed
     count: int
     duration_sum: int
     delay_sum: int
-    failed_before: bool = False  # the job ended, and an earlier attempt at it had failed
+    durations: Histogram
+    delays: Histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,7 @@ class Statistic:
         """Add the figures of another span or name."""
         for name in COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for mine, theirs in ((self.durations, other.durations), (self.delays, other.delays)):
-            for bucket, count in theirs.items():
-                mine[bucket] = mine.get(bucket, 0) + count
+        self._merge(other.durations, other.delays)
 
     def count(self, endings: Endings) -> None:
         """Count attempts that ended alike."""
@@ -112,10 +110,12 @@ class Statistic:
             self.recovered += number
         self.duration_sum += endings.duration_sum
         self.delay_sum += endings.delay_sum
-        if endings.duration is not None:
-            self.durations[endings.duration] = self.durations.get(endings.duration, 0) + number
-        if endings.delay is not None:
-            self.delays[endings.delay] = self.delays.get(endings.delay, 0) + number
+        self._merge(endings.durations, endings.delays)
+
+    def _merge(self, durations: Histogram, delays: Histogram) -> None:
+        for mine, theirs in ((self.durations, durations), (self.delays, delays)):
+            for bucket, count in theirs.items():
+                mine[bucket] = mine.get(bucket, 0) + count
 
     def bury(self, number: int) -> None:
         """Count failures that were not followed by a retry."""

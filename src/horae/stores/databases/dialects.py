@@ -27,6 +27,7 @@ class Dialect:
     position_function: str  # where a text begins in another, compared byte by byte
     rows_need_values: bool  # (a, b) IN (VALUES (1, 2)) instead of (a, b) IN ((1, 2))
     time_micros: str  # the database's own time in microseconds, NULL where the system's clock rules
+    groups_by_sorting: bool = False  # and in this process, so that a dictionary groups many rows faster
     no_limits: tuple[str, ...] = ()  # lift every limit of a session of ours
     limits_end_with_transaction: bool = True  # so that lifting them concerns nobody else
 
@@ -47,6 +48,7 @@ SQLITE = Dialect(
     last_number="SELECT last_insert_rowid()",
     position_function="instr",
     time_micros="NULL",
+    groups_by_sorting=True,
 )
 POSTGRES = Dialect(
     name="postgresql",
