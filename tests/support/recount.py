@@ -52,7 +52,8 @@ def _figures(rows: list[Any], deaths: set[tuple[str, int]]) -> Statistic:
     return Statistic(
         len(rows), len(rows), outcomes.count("succeeded"), outcomes.count("failed") + outcomes.count("timed_out"),
         len(failures) - dead, dead, sum(row.state == "cancelled" for row in rows), outcomes.count("lost"),
-        sum(row.state is not None and row.attempt > 0 for row in rows), sum(durations), sum(delays), histogram(timedelta(microseconds=span) for span in durations),
+        sum(row.state is not None and row.attempt > 0 for row in rows), sum(durations), sum(delays),
+        histogram(timedelta(microseconds=span) for span in durations),
         histogram(timedelta(microseconds=span) for span in delays),
     )  # fmt: skip
 
