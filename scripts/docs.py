@@ -242,6 +242,14 @@ def json_section() -> str:
         ("`schedule delete`", '`{"dry_run": bool, "verb": "delete", "schedule": SCHEDULE}`'),
         ("`queue list`", '`{"items": [QUEUE with "jobs": {state: count} and "workers": [id]]}`'),
         ("`queue pause`, `resume`, `limit`", "QUEUE"),
+        (
+            "`stats`",
+            '`{"by", "items": [FIGURES]}`; over time also `"name"` and `"grain"`. FIGURES are those of '
+            "`GET /statistics/{by}`, spans in seconds",
+        ),
+        ("`errors list`", '`{"items": [GROUP]}`, a GROUP as `GET /errors` gives it'),
+        ("`errors show`, `mute`, `unmute`", "GROUP"),
+        ("`errors retry`", '`{"revived", "skipped", "more": bool}`'),
         ("`limit list`", '`{"items": [LIMIT]}`'),
         ("`limit set`, `reset`", "LIMIT"),
         ("`db migrate`", '`{"schema": {"found", "wanted", "migrated": bool}}`'),

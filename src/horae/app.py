@@ -28,6 +28,7 @@ from horae.api.rooms import Rooms
 from horae.clock import SystemClock, SystemDice, clock_of, pause, zone_database_version
 from horae.core.jobs.job import SLOTS
 from horae.core.jobs.machinery import queue_name
+from horae.core.jobs.payloads import label
 from horae.core.jobs.retry import Retry, span
 from horae.core.metrics import Family
 from horae.core.schedules.schedule import Schedule
@@ -78,7 +79,8 @@ class Horae(Blueprint, Acting):
     applications on one store apart; the default is the module that made this one. *config* names the
     file that overrides declared jobs; else it is ``jobs.conf`` beside that module or in the current folder. With
     *enabled* False nothing is scheduled, unless that file says ``enabled = true``; triggers and enqueues still run.
-    *timeouts* bound every wait for a database server; else the environment does.
+    *timeouts* bound every wait for a database server; else the environment does. *release* names the version of the
+    application that is deployed, for error groups; else ``HORAE_RELEASE`` does.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Horae(Blueprint, Acting):
         synchronous: Synchronous = "FULL",
         max_payload_bytes: int = 1024 * 1024,
         timeouts: Timeouts | None = None,
+        release: str | None = None,
         clock: Clock | None = None,
         dice: Dice | None = None,
     ) -> None:
@@ -101,6 +104,8 @@ class Horae(Blueprint, Acting):
         module, self._folder = module_of(sys._getframe(1).f_globals)
         self.name = name or module
         self.config = config
+        named = release or one_setting(os.environ, "release")
+        self.release = None if named is None else label(named, "release", 100)
         self.environment = environment
         self.enabled = enabled
         self.listeners = Listeners()
@@ -388,6 +393,7 @@ class Horae(Blueprint, Acting):
             replace(
                 settings,
                 version=VERSION,
+                release=settings.release or self.release,
                 fault=fault,
                 retention=settings.retention or self.retention,
                 rates={**self.rates, **settings.rates},

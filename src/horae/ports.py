@@ -17,13 +17,15 @@ from horae.core.access.callers import Token
 from horae.core.attention.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
 from horae.core.audit.chain import Head, Seal
 from horae.core.audit.entries import Entry
+from horae.core.error_groups import ErrorGroup, Failure
 from horae.core.jobs.job import Change, Filter, Job, Lease, NewJob, Order, Outcome, Run, Settlement
 from horae.core.jobs.locks import LockHolder
 from horae.core.jobs.reasons import Parent
 from horae.core.jobs.running_limits import LimitSource
 from horae.core.limits import Limit
-from horae.core.metrics import Backlog, Ended
+from horae.core.metrics import Backlog
 from horae.core.schedules.schedule import Fire, Firing, Schedule, Unfinished
+from horae.core.statistics import Deaths, Endings, Grain, Marginals, RollUp, Statistic
 from horae.core.time.boots import Boot, LeaseLine
 from horae.core.values import swift
 
@@ -154,6 +156,7 @@ class Node:
     seen_at: datetime
     queues: Mapping[str, int] = field(default_factory=dict)
     state: str = "running"
+    release: str | None = None  # of the application, as it says itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,12 +264,16 @@ class JobRows(Protocol):
     def lock(self, number: int) -> Job | None: ...
     def find(self, wanted: Filter, *, limit: int, before: int | None) -> list[Job]: ...
     def runs(self, number: int) -> list[Run]: ...
-    def counts(self, queue: str | None, owner: str | None, machinery: bool = False) -> dict[tuple[str, str], int]: ...
+    def counts(
+        self, queue: str | None, owner: str | None, machinery: bool = False, ended_since: datetime | None = None
+    ) -> dict[tuple[str, str], int]: ...
     def requeue(self, job: Job, *, run_at: datetime, attempt: int, band: int | None, now: datetime) -> bool: ...
     def end_waiting(self, job: Job, *, reason: str | None, now: datetime) -> bool: ...
     def ask_to_cancel(self, job: Job, *, reason: str) -> bool: ...
     def move(self, job: Job, queue: str) -> bool: ...
-    def metrics(self, *, now: datetime, since: datetime, owner: str | None) -> dict[str, Any]: ...
+    def metrics(
+        self, *, now: datetime, since: datetime, owner: str | None, ended_since: datetime | None = None
+    ) -> dict[str, Any]: ...
     def insert(self, new: Sequence[NewJob], now: datetime) -> list[Placed]: ...
     def settle(self, settlements: Sequence[Settlement], now: datetime) -> set[int]:
         """Write endings in this transaction; return the numbers of the jobs whose token was no longer current.
@@ -321,7 +328,12 @@ class LimitRows(Protocol):
 class NodeRows(Protocol):
     def all(self) -> list[Node]: ...
     def put(self, node: Node) -> None: ...
-    def remove(self, node_id: str) -> None: ...
+    def remove(self, node_id: str) -> None:
+        """Take a node off the list; its release stays known for a day, because its last runs are looked at later."""
+
+    def releases(self, node_ids: Collection[str]) -> dict[str, str]:
+        """Return the releases of these nodes, also of those that have left lately."""
+
     def forget_silent(self, before: datetime) -> int: ...
 
 
@@ -523,9 +535,78 @@ class MetricRows(Protocol):
 
     def depths(self) -> dict[tuple[str, str], int]: ...
     def waiting(self, now: datetime) -> dict[str, Backlog]: ...
-    def endings(self, since: datetime) -> list[Ended]: ...
     def verdicts(self, since: datetime) -> dict[str, int]: ...
     def last_number(self) -> int: ...
+
+
+class StatisticRows(Protocol):
+    """Statistics of endings, and the history from which they are counted; instants are microseconds, as in core."""
+
+    def state(self, *, lock: bool = False) -> RollUp | None: ...
+    def put_state(self, state: RollUp) -> None: ...
+    def first_ended(self, since: int) -> int | None: ...
+    def ended_after(self, since: int, skip: int) -> int | None:
+        """Return when the run ended that comes *skip* runs after the first since an instant."""
+
+    def ended_before(self, until: int, skip: int) -> int | None:
+        """Return when the run ended that lies *skip* runs before the last until an instant."""
+
+    def endings(self, start: int, end: int, length: int) -> list[Endings]: ...
+    def deaths(self, start: int, end: int, length: int) -> list[Deaths]: ...
+    def count_ended(self, spans: Sequence[tuple[int, int]], length: int) -> dict[int, int]:
+        """Count the runs in the history by the beginning of the span of this length in which they ended."""
+
+    def counted(self, grain: Grain, spans: Sequence[tuple[int, int]]) -> dict[int, int]:
+        """Return the runs that were counted, by span."""
+
+    def spans(self, grain: str, start: int, end: int, scope: str, name: str) -> dict[int, Statistic]:
+        """Return the figures of one name by span."""
+
+    def marginals(self, grain: str, start: int, end: int, scope: str | None = None) -> list[Marginals]:
+        """Return all figures of each span, or those of one marginal."""
+
+    def totals(self, grain: str, start: int, end: int, scope: str) -> dict[str, tuple[int, Statistic]]:
+        """Add up counts, without histograms, by name, each with the beginning of its first span."""
+
+    def starts(self, grain: Grain, start: int, end: int) -> list[int]:
+        """Return the spans for which something is stored."""
+
+    def replace(self, grain: str, at: int, marginals: Marginals) -> None: ...
+    def remove(self, grain: Grain, start: int, end: int) -> None: ...
+    def due_depths(self, now: int, most: int, most_queues: int) -> dict[str, int]:
+        """Count due jobs by queue, none further than *most*."""
+
+    def put_depths(self, grain: Grain, at: int, depths: Mapping[str, int]) -> None: ...
+    def depths(self, grain: str, start: int, end: int, name: str | None = None) -> dict[str, dict[int, int]]:
+        """Return sampled depths by queue and span."""
+
+
+class ErrorGroupRows(Protocol):
+    """Groups of errors inside one transaction."""
+
+    def failures(self, start: int, end: int) -> Iterable[Failure]:
+        """Return the failed attempts of a span, a few at a time."""
+
+    def get(self, owner: str, fingerprint: str, *, lock: bool = False) -> ErrorGroup | None: ...
+    def find(
+        self,
+        *,
+        owner: str | None,
+        handler: str | None,
+        muted: bool | None,
+        seen_since: datetime | None,
+        now: datetime,
+        limit: int,
+        before: tuple[int, str, str] | None,
+    ) -> list[ErrorGroup]: ...
+    def born(self, since: datetime, *, limit: int) -> list[ErrorGroup]: ...
+    def put(self, group: ErrorGroup) -> None: ...
+    def counted(self, grain: str, at: int) -> dict[tuple[str, str], int]: ...
+    def put_counts(self, grain: str, at: int, counts: Mapping[tuple[str, str], int]) -> None: ...
+    def days(self, owner: str, fingerprint: str, since: int) -> dict[int, int]: ...
+    def forget(self, minutes_before: int, days_before: int) -> None: ...
+    def dead_jobs(self, owner: str, *, after: int, limit: int) -> list[tuple[int, str, str]]:
+        """Return number, handler and error of an owner's dead jobs, by number."""
 
 
 class HealthRows(Protocol):
@@ -583,6 +664,10 @@ class Tx(Protocol):
     def secrets(self) -> SecretRows: ...
     @property
     def metrics(self) -> MetricRows: ...
+    @property
+    def statistics(self) -> StatisticRows: ...
+    @property
+    def error_groups(self) -> ErrorGroupRows: ...
     @property
     def health(self) -> HealthRows: ...
     @property

@@ -301,6 +301,15 @@ class Settings:
             unset="none",
         ),
     )
+    release: str | None = field(
+        default=None,
+        metadata=_from(
+            "HORAE_RELEASE",
+            "the version of the application that is deployed, for example `2030.1` or a commit",
+            "workers and error groups show it; `Horae(release=…)` wins",
+            unset="none",
+        ),
+    )
     lock_prefix: str = field(
         default="horae",
         metadata=_from(

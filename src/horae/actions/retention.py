@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Self
 
+from horae.actions.roll_up import keep_up, rolled_until
 from horae.ports import World
 
 log = logging.getLogger("horae.retention")
@@ -30,7 +31,8 @@ class Retention:
 
 
 def clean(world: World, retention: Retention, *, limit: int = BATCH) -> dict[str, int]:
-    """Delete one batch of old rows of each table; return how many by table."""
+    """Delete one batch of old rows of each table; return how many by table. Runs are counted before they go."""
+    keep_up(world)
     now = world.clock.now()
     ages = {
         "horae_runs": retention.runs,
@@ -40,7 +42,9 @@ def clean(world: World, retention: Retention, *, limit: int = BATCH) -> dict[str
         "horae_nodes": retention.nodes,
         "horae_needs": retention.runs,
     }
-    return {table: world.route().store.forget(table, now - age, limit) for table, age in ages.items()}
+    before = {table: now - age for table, age in ages.items()}
+    before["horae_runs"] = min(before["horae_runs"], rolled_until(world))
+    return {table: world.route().store.forget(table, each, limit) for table, each in before.items()}
 
 
 def clean_step(world: World, retention: Retention) -> bool:

@@ -8,12 +8,14 @@ from horae.api.access.room import Owners, Secrets, Tokens
 from horae.api.admin import Admin
 from horae.api.attention.room import Attention
 from horae.api.audit import Audit
+from horae.api.error_groups import ErrorGroups
 from horae.api.health import Health
 from horae.api.jobs.room import Jobs
 from horae.api.operation import S
 from horae.api.queues import Limits, Queues, Workers
 from horae.api.scheduled_tasks.room import ScheduledTasks
 from horae.api.schedules.room import Schedules
+from horae.api.statistics import Statistics
 
 
 class Rooms(Generic[S]):
@@ -27,6 +29,8 @@ class Rooms(Generic[S]):
         self.queues: Queues[S] = Queues(sender)
         self.limits: Limits[S] = Limits(sender)
         self.workers: Workers[S] = Workers(sender)
+        self.statistics: Statistics[S] = Statistics(sender)
+        self.error_groups: ErrorGroups[S] = ErrorGroups(sender)
         self.tokens: Tokens[S] = Tokens(sender)
         self.owners: Owners[S] = Owners(sender)
         self.secrets: Secrets[S] = Secrets(sender)

@@ -51,6 +51,7 @@ class RemoteVerbs:
         self.queues, self.limits, self.attention = client.queues, client.limits, client.attention
         self.schedules = client.schedules
         self.tokens, self.audit = client.tokens, client.audit
+        self.statistics, self.error_groups = client.statistics, client.error_groups
 
     def on_hints(self, listener: Callable[[], None], /) -> Callable[[], None]:
         """Do nothing: a service has no hints for a terminal, which asks it every second."""

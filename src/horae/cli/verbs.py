@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from horae.api.access.room import Tokens
     from horae.api.attention.room import Attention
     from horae.api.audit import Audit
+    from horae.api.error_groups import ErrorGroups
     from horae.api.jobs.room import Jobs
     from horae.api.operation import Sender
     from horae.api.queues import Limits, Queues
     from horae.api.schedules.room import Schedules
+    from horae.api.statistics import Statistics
     from horae.ports import World
 
 
@@ -35,6 +37,8 @@ class Verbs(Protocol):
     schedules: Schedules[Sender]
     tokens: Tokens[Sender]
     audit: Audit[Sender]
+    statistics: Statistics[Sender]
+    error_groups: ErrorGroups[Sender]
 
     def now(self) -> datetime: ...
 
@@ -62,6 +66,7 @@ class LocalVerbs:
         self.attention = rooms.attention
         self.schedules = rooms.schedules
         self.tokens, self.audit = rooms.tokens, rooms.audit
+        self.statistics, self.error_groups = rooms.statistics, rooms.error_groups
 
     def on_hints(self, listener: Callable[[], None], /) -> Callable[[], None]:
         from horae.actions.hints import subscribe

@@ -23,10 +23,12 @@ from horae.service.routes import access as access_routes
 from horae.service.routes import admin as admin_routes
 from horae.service.routes import attention as attention_routes
 from horae.service.routes import audit as audit_routes
+from horae.service.routes import error_groups as error_group_routes
 from horae.service.routes import held_jobs as held_job_routes
 from horae.service.routes import jobs as job_routes
 from horae.service.routes import queues as queue_routes
 from horae.service.routes import schedules as schedule_routes
+from horae.service.routes import statistics as statistic_routes
 from horae.service.state import Service
 
 # One line for each room; the order is the order of the OpenAPI document.
@@ -43,6 +45,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     scheduler.router,
     admin.router,
     queue_routes.router,
+    statistic_routes.router,
+    error_group_routes.router,
     access_routes.router,
     audit_routes.router,
     admin_routes.router,

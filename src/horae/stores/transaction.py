@@ -16,6 +16,7 @@ from horae.stores.access.tokens import Tokens
 from horae.stores.attention import Attention
 from horae.stores.audit import Audit
 from horae.stores.databases.hot import Hot
+from horae.stores.error_groups import ErrorGroups
 from horae.stores.health import Health
 from horae.stores.jobs.definitions import Definitions
 from horae.stores.jobs.jobs import Jobs
@@ -27,6 +28,7 @@ from horae.stores.logs import Logs
 from horae.stores.metrics import Metrics
 from horae.stores.schedules.scheduled_tasks import ScheduledTasks
 from horae.stores.schedules.schedules import Schedules
+from horae.stores.statistics import Statistics
 
 Lend = Callable[[Connection, timedelta | None], AbstractContextManager[None]]
 
@@ -113,6 +115,14 @@ class Transaction:
     @cached_property
     def metrics(self) -> Metrics:
         return Metrics(self.connection)
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        return Statistics(self.connection)
+
+    @cached_property
+    def error_groups(self) -> ErrorGroups:
+        return ErrorGroups(self.connection)
 
     @cached_property
     def health(self) -> Health:

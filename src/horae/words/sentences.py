@@ -28,6 +28,7 @@ from horae.words import (
     secrets,
     service,
     settings,
+    statistics,
     stores,
 )
 
@@ -40,6 +41,7 @@ ROOMS: dict[str, Mapping[str, str]] = {
     "access": access.ERRORS,
     "audit": audit.ERRORS,
     "secrets": secrets.ERRORS,
+    "statistics": statistics.ERRORS,
     "outgoing": outgoing.ERRORS,
     "service": service.ERRORS,
     "stores": stores.ERRORS,

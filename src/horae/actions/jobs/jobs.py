@@ -10,6 +10,7 @@ from typing import Any
 from horae.actions.consistency import one_moment
 from horae.actions.jobs.leases import with_wall_lease
 from horae.actions.jobs.requests import Enqueued, Request, make_enqueued, new_job
+from horae.actions.statistics import count_finished, count_window
 from horae.core.audit.entries import Entry
 from horae.core.cursors import page_size
 from horae.core.jobs.job import (
@@ -24,7 +25,7 @@ from horae.core.jobs.job import (
     band_of,
     job_number,
 )
-from horae.core.jobs.machinery import refuse_own
+from horae.core.jobs.machinery import MACHINERY, refuse_own
 from horae.core.time.instants import aware, instant, iso
 from horae.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from horae.ports import Placed, Tx, World
@@ -128,11 +129,24 @@ def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before:
 def counts(
     world: World, *, queue: str | None = None, owner: str | None = None, machinery: bool = False
 ) -> dict[str, dict[str, int]]:
-    """Count jobs by queue and state; Horae's own only with *machinery*, or where *queue* names their queue."""
+    """Count jobs by queue and state; Horae's own only with *machinery*, or where *queue* names their queue.
+
+    Finished ones are counted over all time, from the statistics, and from the history what they do not hold yet. Those
+    of one tenant are counted in the history alone, because the statistics do not cross owners with queues.
+    """
+
+    def read(tx: Tx) -> dict[tuple[str, str], int]:
+        if owner is not None:
+            return tx.jobs.counts(queue, owner, machinery)
+        rolled, finished = count_finished(tx)
+        found = tx.jobs.counts(queue, owner, machinery, rolled)
+        for (name, state), count in finished.items():
+            if name == queue if queue is not None else machinery or name != MACHINERY:
+                found[name, state] = found.get((name, state), 0) + count
+        return found
+
     numbers: dict[str, dict[str, int]] = {}
-    for (name_, state), count in (
-        world.route(owner=owner).store.read(lambda tx: tx.jobs.counts(queue, owner, machinery)).items()
-    ):
+    for (name_, state), count in world.route(owner=owner).store.read(read).items():
         numbers.setdefault(name_, dict.fromkeys(JOB.states, 0))[state] = count
     return numbers
 
@@ -140,7 +154,17 @@ def counts(
 def metrics(world: World, *, window: timedelta = WINDOW, owner: str | None = None) -> dict[str, float]:
     """Return the five figures of S0-29 to S0-33; rates cover the last *window*."""
     now = world.clock.now()
-    raw = world.route(owner=owner).store.read(lambda tx: tx.jobs.metrics(now=now, since=now - window, owner=owner))
+    since = now - window
+
+    def read(tx: Tx) -> dict[str, Any]:
+        rolled, counted = count_window(tx, since, owner)
+        raw = tx.jobs.metrics(now=now, since=since, owner=owner, ended_since=max(since, rolled))
+        raw["succeeded"] += counted.succeeded
+        raw["finished"] += counted.succeeded + counted.cancelled
+        raw["finished_after_retry"] += counted.recovered
+        return raw
+
+    raw = world.route(owner=owner).store.read(read)
     ended = raw["succeeded"] + raw["dead_recently"]  # a cancelled job neither succeeded nor failed
     seen = raw["finished"] + raw["live"]
     oldest = raw["oldest_due"]

@@ -53,6 +53,7 @@ class Heartbeat:
     started_at: datetime
     queues: dict[str, int] = field(default_factory=dict)
     state: Literal["running", "stopping", "ended"] = "running"
+    release: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +93,7 @@ def _node(world: World, worker: Heartbeat) -> Node:
         world.clock.now(),
         {queue_name(queue): slots for queue, slots in worker.queues.items()},
         worker.state,
+        None if worker.release is None else label(worker.release, "release", 100),
     )
 
 

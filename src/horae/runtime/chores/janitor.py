@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from datetime import timedelta
 
 from horae.actions import chores as verbs
+from horae.actions import roll_up
 from horae.actions.attention.journal_chain import seal_left
 from horae.actions.audit import seal_audit
 from horae.actions.chores import HeldChore
@@ -63,9 +64,11 @@ CHORES = (
         lambda world: seal_audit(world).more,
         lambda look: look.unsealed,
     ),
+    Chore("roll up endings", timedelta(minutes=1), roll_up.keep_up, lambda look: look.unrolled),
     Chore("settle children", timedelta(seconds=10), jobs.settle_children, lambda look: look.unsettled),
     Chore("seal journals", timedelta(minutes=5), seal_left, lambda look: look.unsealed_lines),
     Chore("repair what Horae keeps", timedelta(minutes=30), machinery.repair, goes_on=False),
+    Chore("count endings that came late", HOUR, roll_up.keep_up, goes_on=False),
     Chore("let in forgotten jobs", HOUR, lambda world: _let_in(world), goes_on=False),
     Chore("find lost parents", HOUR, lambda world: _find_lost(world), goes_on=False),
 )

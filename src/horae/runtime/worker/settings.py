@@ -26,6 +26,7 @@ class WorkerSettings:
     look_every: timedelta = timedelta(seconds=60)
     batch: int = 500  # jobs of one queue in one claim, at most
     version: str = ""
+    release: str | None = None  # of the application; shown with its workers and error groups
     fault: str = ""
     retention: Retention | None = None  # None: as the application says
     rates: Mapping[str, Limiter] = field(default_factory=dict)  # how often jobs of a queue may start
@@ -41,4 +42,4 @@ class WorkerSettings:
         """Return the worker as listed among the nodes."""
         state = "stopping" if stopping else "running"
         host, queues = socket.gethostname(), dict(self.queues)
-        return Node(node_id, host, os.getpid(), self.version, started_at, now, queues, state)
+        return Node(node_id, host, os.getpid(), self.version, started_at, now, queues, state, self.release)

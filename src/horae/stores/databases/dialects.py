@@ -34,6 +34,7 @@ class Dialect:
     # a scalar that is not NULL while a line of a journal may be without a seal
     unsealed_line: str = "(SELECT lane_id FROM horae_journal WHERE hash IS NULL ORDER BY lane_id LIMIT 1)"
     unsealed_index: str = ""  # forces the index that finds audit entries without a seal, where it is not chosen
+    groups_by_sorting: bool = False  # and in this process, so that a dictionary groups many rows faster
     no_limits: tuple[str, ...] = ()  # lift every limit of a session of ours
     limits_end_with_transaction: bool = True  # so that lifting them concerns nobody else
 
@@ -58,6 +59,7 @@ SQLITE = Dialect(
     update_from="UPDATE {table} SET {values} FROM {rows} WHERE {condition}",
     upsert=("WHERE true ON CONFLICT ({key}) DO UPDATE SET", "excluded.{name}"),
     time_micros="NULL",
+    groups_by_sorting=True,
 )
 POSTGRES = Dialect(
     name="postgresql",

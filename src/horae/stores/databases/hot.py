@@ -46,6 +46,11 @@ NEXT_MACHINERY = (
 UNSETTLED = "(SELECT 1 FROM horae_needs WHERE state IN ('failed', 'revived', 'met') LIMIT 1)"
 # In the order of the index, so that no statistics can talk a planner into reading the table.
 UNSEALED = "(SELECT id FROM horae_audit{} WHERE chain_seq IS NULL ORDER BY id LIMIT 1)"
+# An ending that is not in the statistics yet: one look at the end of an index. NULL while all are.
+UNROLLED = (
+    "(SELECT finished_at FROM horae_runs WHERE finished_at >= COALESCE((SELECT rolled_until FROM horae_roll_up "
+    "WHERE id = 1), 0) ORDER BY finished_at LIMIT 1)"
+)
 STATE, TOKEN, WORKER, LEASED, STARTED, LINKED = map(
     JOBS.columns.index, ("state", "token", "worker_id", "leased_until", "started_at", "linked")
 )
@@ -55,8 +60,6 @@ RUN_AT, BAND, HELD_FOR = map(JOBS.columns.index, ("run_at", "band", "held_for"))
 
 class Hot:
     """The flows; ``driver`` is always inside an open transaction."""
-
-    unrolled = "NULL"  # a scalar that is neither NULL nor 0 while endings are not in the statistics yet
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
@@ -368,7 +371,7 @@ class Hot:
         )
         parts.append("(SELECT next_due_at FROM horae_schedules WHERE next_due_at > 0 ORDER BY next_due_at LIMIT 1)")
         parts += (UNSETTLED, UNSEALED.format(self.dialect.unsealed_index), self.dialect.unsealed_line)
-        parts += (self.unrolled, self.dialect.time_micros)
+        parts += (UNROLLED, self.dialect.time_micros)
         found = driver.rows(f"{opening}SELECT {', '.join(parts)}", parameters)[0]
         *dues, machinery, expiry, fire, unsettled, unsealed, line, unrolled, time = found
         due = min((value for value in dues if value is not None), default=None)

@@ -108,8 +108,10 @@ class Jobs:
         under_way = job is not None and job.state == "running" and job.token not in {run.token for run in ended}
         return [*ended, running_run(job)] if job is not None and under_way else ended
 
-    def counts(self, queue: str | None, owner: str | None, machinery: bool = False) -> dict[tuple[str, str], int]:
-        """Return how many jobs are in which (queue, state)."""
+    def counts(
+        self, queue: str | None, owner: str | None, machinery: bool = False, ended_since: datetime | None = None
+    ) -> dict[tuple[str, str], int]:
+        """Return how many jobs are in which (queue, state); those of the history only from *ended_since* on."""
         found: dict[tuple[str, str], int] = {}
         for table in (jobs, runs):
             query = select(table.c.queue, table.c.state, func.count()).where(table.c.state.is_not(None))
@@ -120,12 +122,16 @@ class Jobs:
                 query = query.where(table.c.queue != MACHINERY)
             if owner is not None:
                 query = query.where(table.c.owner == owner)
+            if table is runs and ended_since is not None:
+                query = query.where(runs.c.finished_at >= micros(ended_since))
             for name, state, count in self.connection.execute(query):
                 found[name, state] = found.get((name, state), 0) + count
         return found
 
-    def metrics(self, *, now: datetime, since: datetime, owner: str | None) -> dict[str, Any]:
-        """Return the raw figures behind S0-29 to S0-33; finished jobs count from *since* on."""
+    def metrics(
+        self, *, now: datetime, since: datetime, owner: str | None, ended_since: datetime | None = None
+    ) -> dict[str, Any]:
+        """Return the raw figures behind S0-29 to S0-33; finished jobs count from *since*, or *ended_since*, on."""
         conditions = [jobs.c.queue != MACHINERY, *([jobs.c.owner == owner] if owner is not None else [])]
         due = and_(jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at <= micros(now))
         due_count, oldest = self.connection.execute(
@@ -135,7 +141,7 @@ class Jobs:
             select(func.count(), func.coalesce(func.sum(case((jobs.c.finished_at >= micros(since), 1), else_=0)), 0))
             .where(jobs.c.state == "dead", *conditions)
         ).one()  # fmt: skip
-        recent = [runs.c.finished_at >= micros(since), runs.c.queue != MACHINERY]
+        recent = [runs.c.finished_at >= micros(ended_since or since), runs.c.queue != MACHINERY]
         recent += [runs.c.owner == owner] if owner is not None else []
         ended = self.connection.execute(
             select(
