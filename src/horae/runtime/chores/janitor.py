@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from horae.actions import partitions
 from horae.actions.attention.journal_chain import seal_left
 from horae.actions.audit import seal_audit
 from horae.actions.jobs import jobs, machinery
@@ -40,6 +41,9 @@ CHORES = (
     Chore("seal journals", timedelta(minutes=5), seal_left),
     Chore("repair what Horae keeps", timedelta(minutes=1), machinery.repair),
     Chore("settle children of ended jobs", timedelta(minutes=1), jobs.settle_children),
+    Chore("make partitions ahead", timedelta(minutes=10), partitions.keep_partitions),
+    Chore("empty the catch-all partition", timedelta(minutes=10), partitions.empty_catch_all),
+    Chore("drop old partitions", timedelta(minutes=10), partitions.drop_old),
 )
 
 
@@ -58,7 +62,7 @@ class Janitor:
     def __init__(
         self, world: World, database: DatabaseThreads, retention: Retention, chores: Sequence[Chore] = ()
     ) -> None:
-        self._world = world
+        self._world = replace(world, retention=retention)  # chores see what this process was set to keep
         self._database = database
         self._retention = retention
         self._chores = tuple(chores)

@@ -52,6 +52,7 @@ from horae.stores.tables.queues import (
     queues,
     slots,
 )
+from horae.stores.tables.retention import RULES, counted_partitions, retention_rules, retention_walks
 from horae.stores.tables.schedules import (
     FIRE_COLUMNS,
     FIRES,
@@ -81,6 +82,7 @@ __all__ = [
     "LOGGED",
     "NODES",
     "QUEUES",
+    "RULES",
     "RUNS",
     "SCHEDULES",
     "SECRETS",
@@ -91,6 +93,7 @@ __all__ = [
     "audit",
     "calls",
     "chains",
+    "counted_partitions",
     "definitions",
     "ending_row",
     "events",
@@ -115,6 +118,8 @@ __all__ = [
     "owners",
     "queues",
     "rates",
+    "retention_rules",
+    "retention_walks",
     "run_totals",
     "running_run",
     "runs",
