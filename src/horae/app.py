@@ -177,6 +177,7 @@ class Horae(Blueprint, Acting):
             shortest_interval=one_setting(os.environ, "shortest_interval"),
             tzdata=zone_database_version(),
             tracing=self._tracing,
+            retention=self.retention,
         )
 
     def trace(self, tracing: Tracing | None) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from horae.actions.consistency import one_moment
 from horae.actions.jobs.jobs import metrics
+from horae.actions.partitions import HistoryState, read_history
 from horae.core.metrics import Backlog, Ended, Family, limit_labels, sum_by_labels
 from horae.ports import Node, Tx, World
 
@@ -15,6 +16,7 @@ RATES_WINDOW = timedelta(hours=1)  # for the rates of S0-31 and S0-32
 RECENT = timedelta(minutes=5)  # for everything called recent
 SEEN_LATELY = timedelta(seconds=150)  # a worker writes a heartbeat every minute
 MICROS = 1_000_000.0
+COUNTED_ROWS = 1_000  # of the catch-all partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,7 @@ class Survey:
     workers: dict[str, int]  # by queue that they serve
     workers_seen: int
     last_number: int
+    history: list[HistoryState]
 
 
 @one_moment
@@ -42,6 +45,7 @@ def survey(world: World) -> Survey:
         return Survey(
             now, {}, tx.metrics.depths(), tx.metrics.waiting(now), tx.metrics.endings(now - RECENT),
             tx.metrics.verdicts(now - RECENT), served_by(seen), len(seen), tx.metrics.last_number(),
+            read_history(tx, now, most=COUNTED_ROWS),
         )  # fmt: skip
 
     figures = world.route().store.read(read)
@@ -139,5 +143,15 @@ def families(figures: Survey) -> list[Family]:
         Family(
             "horae_enqueued_total", "counter", "Job numbers given out by this database since its beginning.", (),
             {(): float(figures.last_number)},
+        ),
+        Family(
+            "horae_history_days_ahead", "gauge",
+            "Days after today for which a table of the history has partitions; nothing where it has none.", ("table",),
+            {(each.table,): float(each.days_ahead) for each in figures.history},
+        ),
+        Family(
+            "horae_history_catch_all_rows", "gauge",
+            "Rows of the history that no daily partition takes, counted up to 1,000.", ("table",),
+            {(each.table,): float(each.catch_all) for each in figures.history},
         ),
     ]  # fmt: skip

@@ -51,9 +51,9 @@ def read_history(tx: Tx, now: datetime, *, most: int = EMPTIED_AT_MOST + 1) -> l
     ]
 
 
-def history_states(world: World) -> list[HistoryState]:
+def history_states(world: World, *, most: int = EMPTIED_AT_MOST + 1) -> list[HistoryState]:
     now = world.clock.now()
-    return world.route().store.read(lambda tx: read_history(tx, now))
+    return world.route().store.read(lambda tx: read_history(tx, now, most=most))
 
 
 def keep_partitions(world: World, *, patient: bool = False) -> int:

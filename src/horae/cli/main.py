@@ -35,6 +35,7 @@ GROUPS = {
     "schedule": "Make, see, explain and steer schedules.",
     "queue": "See, pause, resume and limit queues.",
     "limit": "Limit how many jobs run at once.",
+    "retention": "See and say how long finished runs are kept.",
     "db": "Migrate, check and copy the database.",
     "config": "See which settings are in force.",
     "token": "Make, list and revoke tokens of the service.",
@@ -55,6 +56,7 @@ MODULES = {
     "schedule": "schedules.schedule",
     "queue": "jobs.queue",
     "limit": "jobs.limit",
+    "retention": "jobs.retention",
     "db": "installation.db",
     "config": "installation.config",
     "token": "access.token",
@@ -72,8 +74,8 @@ def command_tree(typed: str | None = None) -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         epilog=(
-            "Every command takes --db, --json, --quiet and --no-color; attention, job, limit, queue, schedule and "
-            "token also take --url. "
+            "Every command takes --db, --json, --quiet and --no-color; attention, job, limit, queue, retention, "
+            "schedule and token also take --url. "
             "Exit codes: docs/reference/command-line.md."
         ),
         **PLAIN,

@@ -16,6 +16,7 @@ from horae.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from horae.api.access.room import Tokens
+    from horae.api.admin import Admin
     from horae.api.attention.room import Attention
     from horae.api.audit import Audit
     from horae.api.jobs.room import Jobs
@@ -35,6 +36,7 @@ class Verbs(Protocol):
     schedules: Schedules[Sender]
     tokens: Tokens[Sender]
     audit: Audit[Sender]
+    admin: Admin[Sender]
 
     def now(self) -> datetime: ...
 
@@ -61,7 +63,7 @@ class LocalVerbs:
         self.jobs, self.queues, self.limits = rooms.jobs, rooms.queues, rooms.limits
         self.attention = rooms.attention
         self.schedules = rooms.schedules
-        self.tokens, self.audit = rooms.tokens, rooms.audit
+        self.tokens, self.audit, self.admin = rooms.tokens, rooms.audit, rooms.admin
 
     def on_hints(self, listener: Callable[[], None], /) -> Callable[[], None]:
         from horae.actions.hints import subscribe

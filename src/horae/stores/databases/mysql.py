@@ -29,6 +29,7 @@ from horae.stores.databases.hot import Hot
 from horae.stores.databases.mysql_connections import BoundedConnection
 from horae.stores.partitions import FIRES, Partitions
 from horae.stores.schedules.fires import MOVED, Firings
+from horae.stores.schema import lift_timeouts
 from horae.stores.store import SqlStore, driver_error, unavailable
 from horae.stores.tables import ATTEMPT, ENDING, INSERT_COLUMNS, SNAPSHOT, ending_row, new_job_row, runs, schedules
 from horae.stores.tables import jobs as job_table
@@ -266,10 +267,12 @@ class MysqlStore(SqlStore):
 
         def attempt() -> bool:
             with self.acquire(self.engine.connect) as connection:
-                if not patient:
-                    connection.exec_driver_sql(f"SET SESSION lock_wait_timeout = {LOCK_PATIENCE}")
+                if patient:
+                    with lift_timeouts(connection):
+                        return alter_partitions(connection, change, partition, patient=True)
+                connection.exec_driver_sql(f"SET SESSION lock_wait_timeout = {LOCK_PATIENCE}")
                 try:
-                    return alter_partitions(connection, change, partition, patient=patient)
+                    return alter_partitions(connection, change, partition)
                 finally:
                     if not connection.invalidated:
                         connection.exec_driver_sql("SET SESSION lock_wait_timeout = DEFAULT")
