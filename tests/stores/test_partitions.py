@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from threading import Thread
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, make_url, text
 
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.requests import Request
@@ -18,8 +19,9 @@ from horae.clock import SystemDice
 from horae.core.jobs.job import Outcome, Run, settlement
 from horae.core.partitions import DAY, Partition, days_ahead, start_of_day
 from horae.core.time.instants import micros
-from horae.errors import StoreBusy
+from horae.errors import StoreBusy, StoreError
 from horae.ports import World
+from horae.stores.databases.isolation import isolate
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.stores.store import SqlStore
@@ -41,13 +43,13 @@ def url(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def world(url: str) -> Iterator[World]:
-    """A world at the database's own time, because that is what partitions were made for."""
+    """A world on the day on which its partitions were made."""
     engine = create_store_engine(url)
     migrate(engine)
     store = open_store(engine)
-    now = store.read_time()
-    assert now is not None
-    yield World(store, VirtualClock(now), SystemDice())
+    first = store.read(lambda tx: tx.partitions.all(RUNS))[0].high
+    assert first is not None
+    yield World(store, VirtualClock(first - DAY / 2), SystemDice())  # noon of the day of the migration
     store.close()
 
 
@@ -310,6 +312,141 @@ def test_a_drop_that_meets_a_long_reader_gives_way_and_no_settle_waits_for_it(wo
     assert jobs.get(world, job.id).state == "succeeded"
     assert drop_old(world) > 0  # and again, when the reader has gone
     assert first.name not in [each.name for each in days(world)]
+
+
+# -- rights ------------------------------------------------------------------------------------------------------------
+
+
+def as_role(world: World, url: str, rights: str) -> str:
+    """Return the same database, for a role that may only use its tables and what *rights* add."""
+    parsed = make_url(url)
+    database, role = parsed.database, f"plain_{parsed.database}"[:30]
+    statements = {
+        "postgresql": (
+            f"CREATE ROLE {role} LOGIN",
+            f"GRANT USAGE ON SCHEMA public TO {role}",
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}",
+            f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role}",
+        ),
+        "mysql": (
+            f"CREATE USER {role}@'%'",
+            f"GRANT SELECT, INSERT, UPDATE, DELETE{rights} ON {database}.* TO {role}@'%'",
+        ),
+    }[store_of(world).dialect.name]
+    with store_of(world).engine.begin() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement.replace("%", "%%"))
+    return parsed.set(username=role, password=None).render_as_string(hide_password=False)
+
+
+def test_a_role_that_may_not_alter_tables_makes_and_drops_partitions_through_a_routine(world: World, url: str) -> None:
+    plain = World(open_store(create_store_engine(as_role(world, url, ", EXECUTE"))), world.clock, world.dice)
+    advance(world, DAY)
+    finished(plain)
+    first = days(plain)[0].name
+    advance(world, MONTH)
+
+    assert keep_partitions(plain) > 0
+    assert drop_old(plain) > 0
+
+    assert first not in [each.name for each in days(plain)]
+    assert (count(plain), tally(plain)) == (0, 1)
+    plain.store.close()
+
+
+def test_a_role_that_may_do_neither_is_told_and_loses_no_ending(mysql_database_url: str) -> None:
+    engine = create_store_engine(mysql_database_url)
+    migrate(engine)
+    store = open_store(engine)
+    world = World(store, VirtualClock(store.read_time() or VirtualClock().now()), SystemDice())
+    plain = World(open_store(create_store_engine(as_role(world, mysql_database_url, ""))), world.clock, world.dice)
+    advance(world, MONTH)
+
+    with pytest.raises(StoreError):
+        keep_partitions(plain)
+
+    job_id = finished(plain)
+    assert jobs.get(plain, job_id).state == "succeeded"
+    assert [state.is_short for state in history_states(plain)] == [True, True]
+    plain.store.close()
+    store.close()
+
+
+def test_a_partition_is_no_way_past_the_wall_between_tenants(postgres_database_url: str) -> None:
+    """Those that were there when the wall was raised, and those that were made later."""
+    engine = create_store_engine(postgres_database_url)
+    migrate(engine)
+    isolate(engine)
+    store = open_store(engine)
+    world = World(store, VirtualClock(store.read_time() or VirtualClock().now()), SystemDice())
+    advance(world, DAY)
+    keep_partitions(world)
+    with engine.connect() as connection:
+        sql = (
+            "SELECT c.relname FROM pg_class c JOIN pg_inherits i ON i.inhrelid = c.oid WHERE c.relkind = 'r' AND NOT "
+            "(relrowsecurity AND relforcerowsecurity AND EXISTS (SELECT 1 FROM pg_policy p WHERE p.polrelid = c.oid))"
+        )
+        assert connection.exec_driver_sql(sql).scalars().all() == []
+    store.close()
+
+
+def test_rights_on_a_table_survive_its_conversion(postgres_database_url: str) -> None:
+    engine = create_store_engine(postgres_database_url)
+    migrate(engine)
+    go_back(engine, "0013")
+    role = f"reader_{make_url(postgres_database_url).database}"[:60]
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"CREATE ROLE {role}")
+        connection.exec_driver_sql(f"GRANT SELECT, INSERT ON horae_runs TO {role}")
+
+    migrate(engine)
+
+    with engine.connect() as connection:
+        sql = "SELECT has_table_privilege(:role, 'horae_runs', :right)"
+        rights = [
+            connection.execute(text(sql), {"role": role, "right": right}).scalar()
+            for right in ("SELECT", "INSERT", "DELETE")
+        ]
+    assert rights == [True, True, False]
+    engine.dispose()
+
+
+# -- plans -------------------------------------------------------------------------------------------------------------
+
+READS = {
+    "one job": "SELECT * FROM horae_runs WHERE job_id = 7 AND state IS NOT NULL",
+    "the newest": "SELECT job_id FROM horae_runs WHERE state IS NOT NULL ORDER BY job_id DESC LIMIT 50",
+    "of a schedule": "SELECT job_id FROM horae_runs WHERE schedule_id = 3 ORDER BY job_id DESC LIMIT 50",
+    "the last number": "SELECT max(job_id) FROM horae_runs",
+    "since": "SELECT count(*) FROM horae_runs WHERE finished_at >= {hour} AND finished_at < {hour} + 100000",
+    "the oldest": "SELECT job_id FROM horae_runs WHERE finished_at < {hour} ORDER BY finished_at LIMIT 200",
+    "an occurrence": "SELECT 1 FROM horae_fires WHERE schedule_id = 3 AND kind = 'schedule' AND fire_at = {hour}",
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_postgresql_reads_the_history_by_indexes_and_only_the_days_it_must(
+    postgres_database_url: str, read: str
+) -> None:
+    engine = create_store_engine(postgres_database_url)
+    migrate(engine)
+    store = open_store(engine)
+    now = store.read_time()
+    assert now is not None
+    with engine.begin() as connection:
+        columns = "job_id, token, outcome, state, attempt, queue, handler, owner, finished_at, schedule_id"
+        ends = f"{micros(now)} + i + i % 10 * 86400000000::bigint"
+        values = f"i, 1, 'succeeded', 'succeeded', 0, 'q', 'h', 'system', {ends}, i / 10 % 5"
+        connection.execute(text(f"INSERT INTO horae_runs ({columns}) SELECT {values} FROM generate_series(1, 40000) i"))
+        connection.exec_driver_sql("ANALYZE horae_runs")
+        sql = READS[read].format(hour=micros(now + 5 * DAY))
+        plan = "\n".join(connection.exec_driver_sql(f"EXPLAIN {sql}").scalars())
+    store.close()
+
+    full = [line for line in plan.splitlines() if "Seq Scan" in line and not re.search("rows=[01] ", line)]
+    assert (full, "->  Sort" in plan) == ([], False), plan
+    if read in ("since", "the oldest", "an occurrence"):  # pruned: days on the other side of the instant are not read
+        assert len(re.findall("_p[0-9]{8}_", plan)) < 14
 
 
 # -- the key -----------------------------------------------------------------------------------------------------------

@@ -58,7 +58,8 @@ DECLARE
     rest text := parent || '_rest';
     past text := parent || '_old';
     ordered text := CASE parent WHEN 'horae_runs' THEN 'finished_at' ELSE 'fire_at' END;
-    walled boolean;
+    made text;
+    rule record;
 BEGIN
     IF parent NOT IN ('horae_runs', 'horae_fires') OR name !~ '^(p[0-9]{{8}}|old)$' THEN
         RAISE EXCEPTION 'horae_partition: % is no partition of Horae', part;
@@ -68,15 +69,12 @@ BEGIN
     END IF;
     PERFORM set_config('lock_timeout', patience, true);
     PERFORM pg_advisory_xact_lock(4715113083);
-    SELECT relrowsecurity INTO walled FROM pg_class WHERE oid = parent::regclass;
     IF verb = 'add' THEN
         IF to_regclass(part) IS NOT NULL THEN
             RETURN false;
         END IF;
         EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', part, parent);
-        IF walled THEN
-            EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', part);
-        END IF;
+        made := part;
         EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)', parent, part, low, high);
     ELSIF verb = 'split' THEN
         IF to_regclass(part) IS NOT NULL THEN
@@ -87,9 +85,7 @@ BEGIN
         EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', rest, parent);
         EXECUTE format('WITH moved AS (DELETE FROM %I WHERE %I >= %s OR %I < %s RETURNING *) '
             'INSERT INTO %I SELECT * FROM moved', part, ordered, high, ordered, low, rest);
-        IF walled THEN
-            EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', rest);
-        END IF;
+        made := rest;
         EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)', parent, part, low, high);
         EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I DEFAULT', parent, rest);
     ELSIF verb = 'drop' THEN
@@ -111,6 +107,14 @@ BEGIN
         EXECUTE format('ALTER TABLE %I VALIDATE CONSTRAINT horae_bound', past);
     ELSE
         RAISE EXCEPTION 'horae_partition: unknown verb %', verb;
+    END IF;
+    IF made IS NOT NULL AND (SELECT relrowsecurity FROM pg_class WHERE oid = parent::regclass) THEN
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', made);
+        FOR rule IN SELECT p.policyname, p.qual, p.with_check FROM pg_policies p
+            WHERE p.schemaname = current_schema() AND p.tablename = parent LOOP
+            EXECUTE format('CREATE POLICY %I ON %I USING (%s) WITH CHECK (%s)',
+                rule.policyname, made, rule.qual, rule.with_check);
+        END LOOP;
     END IF;
     RETURN true;
 END $body$
@@ -234,12 +238,10 @@ def _partition_postgres(connection: Connection, table: str, by: str, key: tuple[
     for name, low, high in _days(cut):
         run(f"CREATE TABLE {table}_{name} PARTITION OF {table} FOR VALUES FROM ({low}) TO ({high})")
     run(f"INSERT INTO {table} SELECT * FROM {later}")
-    for name, using, check in policies:
-        run(f"CREATE POLICY {name} ON {table} USING ({using}) WITH CHECK ({check})")
-        run(f"DROP POLICY {name} ON {old}")
-    if walled:  # whoever goes past the parent meets a wall without a door
-        parts = [table, old, rest, *(f"{table}_{name}" for name, *_ in _days(cut))]
-        for part in parts:
+    for part in [table, rest, *(f"{table}_{name}" for name, *_ in _days(cut))]:  # none is a way past the wall
+        for name, using, check in policies:
+            run(f"CREATE POLICY {name} ON {part} USING ({using}) WITH CHECK ({check})")
+        if walled:
             run(f"ALTER TABLE {part} ENABLE ROW LEVEL SECURITY")
             run(f"ALTER TABLE {part} {'FORCE' if forced else 'NO FORCE'} ROW LEVEL SECURITY")
 
