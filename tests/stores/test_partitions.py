@@ -11,16 +11,21 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, make_url, text
 
+from horae.actions.alerts import Alerts, look_round
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.requests import Request
+from horae.actions.metrics import families, survey
 from horae.actions.partitions import drop_old, empty_catch_all, history_states, keep_partitions
 from horae.actions.retention import Retention, clean, set_retention
 from horae.clock import SystemDice
 from horae.core.jobs.job import Outcome, Run, settlement
 from horae.core.partitions import DAY, Partition, days_ahead, start_of_day
 from horae.core.time.instants import micros
+from horae.doctor.findings import Installation
+from horae.doctor.work import history
 from horae.errors import StoreBusy, StoreError
 from horae.ports import World
+from horae.settings import Settings
 from horae.stores.databases.isolation import isolate
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
@@ -119,12 +124,23 @@ def test_two_processes_that_make_the_same_partition_agree(world: World, url: str
     other.store.close()
 
 
+def findings(world: World) -> list[tuple[str, str]]:
+    installation = Installation(Settings.read({}), {}, world.clock, world=world)
+    return [(finding.level, finding.text) for finding in history(installation)]
+
+
 def test_fewer_than_seven_days_ahead_are_an_alarm(world: World) -> None:
+    """The doctor says so, a metric shows it, and the operator gets one alert a day for each table."""
     advance(world, 7 * DAY)
     assert [state.is_short for state in history_states(world)] == [False, False]
+    assert findings(world) == [("ok", "its partitions are made for 7 more days")]
 
     advance(world, DAY)
     assert [state.is_short for state in history_states(world)] == [True, True]
+    assert [level for level, _ in findings(world)] == ["problem", "problem"]
+    ahead = next(each for each in families(survey(world)) if each.name == "horae_history_days_ahead")
+    assert ahead.points == {(RUNS,): 6.0, (FIRES,): 6.0}
+    assert [look_round(world, Alerts("https://ops.example/hook")) for _ in range(2)] == [2, 0]
 
 
 # -- the catch-all -----------------------------------------------------------------------------------------------------
@@ -137,6 +153,7 @@ def test_an_ending_that_no_day_takes_is_not_refused_and_gets_a_day_later(world: 
     advance(world, DAY)
     other = finished(world)
     assert [state.catch_all for state in history_states(world)] == [2, 0]
+    assert any("2 rows of horae_runs lie in the catch-all" in finding for _, finding in findings(world))
 
     assert empty_catch_all(world) == 1
     assert keep_partitions(world) == 14 + 15
@@ -418,7 +435,7 @@ READS = {
     "the newest": "SELECT job_id FROM horae_runs WHERE state IS NOT NULL ORDER BY job_id DESC LIMIT 50",
     "of a schedule": "SELECT job_id FROM horae_runs WHERE schedule_id = 3 ORDER BY job_id DESC LIMIT 50",
     "the last number": "SELECT max(job_id) FROM horae_runs",
-    "since": "SELECT count(*) FROM horae_runs WHERE finished_at >= {hour} AND finished_at < {hour} + 100000",
+    "since": "SELECT count(*) FROM horae_runs WHERE finished_at >= {hour} AND finished_at < {hour} + 1000",
     "the oldest": "SELECT job_id FROM horae_runs WHERE finished_at < {hour} ORDER BY finished_at LIMIT 200",
     "an occurrence": "SELECT 1 FROM horae_fires WHERE schedule_id = 3 AND kind = 'schedule' AND fire_at = {hour}",
 }
