@@ -184,6 +184,7 @@ class Horae(Blueprint, Acting):
             shortest_interval=one_setting(os.environ, "shortest_interval"),
             tzdata=zone_database_version(),
             tracing=self._tracing,
+            retention=self.retention,
         )
 
     def trace(self, tracing: Tracing | None) -> None:
@@ -364,7 +365,8 @@ class Horae(Blueprint, Acting):
     def _keeper(self, world: World, database: DatabaseThreads, name: str) -> Keeper:
         """Return what looks after the store in a process without a worker."""
         chores = (cleaning(self.retention), *CHORES, *self._own_chores())
-        return Keeper(world, database, name, chores, Teller(self.listeners).dead)
+        kept = replace(world, retention=self.retention)
+        return Keeper(kept, database, name, chores, Teller(self.listeners).dead)
 
     def _own_chores(self) -> list[Chore]:
         """Return this application's chores: its processes take turns, and another application's do not count."""

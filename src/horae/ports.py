@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from horae.core.access.callers import Token
 from horae.core.attention.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
@@ -24,6 +24,8 @@ from horae.core.jobs.reasons import Parent
 from horae.core.jobs.running_limits import LimitSource
 from horae.core.limits import Limit
 from horae.core.metrics import Backlog
+from horae.core.partitions import Partition
+from horae.core.retention import Retention, RetentionRule, RunRetention
 from horae.core.schedules.schedule import Fire, Firing, Schedule, Unfinished
 from horae.core.statistics import Deaths, Endings, Grain, Marginals, RollUp, Statistic
 from horae.core.time.boots import Boot, LeaseLine
@@ -628,6 +630,40 @@ class HealthRows(Protocol):
     def runs_by_handler(self) -> list[tuple[str, str, int]]: ...
 
 
+class PartitionRows(Protocol):
+    """Partitions of the history; none where the database does not partition."""
+
+    def all(self, table: str) -> list[Partition]: ...
+    def count_catch_all(self, table: str, *, most: int) -> int:
+        """Count rows that no day takes, at most so many."""
+
+    def last_in_catch_all(self, table: str, since: datetime) -> datetime | None: ...
+    def keeps_runs(self, partition: Partition, retention: RunRetention, now: datetime) -> bool:
+        """Return whether a partition has a run whose time to be kept is not over."""
+
+    def keeps_fires(self, partition: Partition, recorded_since: datetime) -> bool: ...
+    def count_runs(self, partition: Partition) -> None:
+        """Add the runs of a partition to the stored counts and mark it, so that readers leave it out."""
+
+    def forget_dropped(self, table: str) -> None:
+        """Remove the marks of partitions that are gone."""
+
+
+class RetentionRows(Protocol):
+    """Stored rules about how long runs are kept."""
+
+    def all(self) -> list[RetentionRule]: ...
+    def lock(self) -> None:
+        """Let nobody else change a rule until the transaction ends."""
+
+    def put(self, rule: RetentionRule) -> None: ...
+    def remove(self, queue: str, outcome: str) -> None: ...
+    def walk(
+        self, keep: timedelta, until: datetime, retention: RunRetention, *, limit: int, several: bool
+    ) -> tuple[int, bool]:
+        """Delete runs that are kept for *keep* and ended before *until*; how many, and whether there may be more."""
+
+
 class Tx(Protocol):
     """One open transaction, room by room."""
 
@@ -671,7 +707,23 @@ class Tx(Protocol):
     @property
     def health(self) -> HealthRows: ...
     @property
+    def partitions(self) -> PartitionRows: ...
+    @property
+    def retention(self) -> RetentionRows: ...
+    @property
     def attention(self) -> AttentionRows: ...
+
+
+PartitionChange = Literal["add", "split", "drop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spared:
+    """Fires that are not deleted one by one: of days between two instants, recorded since a third."""
+
+    since: datetime
+    until: datetime
+    recorded_since: datetime
 
 
 Occurrence = tuple[int, datetime]  # the number of a schedule, and an instant
@@ -699,8 +751,14 @@ class Store(Protocol):
     def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
         """Return what is due next; with *node* write its heartbeat, with *worker_id* name jobs to stop."""
 
-    def forget(self, table: str, before: datetime, limit: int) -> int:
-        """Delete up to *limit* rows of a table that ended before an instant; how many there were."""
+    def forget(self, table: str, before: datetime, limit: int, *, spared: Spared | None = None) -> int:
+        """Delete up to *limit* rows of a table that are older than an instant; how many there were."""
+
+    def alter_partitions(self, change: PartitionChange, partition: Partition, *, patient: bool = False) -> bool:
+        """Add, split off or drop a partition, waiting for locks a second at most; False where there was nothing to do.
+
+        ``StoreBusy`` where the table is in use: try again later. *patient* waits for as long as it takes.
+        """
 
     def take_chore(
         self, name: str, *, token: str, holder: str, every: timedelta, lease: timedelta, now: datetime
@@ -844,6 +902,7 @@ class World:
     tzdata: str = ""  # the version of the zone database that this process reads
     tracing: Tracing | None = None
     admission: Admission | None = None  # None: whatever is claimed starts
+    retention: Retention = field(default_factory=Retention)  # how long this process's settings keep finished rows
 
     def route(self, *, owner: str | None = None, key: str | None = None, id: str | None = None) -> World:  # noqa: A002
         """Return the world that keeps what is about to be touched: today itself, with several shards one of them.

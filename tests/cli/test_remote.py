@@ -131,6 +131,21 @@ def test_limits_are_set_listed_and_reset(near: Command, far: Command) -> None:
     assert far("limit", "set", "global", "0").code == near("limit", "set", "global", "0").code == 2
 
 
+def test_how_long_runs_are_kept_is_said_near_and_far(near: Command, far: Command) -> None:
+    stored = answer(far("retention", "set", "365d", "--queue", "law", "--reason", "tax", "--json"))
+    assert [(each["queue"], each["outcome"], each["keep"]) for each in stored["rules"]] == [("law", None, 365 * 86400)]
+    near("retention", "set", "7d", "--outcome", "succeeded")
+    same(near, far, "retention", "show")
+    assert "law" in near("retention", "show").out
+    assert far("retention", "set", "1m").code == near("retention", "set", "1m").code == 2
+    assert (
+        far("retention", "set", "7d", "--outcome", "odd").code
+        == near("retention", "set", "7d", "--outcome", "odd").code
+    )
+    far("retention", "set", "default", "--queue", "law")
+    assert [each["outcome"] for each in answer(near("retention", "show", "--json"))["rules"]] == ["succeeded"]
+
+
 def test_schedules_are_made_and_steered(near: Command, far: Command) -> None:
     options = ("--handler", "report", "--cron", "0 3 * * *", "--tz", "Asia/Shanghai", "--jitter", "2m",
                "--group", "night", "--payload", '{"a": 1}', "--starts-at", "2031-01-01", "--json")  # fmt: skip

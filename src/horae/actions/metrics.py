@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from horae.actions.consistency import one_moment
 from horae.actions.jobs.jobs import metrics
+from horae.actions.partitions import HistoryState, read_history
 from horae.actions.statistics import count_all_time, count_recent
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.metrics import Backlog, Family, limit_labels, sum_by_labels
@@ -18,6 +19,7 @@ from horae.ports import Node, Tx, World
 RATES_WINDOW = timedelta(hours=1)  # for the rates of S0-31 and S0-32
 RECENT = timedelta(minutes=5)  # for everything called recent
 SEEN_LATELY = timedelta(seconds=150)  # a worker writes a heartbeat every minute
+COUNTED_ROWS = 1_000  # of the catch-all partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class Survey:
     workers: dict[str, int]  # by queue that they serve
     workers_seen: int
     last_number: int
+    history: list[HistoryState]
 
 
 @one_moment
@@ -49,6 +52,7 @@ def survey(world: World) -> Survey:
             now, {}, tx.metrics.depths(), tx.metrics.waiting(now), count_recent(tx, since, "queue"),
             count_recent(tx, since, "handler"), count_all_time(tx, "queue"), tx.metrics.verdicts(now - RECENT),
             served_by(seen), len(seen), max(tx.metrics.last_number(), 0 if state is None else state.last_number),
+            read_history(tx, now, most=COUNTED_ROWS),
         )  # fmt: skip
 
     figures = world.route().store.read(read)
@@ -175,5 +179,15 @@ def families(figures: Survey) -> list[Family]:
         Family(
             "horae_enqueued_total", "counter", "Job numbers given out by this database since its beginning.", (),
             {(): float(figures.last_number)},
+        ),
+        Family(
+            "horae_history_days_ahead", "gauge",
+            "Days after today for which a table of the history has partitions; nothing where it has none.", ("table",),
+            {(each.table,): float(each.days_ahead) for each in figures.history},
+        ),
+        Family(
+            "horae_history_catch_all_rows", "gauge",
+            "Rows of the history that no daily partition takes, counted up to 1,000.", ("table",),
+            {(each.table,): float(each.catch_all) for each in figures.history},
         ),
     ]  # fmt: skip

@@ -37,6 +37,7 @@ GROUPS = {
     "queue": "See, pause, resume and limit queues.",
     "errors": "See errors by cause; mute them, retry their jobs.",
     "limit": "Limit how many jobs run at once.",
+    "retention": "See and say how long finished runs are kept.",
     "db": "Migrate, check and copy the database.",
     "config": "See which settings are in force.",
     "token": "Make, list and revoke tokens of the service.",
@@ -59,6 +60,7 @@ MODULES = {
     "queue": "jobs.queue",
     "errors": "jobs.errors",
     "limit": "jobs.limit",
+    "retention": "jobs.retention",
     "db": "installation.db",
     "config": "installation.config",
     "token": "access.token",
@@ -77,7 +79,7 @@ def command_tree(typed: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
         epilog=(
             "Every command takes --db, --json, --quiet and --no-color; attention, errors, job, limit, queue, "
-            "schedule, stats and token also take --url. "
+            "retention, schedule, stats and token also take --url. "
             "Exit codes: docs/reference/command-line.md."
         ),
         **PLAIN,

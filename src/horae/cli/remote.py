@@ -50,7 +50,7 @@ class RemoteVerbs:
         self.jobs = client.jobs
         self.queues, self.limits, self.attention = client.queues, client.limits, client.attention
         self.schedules = client.schedules
-        self.tokens, self.audit = client.tokens, client.audit
+        self.tokens, self.audit, self.admin = client.tokens, client.audit, client.admin
         self.statistics, self.error_groups = client.statistics, client.error_groups
 
     def on_hints(self, listener: Callable[[], None], /) -> Callable[[], None]:

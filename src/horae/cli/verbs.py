@@ -16,6 +16,7 @@ from horae.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from horae.api.access.room import Tokens
+    from horae.api.admin import Admin
     from horae.api.attention.room import Attention
     from horae.api.audit import Audit
     from horae.api.error_groups import ErrorGroups
@@ -39,6 +40,7 @@ class Verbs(Protocol):
     audit: Audit[Sender]
     statistics: Statistics[Sender]
     error_groups: ErrorGroups[Sender]
+    admin: Admin[Sender]
 
     def now(self) -> datetime: ...
 
@@ -65,7 +67,7 @@ class LocalVerbs:
         self.jobs, self.queues, self.limits = rooms.jobs, rooms.queues, rooms.limits
         self.attention = rooms.attention
         self.schedules = rooms.schedules
-        self.tokens, self.audit = rooms.tokens, rooms.audit
+        self.tokens, self.audit, self.admin = rooms.tokens, rooms.audit, rooms.admin
         self.statistics, self.error_groups = rooms.statistics, rooms.error_groups
 
     def on_hints(self, listener: Callable[[], None], /) -> Callable[[], None]:

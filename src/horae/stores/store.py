@@ -15,12 +15,24 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from horae.core.jobs.job import Job, Lease, NewJob, Settlement
+from horae.core.partitions import Partition
 from horae.core.schedules.schedule import Firing
 from horae.core.time.boots import Boot, LeaseLine
 from horae.core.time.instants import instant
 from horae.core.timeouts import Timeouts
 from horae.errors import StoreBusy, StoreUnavailable
-from horae.ports import ChoreTurn, Claim, Decide, Node, Placed, Renewed, Upcoming, make_placed
+from horae.ports import (
+    ChoreTurn,
+    Claim,
+    Decide,
+    Node,
+    PartitionChange,
+    Placed,
+    Renewed,
+    Spared,
+    Upcoming,
+    make_placed,
+)
 from horae.stores.chores import Chores
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver
@@ -290,8 +302,11 @@ class SqlStore(ABC):
     def end_chore(self, name: str, token: str, *, due_at: datetime, done_at: datetime | None) -> bool:
         return self.alone(lambda driver: self.chores.end(driver, name, token, due_at=due_at, done_at=done_at))
 
-    def forget(self, table: str, before: datetime, limit: int) -> int:
-        return self.with_driver(lambda driver: forget(driver, self.dialect, table, before, limit))
+    def forget(self, table: str, before: datetime, limit: int, *, spared: Spared | None = None) -> int:
+        return self.with_driver(lambda driver: forget(driver, table, before, limit, spared))
+
+    def alter_partitions(self, change: PartitionChange, partition: Partition, *, patient: bool = False) -> bool:
+        return False  # where nothing is partitioned there is nothing to do
 
     def let_in_forgotten(self) -> set[str]:
         queues = self.with_driver(self.hot.slots.let_in_forgotten)

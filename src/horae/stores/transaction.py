@@ -26,6 +26,8 @@ from horae.stores.jobs.queues import Queues
 from horae.stores.jobs.running_limits import RunningLimits
 from horae.stores.logs import Logs
 from horae.stores.metrics import Metrics
+from horae.stores.partitions import Partitions
+from horae.stores.retention import RetentionRules
 from horae.stores.schedules.scheduled_tasks import ScheduledTasks
 from horae.stores.schedules.schedules import Schedules
 from horae.stores.statistics import Statistics
@@ -127,6 +129,14 @@ class Transaction:
     @cached_property
     def health(self) -> Health:
         return Health(self.connection)
+
+    @cached_property
+    def partitions(self) -> Partitions:
+        return Partitions(self.connection)
+
+    @cached_property
+    def retention(self) -> RetentionRules:
+        return RetentionRules(self.connection)
 
     @cached_property
     def attention(self) -> Attention:

@@ -16,6 +16,8 @@ ERRORS = {
     "service only. Leave connection out and give a key, or run this code where the database is.",
     "definition_field_unknown": "A definition has no {field!r}; it has name, queue and tenants.",
     "definition_without_name": "A definition needs a name: the handler that it is about.",
+    "retention_for_house_only": "Only the house says how long runs are kept. Use a token of the owner system with the "
+    "scope admin.",
     "definitions_for_house_only": "Only a worker of the house stores definitions. Use a token of the owner system with "
     "the scope worker. A worker with a tenant's token needs no definitions: it claims all jobs of that tenant.",
     "delay_negative": "A delay of {delay:span} lies in the past; use zero or more.",

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from datetime import timedelta
 
 from horae.actions import chores as verbs
-from horae.actions import roll_up
+from horae.actions import partitions, roll_up
 from horae.actions.attention.journal_chain import seal_left
 from horae.actions.audit import seal_audit
 from horae.actions.chores import HeldChore
@@ -69,6 +69,7 @@ CHORES = (
     Chore("seal journals", timedelta(minutes=5), seal_left, lambda look: look.unsealed_lines),
     Chore("repair what Horae keeps", timedelta(minutes=30), machinery.repair, goes_on=False),
     Chore("count endings that came late", HOUR, roll_up.keep_up, goes_on=False),
+    Chore("keep the partitions of the history", 6 * HOUR, partitions.keep_history, goes_on=False),
     Chore("let in forgotten jobs", HOUR, lambda world: _let_in(world), goes_on=False),
     Chore("find lost parents", HOUR, lambda world: _find_lost(world), goes_on=False),
 )

@@ -98,9 +98,11 @@ class Worker:
         self._renewer = Renewer(source, world.clock, settings.lease, self._stop_from_renewer)
         self._teller = Teller(listeners)
         self.measures = Measures()
-        chores = (cleaning(settings.retention or Retention()), *settings.chores)
+        retention = settings.retention or Retention()
+        chores = (cleaning(retention), *settings.chores)
+        kept = replace(world, retention=retention)
         self._keeper = Keeper(
-            world, self.database, self.node_id, chores, self._teller.dead, self.measures.fired,
+            kept, self.database, self.node_id, chores, self._teller.dead, self.measures.fired,
             fires=settings.fires, cleans=settings.cleans,
         )  # fmt: skip
         self._held: dict[tuple[int, int], Attempt] = {}

@@ -37,6 +37,7 @@ class Dialect:
     groups_by_sorting: bool = False  # and in this process, so that a dictionary groups many rows faster
     no_limits: tuple[str, ...] = ()  # lift every limit of a session of ours
     limits_end_with_transaction: bool = True  # so that lifting them concerns nobody else
+    partitions: str = ""  # asks for name and bounds of the partitions of :table, the catch-all last; empty: has none
 
 
 SQLITE = Dialect(
@@ -86,6 +87,13 @@ POSTGRES = Dialect(
         "SET LOCAL lock_timeout = 0",
         "SET LOCAL idle_in_transaction_session_timeout = 0",
     ),
+    partitions=(
+        "SELECT substr(c.relname, length(p.relname) + 2), (regexp_match(b.text, 'FROM \\(''?(-?[0-9]+)'))[1]::bigint, "
+        "(regexp_match(b.text, 'TO \\(''?(-?[0-9]+)'))[1]::bigint AS high FROM pg_inherits i "
+        "JOIN pg_class p ON p.oid = i.inhparent JOIN pg_class c ON c.oid = i.inhrelid "
+        "CROSS JOIN LATERAL (SELECT pg_get_expr(c.relpartbound, c.oid) AS text) b "
+        "WHERE i.inhparent = to_regclass(:table) ORDER BY high NULLS LAST"
+    ),
 )
 MYSQL = Dialect(
     name="mysql",
@@ -114,5 +122,11 @@ MYSQL = Dialect(
         "/*M!100300 , SESSION idle_transaction_timeout = 0, SESSION max_statement_time = 0 */",
     ),
     limits_end_with_transaction=False,
+    partitions=(
+        "SELECT partition_name, LAG(high) OVER (ORDER BY place), high FROM (SELECT partition_name, "
+        "partition_ordinal_position AS place, CASE partition_description WHEN 'MAXVALUE' THEN NULL "
+        "ELSE CAST(partition_description AS SIGNED) END AS high FROM information_schema.partitions "
+        "WHERE table_schema = DATABASE() AND table_name = :table AND partition_name IS NOT NULL) p ORDER BY place"
+    ),
 )
 BY_NAME = {"sqlite": SQLITE, "postgresql": POSTGRES, "mysql": MYSQL, "mariadb": MYSQL}

@@ -53,6 +53,7 @@ from horae.stores.tables.queues import (
     queues,
     slots,
 )
+from horae.stores.tables.retention import RULES, counted_partitions, retention_rules, retention_walks
 from horae.stores.tables.schedules import (
     FIRE_COLUMNS,
     FIRES,
@@ -92,6 +93,7 @@ __all__ = [
     "NODES",
     "QUEUES",
     "ROLL_UP",
+    "RULES",
     "RUNS",
     "SCHEDULES",
     "SECRETS",
@@ -105,6 +107,7 @@ __all__ = [
     "calls",
     "chains",
     "chores",
+    "counted_partitions",
     "definitions",
     "ending_row",
     "error_counts",
@@ -131,6 +134,8 @@ __all__ = [
     "owners",
     "queues",
     "rates",
+    "retention_rules",
+    "retention_walks",
     "roll_ups",
     "run_totals",
     "running_run",

@@ -12,7 +12,7 @@ from alembic import op
 from sqlalchemy import BigInteger, Column, String, inspect
 
 revision = "0019"
-down_revision = "0016"
+down_revision = "0018"
 branch_labels = None
 depends_on = None
 
