@@ -38,4 +38,6 @@ def clean(world: World, retention: Retention, *, limit: int = BATCH) -> dict[str
         "horae_nodes": retention.nodes,
         "horae_needs": retention.runs,
     }
-    return {table: world.route().store.forget(table, now - age, limit) for table, age in ages.items()}
+    removed = {table: world.route().store.forget(table, now - age, limit) for table, age in ages.items()}
+    acts = world.route().store.transact(lambda tx: tx.acts.forget(now - retention.runs, limit=limit))
+    return {**removed, "horae_acts": acts}

@@ -32,6 +32,7 @@ COMMANDS = {
 }
 GROUPS = {
     "job": "Enqueue jobs, look at them, act on them.",
+    "act": "See and steer bulk acts on jobs.",
     "schedule": "Make, see, explain and steer schedules.",
     "queue": "See, pause, resume and limit queues.",
     "limit": "Limit how many jobs run at once.",
@@ -52,6 +53,7 @@ MODULES = {
     "up": "process.up",
     "mcp": "process.mcp",
     "job": "jobs.job",
+    "act": "jobs.act",
     "schedule": "schedules.schedule",
     "queue": "jobs.queue",
     "limit": "jobs.limit",
@@ -72,7 +74,7 @@ def command_tree(typed: str | None = None) -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         epilog=(
-            "Every command takes --db, --json, --quiet and --no-color; attention, job, limit, queue, schedule and "
+            "Every command takes --db, --json, --quiet and --no-color; act, attention, job, limit, queue, schedule and "
             "token also take --url. "
             "Exit codes: docs/reference/command-line.md."
         ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlalchemy import Connection, insert, select, text, update
 
 from horae.core.audit.chain import GENESIS
@@ -18,6 +20,11 @@ class Audit:
 
     def append(self, entry: Entry) -> None:
         self.connection.execute(insert(audit), AUDIT.row(entry))
+
+    def append_many(self, entries: Iterable[Entry]) -> None:
+        rows = [AUDIT.row(entry) for entry in entries]
+        if rows:
+            self.connection.execute(insert(audit), rows)
 
     def find(
         self,

@@ -16,6 +16,7 @@ from horae.stores.access.tokens import Tokens
 from horae.stores.attention import Attention
 from horae.stores.audit import Audit
 from horae.stores.health import Health
+from horae.stores.jobs.acts import Acts
 from horae.stores.jobs.definitions import Definitions
 from horae.stores.jobs.jobs import Jobs
 from horae.stores.jobs.ledger import Ledger
@@ -58,6 +59,10 @@ class Transaction:
     @cached_property
     def jobs(self) -> Jobs:
         return Jobs(self.connection)
+
+    @cached_property
+    def acts(self) -> Acts:
+        return Acts(self.connection)
 
     @cached_property
     def queues(self) -> Queues:

@@ -12,6 +12,7 @@ from datetime import timedelta
 from horae.actions.attention.journal_chain import seal_left
 from horae.actions.audit import seal_audit
 from horae.actions.jobs import jobs, machinery
+from horae.actions.jobs.acts import restart_lost
 from horae.actions.jobs.leftovers import find_lost_parents, let_in_forgotten
 from horae.actions.retention import BATCH, Retention, clean
 from horae.errors import HandlerFailed, HoraeError
@@ -118,6 +119,9 @@ class Janitor:
         lost = await self._database.call(lambda: find_lost_parents(self._world))
         if lost:
             log.warning("%s jobs waited for jobs that had ended, and nobody had told them", lost)
+        stopped = await self._database.call(lambda: restart_lost(self._world))
+        if stopped:
+            log.warning("%s bulk acts had no job that works on them, and got a new one", stopped)
         gone = await self._database.call(lambda: clean(self._world, self._retention))
         if any(gone.values()):
             forgotten = ", ".join(f"{count} of {table}" for table, count in gone.items() if count)

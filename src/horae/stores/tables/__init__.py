@@ -6,6 +6,7 @@ integer microseconds, JSON is stored and read as text, states are words.
 
 from horae.stores.declaration import metadata
 from horae.stores.tables.access import DEFINITIONS, SECRETS, TOKENS, definitions, owners, secrets, tokens
+from horae.stores.tables.acts import ACTS, act_moves, acts
 from horae.stores.tables.attention import (
     EVENTS,
     FACTS,
@@ -64,6 +65,7 @@ from horae.stores.tables.schedules import (
 )
 
 __all__ = [
+    "ACTS",
     "ATTEMPT",
     "AUDIT",
     "DEFINITIONS",
@@ -88,6 +90,8 @@ __all__ = [
     "TASKS",
     "TOKENS",
     "WAITS",
+    "act_moves",
+    "acts",
     "audit",
     "calls",
     "chains",
