@@ -43,7 +43,7 @@ from horae.errors import InvalidInput, NotAllowed, NotFound
 from horae.ports import Tx, World
 
 WORKER = "system/acts"
-LOW = 2  # behind timeouts, starts and deadlines
+BAND = 0  # the only one in which a worker looks for jobs of Horae's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def _planned(tx: Tx, act: Act, now: datetime) -> Act:
         handler=machinery.ACT,
         payload=encode({"act": act.number}),
         queue=MACHINERY,
-        band=LOW,
+        band=BAND,
         run_at=now,
         planned_at=now,
         owner=SYSTEM,
