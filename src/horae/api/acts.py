@@ -65,7 +65,7 @@ HIDDEN = {"number", "highest", "position", "job", "kept", "sample"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Preview:
+class ActPreview:
     """What an act would reach now: how many jobs, at least so many where ``more`` is set, and the first of them."""
 
     __pydantic_config__ = PYDANTIC
@@ -80,14 +80,14 @@ class Acts(Room[S]):
     """Bulk acts on jobs; a tenant's reaches only its own jobs."""
 
     @POST("/acts/preview", *USER_OR_WORKER, by_queue=True)
-    def preview(self, verb: Verb, where: str) -> Call[Preview]:
+    def preview(self, verb: Verb, where: str) -> Call[ActPreview]:
         """Count what an act would reach now, and return the first few; nothing is changed."""
 
         def look(here: Here) -> Any:
             _check_owner(here, where)
             return acts.preview(here.world, verb, where, **here.reach)
 
-        return Call(Preview, look, body={"verb": verb, "where": where}, repeats=True)
+        return Call(ActPreview, look, body={"verb": verb, "where": where}, repeats=True)
 
     @POST("/acts", *USER_OR_WORKER, by_queue=True)
     def start(

@@ -117,8 +117,10 @@ def check_act(verb: str, query: JobQuery, run_at: datetime | None) -> None:
             named = [text.text for text in term.texts]
             if not set(named) & set(STATES[verb]):
                 raise InvalidInput("act_states_impossible", verb=verb, named=named, states=list(STATES[verb]))
-    if (verb == "reschedule") != (run_at is not None):
-        raise InvalidInput("act_time_missing" if run_at is None else "act_time_unused", verb=verb)
+    if verb == "reschedule" and run_at is None:
+        raise InvalidInput("act_time_missing", verb=verb)
+    if verb != "reschedule" and run_at is not None:
+        raise InvalidInput("act_time_unused", verb=verb)
 
 
 def why_skipped(act: Act, job: Job | None) -> str | None:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 from pydantic import AfterValidator, Field
 
-from horae.api.acts import Act, Acts, Preview
+from horae.api.acts import Act, ActPreview, Acts
 from horae.api.operation import Page
 from horae.core.jobs.acts import ActState
 from horae.service.fields import Body, Instant
@@ -42,7 +42,7 @@ class StartAct(PreviewAct, ReasonBody):
 
 
 @router.post(
-    "/preview", operation_id="preview_act", summary="Count what a bulk act would reach", response_model=Preview
+    "/preview", operation_id="preview_act", summary="Count what a bulk act would reach", response_model=ActPreview
 )
 async def preview(body: PreviewAct, rooms: CallerRooms = rooms_for(Acts.preview)) -> Response:
     """Counts up to 10,000 jobs and names the first few; nothing is changed."""

@@ -22,6 +22,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    inspect,
 )
 from sqlalchemy.dialects import mysql, postgresql
 
@@ -87,7 +88,12 @@ act_moves = Table(
 
 def upgrade() -> None:
     """Every step may be repeated: a database without transactional DDL may have stopped halfway."""
-    metadata.create_all(op.get_bind(), checkfirst=True)
+    bind = op.get_bind()
+    metadata.create_all(bind, checkfirst=True)
+    known = {index["name"] for index in inspect(bind).get_indexes("horae_acts")}
+    for index in acts.indexes:
+        if index.name not in known:
+            index.create(bind)
 
 
 def downgrade() -> None:
