@@ -87,17 +87,31 @@ class Jobs:
         query = select(*JOBS.select).where(jobs.c.id.in_(sorted(numbers))).order_by(jobs.c.id).with_for_update()
         return [JOBS.read(row) for row in self.connection.execute(query)]
 
-    def find(self, wanted: Filter, *, limit: int, before: int | None) -> list[Job]:
-        """Return a page of jobs, live and finished together, newest first."""
+    def look_back(self, rows: int, *, before: int | None) -> int | None:
+        """Return the number down to which a look over so many live and so many ended rows reaches; None: to the end.
+
+        Both walks read a key alone, so that they cost little beside the look itself.
+        """
+        reached = []
+        for column in (jobs.c.id, runs.c.job_id):
+            walk = select(column).order_by(column.desc()).offset(rows).limit(1)
+            walk = walk if before is None else walk.where(column < before)
+            reached.append(self.connection.execute(walk).scalar())
+        return max((int(number) for number in reached if number is not None), default=None)
+
+    def find(self, wanted: Filter, *, limit: int, before: int | None, least: int | None = None) -> list[Job]:
+        """Return a page of jobs, live and finished together, newest first; none below the number *least*."""
         found: dict[int, Job] = {}
         if not wanted.states or set(wanted.states) - set(FINISHED):
             live = apply_filter(select(*JOBS.select), JOBS, wanted).order_by(jobs.c.id.desc()).limit(limit)
             live = live if before is None else live.where(jobs.c.id < before)
+            live = live if least is None else live.where(jobs.c.id >= least)
             found |= {row[0]: JOBS.read(row) for row in self.connection.execute(live)}
         if not wanted.states or set(wanted.states) & set(FINISHED):
             ended = apply_filter(select(*FINISHED_JOBS.select).where(runs.c.state.is_not(None)), FINISHED_JOBS, wanted)
             ended = ended.order_by(runs.c.job_id.desc()).limit(limit)
             ended = ended if before is None else ended.where(runs.c.job_id < before)
+            ended = ended if least is None else ended.where(runs.c.job_id >= least)
             for row in self.connection.execute(ended):  # one that ended between the looks is found twice
                 found[row.job_id] = FINISHED_JOBS.read(row)
         return [found[number] for number in sorted(found, reverse=True)[:limit]]
