@@ -192,7 +192,7 @@ def exit_codes_section() -> str:
     errors_of = {code: ", ".join(f"`{kind.code}`" for kind, given in CODES if given is code) for code in MEANING}
     rows = [f"| {int(code)} | {meaning} | {errors_of[code]} |" for code, meaning in MEANING.items()]
     table = "\n".join(["| Code | Means | [Errors](errors.md) of these kinds |", "|---|---|---|", *rows])
-    one = "With several jobs named, the first that was refused decides. No error of Horae shows a traceback."
+    one = "No error of Horae shows a traceback."
     return f"## Exit codes\n\n{table}\n\n{one}"
 
 
@@ -208,9 +208,16 @@ def json_section() -> str:
         ("`job show`", '`{"job": JOB, "why": [{"code", "text"}], "runs": [RUN]}`'),
         ("`job wait`", "`JOB`"),
         (
-            "`job cancel`, `retry`, `revive`",
-            '`{"verb", "results": [{"id", "ok": true, "job": JOB} or {"id", "ok": false, "error": ERROR}]}`; '
-            'without `--yes`: `{"dry_run": true, "verb", "count", "ids": [up to 1000]}`',
+            "`job cancel`, `revive`, `reschedule`",
+            'one job: `JOB`; several or `--where`: ACT; with `--dry-run`: `{"dry_run": true, "verb", "filter", '
+            '"matched", "more": bool, "first": [JOB]}`',
+        ),
+        ("`job retry`", "`JOB`"),
+        ("`act list`", '`{"items": [ACT], "next_cursor": for --cursor, or null}`'),
+        (
+            "`act show`, `pause`, `resume`, `cancel`, `undo`, `wait`",
+            'ACT: `{"id", "verb", "state", "filter", "matched", "more", "changed", "skipped", "skipped_for": {reason: '
+            'count}, "skipped_first": {id: reason}, "reason", "actor", …}`',
         ),
         ("`schedule list`", '`{"items": [SCHEDULE], "next_cursor": for --cursor, or null}`'),
         (

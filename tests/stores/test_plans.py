@@ -13,14 +13,17 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
+from horae.core.jobs.filters import parse_filter
+from horae.core.jobs.job import Filter
 from horae.core.time.instants import micros
 from horae.ports import Claim
 from horae.stores.databases.driver import Driver, adapt_placeholders
 from horae.stores.databases.postgres import claim_sql
 from horae.stores.jobs.hints import HEAD
 from horae.stores.store import SqlStore
+from horae.stores.transaction import Transaction
 from horae.testing.builders import LEASE
 from horae.testing.clock import NOON
 from horae.testing.conformance.support import declare
@@ -320,3 +323,54 @@ def test_the_meters_notice_a_walk(crowded: tuple[SqlStore, dict[str, int]]) -> N
 
     assert cost(store, walk) > 3 * max(quiet.values()) + 100
     assert any(walks(plan) for plan in answer)
+
+
+# -- a page of a list --------------------------------------------------------------------------------------------------
+
+
+PAGES = {
+    "no filter": Filter(),
+    "an error": Filter(terms=parse_filter("error:nowhere", now=NOON).terms),
+    "a tag": Filter(tag="nowhere"),
+    "a handler": Filter(handler="nowhere"),
+    "a queue": Filter(queue="nowhere"),
+    "an owner": Filter(owner="nobody"),
+    "an object": Filter(object_type="memory", object_id="m1"),
+    "succeeded": Filter(("succeeded",)),
+    "ended": Filter(terms=parse_filter("ended:>-1h", now=NOON).terms),
+}
+
+
+def page_cost(store: SqlStore, wanted: Filter, rows: int | None) -> int:
+    """Return what one page costs that looks back over so many rows, as :func:`cost` counts."""
+    with store.reading() as connection:
+        driver = Driver(connection.connection.driver_connection, store.dialect.placeholder)
+        asked: list[tuple[str, Any]] = []
+        event.listen(connection, "before_cursor_execute", lambda c, r, sql, values, *_: asked.append((sql, values)))
+
+        def look(*_: object) -> None:
+            tx = Transaction(connection)
+            least = None if rows is None else tx.jobs.look_back(rows, before=None)
+            tx.jobs.find(wanted, limit=50, before=None, least=least)
+
+        if store.dialect.name != "postgresql":
+            return METERS[store.dialect.name](store, look, driver)
+        look()
+        pages, selects = 0, tuple(asked)
+        for sql, values in selects:
+            answer = connection.exec_driver_sql("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + sql, values).scalar()
+            plan = answer[0]["Plan"]  # type: ignore[index]
+            pages += plan.get("Shared Hit Blocks", 0) + plan.get("Shared Read Blocks", 0)
+        return pages
+
+
+@pytest.mark.parametrize("wanted", PAGES)
+def test_a_page_of_a_list_looks_at_a_bounded_number_of_rows(
+    crowded: tuple[SqlStore, dict[str, int]], wanted: str
+) -> None:
+    """With nothing to find, a look without a bound would read every row."""
+    store, _ = crowded
+    bounded = page_cost(store, PAGES[wanted], 1000)
+    everything = page_cost(store, PAGES["an error"], None)
+
+    assert bounded * 10 < everything

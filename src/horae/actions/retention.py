@@ -84,6 +84,7 @@ def clean(world: World, retention: Retention, *, limit: int = BATCH) -> dict[str
     gone = {RUNS: _clean_runs(world, kept, of_runs, now, limit)}
     spared = _spared(of_fires, now - retention.fires - LAG)
     gone[FIRES] = store.forget(FIRES, now - retention.fires, limit, spared=spared)
+    gone["horae_acts"] = store.transact(lambda tx: tx.acts.forget(now - retention.runs, limit=limit))
     return gone | {table: store.forget(table, now - age, limit) for table, age in ages.items()}
 
 

@@ -120,7 +120,8 @@ class Listing(Generic[T]):
         return replace(self.first, query=query, verb=verb)
 
     def is_over(self, page: Page[T], seen: int) -> bool:
-        return page.next_cursor is None or not page.items or (self.limit is not None and seen >= self.limit)
+        """A page may be empty and have a next one: it looked at a bounded number of rows."""
+        return page.next_cursor is None or (self.limit is not None and seen >= self.limit)
 
 
 def _as_page(found: tuple[list[Any], str | None]) -> tuple[tuple[Any, ...], str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Generic
 
 from horae.api.access.room import Owners, Secrets, Tokens
+from horae.api.acts import Acts
 from horae.api.admin import Admin
 from horae.api.attention.room import Attention
 from horae.api.audit import Audit
@@ -23,6 +24,7 @@ class Rooms(Generic[S]):
 
     def __init__(self, sender: S) -> None:
         self.jobs: Jobs[S] = Jobs(sender)
+        self.acts: Acts[S] = Acts(sender)
         self.attention: Attention[S] = Attention(sender)
         self.schedules: Schedules[S] = Schedules(sender)
         self.scheduled_tasks: ScheduledTasks[S] = ScheduledTasks(sender)

@@ -33,6 +33,7 @@ COMMANDS = {
 }
 GROUPS = {
     "job": "Enqueue jobs, look at them, act on them.",
+    "act": "See and steer bulk acts on jobs.",
     "schedule": "Make, see, explain and steer schedules.",
     "queue": "See, pause, resume and limit queues.",
     "errors": "See errors by cause; mute them, retry their jobs.",
@@ -56,6 +57,7 @@ MODULES = {
     "stats": "jobs.stats",
     "mcp": "process.mcp",
     "job": "jobs.job",
+    "act": "jobs.act",
     "schedule": "schedules.schedule",
     "queue": "jobs.queue",
     "errors": "jobs.errors",
@@ -78,7 +80,7 @@ def command_tree(typed: str | None = None) -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         epilog=(
-            "Every command takes --db, --json, --quiet and --no-color; attention, errors, job, limit, queue, "
+            "Every command takes --db, --json, --quiet and --no-color; act, attention, errors, job, limit, queue, "
             "retention, schedule, stats and token also take --url. "
             "Exit codes: docs/reference/command-line.md."
         ),

@@ -47,7 +47,7 @@ class RemoteVerbs:
     def __init__(self, client: Client) -> None:
         self.now = SystemClock().now
         self.moment = nullcontext
-        self.jobs = client.jobs
+        self.jobs, self.acts = client.jobs, client.acts
         self.queues, self.limits, self.attention = client.queues, client.limits, client.attention
         self.schedules = client.schedules
         self.tokens, self.audit, self.admin = client.tokens, client.audit, client.admin

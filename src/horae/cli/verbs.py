@@ -16,6 +16,7 @@ from horae.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from horae.api.access.room import Tokens
+    from horae.api.acts import Acts
     from horae.api.admin import Admin
     from horae.api.attention.room import Attention
     from horae.api.audit import Audit
@@ -32,6 +33,7 @@ class Verbs(Protocol):
     """Every operation that a command may use."""
 
     jobs: Jobs[Sender]
+    acts: Acts[Sender]
     queues: Queues[Sender]
     limits: Limits[Sender]
     attention: Attention[Sender]
@@ -65,6 +67,7 @@ class LocalVerbs:
         caller = house(actor) if owner in (None, SYSTEM) else tenant(str(owner), actor)
         rooms: Rooms[Sender] = Rooms(Local(lambda: Here(world, caller)))
         self.jobs, self.queues, self.limits = rooms.jobs, rooms.queues, rooms.limits
+        self.acts = rooms.acts
         self.attention = rooms.attention
         self.schedules = rooms.schedules
         self.tokens, self.audit, self.admin = rooms.tokens, rooms.audit, rooms.admin

@@ -20,6 +20,7 @@ from horae.service.guard.guard import Guard, untimed
 from horae.service.guard.limits import Limits
 from horae.service.options import Options
 from horae.service.routes import access as access_routes
+from horae.service.routes import acts as act_routes
 from horae.service.routes import admin as admin_routes
 from horae.service.routes import attention as attention_routes
 from horae.service.routes import audit as audit_routes
@@ -37,6 +38,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     metrics.router,
     held_job_routes.router,
     job_routes.router,
+    act_routes.router,
     jobs.router,
     pulling.router,
     scheduled_tasks.router,

@@ -28,6 +28,11 @@ class Audit:
     def append(self, entry: Entry) -> None:
         self.connection.execute(insert(audit), AUDIT.row(entry))
 
+    def append_many(self, entries: Iterable[Entry]) -> None:
+        rows = [AUDIT.row(entry) for entry in entries]
+        if rows:
+            self.connection.execute(insert(audit), rows)
+
     def find(
         self,
         *,

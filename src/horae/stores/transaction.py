@@ -18,6 +18,7 @@ from horae.stores.audit import Audit
 from horae.stores.databases.hot import Hot
 from horae.stores.error_groups import ErrorGroups
 from horae.stores.health import Health
+from horae.stores.jobs.acts import Acts
 from horae.stores.jobs.definitions import Definitions
 from horae.stores.jobs.jobs import Jobs
 from horae.stores.jobs.ledger import Ledger
@@ -65,6 +66,10 @@ class Transaction:
     @cached_property
     def jobs(self) -> Jobs:
         return Jobs(self.connection, self._hot, self.woken)
+
+    @cached_property
+    def acts(self) -> Acts:
+        return Acts(self.connection)
 
     @cached_property
     def queues(self) -> Queues:

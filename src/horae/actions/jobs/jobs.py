@@ -31,6 +31,7 @@ from horae.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from horae.ports import Placed, Tx, World
 
 WINDOW = timedelta(days=1)
+LOOK_BACK = 20_000  # rows that one page of a list looks at where no index leads to what it wants
 CHILDREN = 200  # dealt with in one transaction, where their parents have ended
 
 
@@ -116,14 +117,39 @@ def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before:
     """Return jobs, the newest first; *before* is the last id of the previous page."""
     page_size(limit)
     wanted = wanted or Filter()
-    unknown = set(wanted.states) - set(JOB.states)
-    if unknown:
-        raise InvalidInput("choice_unknown", name="state", value=sorted(unknown)[0], choices=list(JOB.states))
+    _check_states(wanted)
     number = None if before is None else job_number(before)
     jobs = world.route(owner=wanted.owner, key=wanted.key).store.read(
         lambda tx: tx.jobs.find(wanted, limit=limit, before=number)
     )
     return [with_wall_lease(world, job) for job in jobs]
+
+
+def find_page(
+    world: World, wanted: Filter, *, limit: int = 50, before: str | None = None
+) -> tuple[list[Job], int | None]:
+    """Return a page of jobs, the newest first, and the number before which the next begins; None at the end.
+
+    Where no index leads to what the filter wants, a page looks back over a bounded number of rows; it may then be
+    short, or empty, although older jobs fit.
+    """
+    page_size(limit)
+    _check_states(wanted)
+    number = None if before is None else job_number(before)
+
+    def look(tx: Tx) -> tuple[list[Job], int | None]:
+        least = tx.jobs.look_back(LOOK_BACK, before=number) if wanted.needs_bound else None
+        return tx.jobs.find(wanted, limit=limit, before=number, least=least), least
+
+    found, least = world.route(owner=wanted.owner, key=wanted.key).store.read(look)
+    further = found[-1].number if len(found) == limit else least
+    return [with_wall_lease(world, job) for job in found], further
+
+
+def _check_states(wanted: Filter) -> None:
+    unknown = set(wanted.states) - set(JOB.states)
+    if unknown:
+        raise InvalidInput("choice_unknown", name="state", value=sorted(unknown)[0], choices=list(JOB.states))
 
 
 def counts(

@@ -144,8 +144,8 @@ def find(
         wanted = narrow(wanted, parse_filter(where, now=here.world.clock.now()))
     at = read_cursor(cursor, int, least=1, most=LARGEST - 1)
     after = before if at is None else f"job_{at[0]}"
-    found = verbs.find(here.world, _check_filter(here, wanted), limit=limit, before=after)
-    return found, cursor_from([found[-1].number]) if len(found) == limit else None
+    found, further = verbs.find_page(here.world, _check_filter(here, wanted), limit=limit, before=after)
+    return found, None if further is None else cursor_from([further])
 
 
 def _check_filter(here: Here, wanted: Filter) -> Filter:

@@ -21,6 +21,7 @@ from horae.actions.attention.journal_chain import seal_left
 from horae.actions.audit import seal_audit
 from horae.actions.chores import HeldChore
 from horae.actions.jobs import jobs, machinery
+from horae.actions.jobs.acts import restart_lost
 from horae.actions.jobs.leftovers import find_lost_parents, let_in_forgotten
 from horae.actions.retention import Retention, clean_step
 from horae.errors import HandlerFailed, HoraeError, StoreError
@@ -71,6 +72,7 @@ CHORES = (
     Chore("count endings that came late", HOUR, roll_up.keep_up, goes_on=False),
     Chore("keep the partitions of the history", 6 * HOUR, partitions.keep_history, goes_on=False),
     Chore("let in forgotten jobs", HOUR, lambda world: _let_in(world), goes_on=False),
+    Chore("give lost acts a job again", HOUR, restart_lost, goes_on=False),
     Chore("find lost parents", HOUR, lambda world: _find_lost(world), goes_on=False),
 )
 

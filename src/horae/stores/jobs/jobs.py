@@ -85,17 +85,36 @@ class Jobs:
         row = self.connection.execute(select(*JOBS.select).where(jobs.c.id == number).with_for_update()).first()
         return None if row is None else JOBS.read(row)
 
-    def find(self, wanted: Filter, *, limit: int, before: int | None) -> list[Job]:
-        """Return a page of jobs, live and finished together, newest first."""
+    def lock_many(self, numbers: Iterable[int]) -> list[Job]:
+        """Return those of these jobs that are live or dead, kept from changing, in the order of their numbers."""
+        query = select(*JOBS.select).where(jobs.c.id.in_(sorted(numbers))).order_by(jobs.c.id).with_for_update()
+        return [JOBS.read(row) for row in self.connection.execute(query)]
+
+    def look_back(self, rows: int, *, before: int | None) -> int | None:
+        """Return the number down to which a look over so many live and so many ended rows reaches; None: to the end.
+
+        Both walks read a key alone, so that they cost little beside the look itself.
+        """
+        reached = []
+        for column in (jobs.c.id, runs.c.job_id):
+            walk = select(column).order_by(column.desc()).offset(rows).limit(1)
+            walk = walk if before is None else walk.where(column < before)
+            reached.append(self.connection.execute(walk).scalar())
+        return max((int(number) for number in reached if number is not None), default=None)
+
+    def find(self, wanted: Filter, *, limit: int, before: int | None, least: int | None = None) -> list[Job]:
+        """Return a page of jobs, live and finished together, newest first; none below the number *least*."""
         found: dict[int, Job] = {}
         if not wanted.states or set(wanted.states) - set(FINISHED):
-            live = _apply_filter(select(*JOBS.select), JOBS, wanted).order_by(jobs.c.id.desc()).limit(limit)
+            live = apply_filter(select(*JOBS.select), JOBS, wanted).order_by(jobs.c.id.desc()).limit(limit)
             live = live if before is None else live.where(jobs.c.id < before)
+            live = live if least is None else live.where(jobs.c.id >= least)
             found |= {row[0]: JOBS.read(row) for row in self.connection.execute(live)}
         if not wanted.states or set(wanted.states) & set(FINISHED):
-            ended = _apply_filter(select(*FINISHED_JOBS.select).where(runs.c.state.is_not(None)), FINISHED_JOBS, wanted)
+            ended = apply_filter(select(*FINISHED_JOBS.select).where(runs.c.state.is_not(None)), FINISHED_JOBS, wanted)
             ended = ended.order_by(runs.c.job_id.desc()).limit(limit)
             ended = ended if before is None else ended.where(runs.c.job_id < before)
+            ended = ended if least is None else ended.where(runs.c.job_id >= least)
             for row in self.connection.execute(ended):  # one that ended between the looks is found twice
                 found[row.job_id] = FINISHED_JOBS.read(row)
         return [found[number] for number in sorted(found, reverse=True)[:limit]]
@@ -289,14 +308,7 @@ class Jobs:
 
     def end_waiting(self, job: Job, *, reason: str | None, now: datetime) -> bool:
         """Finish a job that is not running: its row moves to the history as cancelled."""
-        copied = [jobs.c[name] for name in (*ATTEMPT, *SNAPSHOT) if name != "cancel_reason"]
-        row = select(
-            jobs.c.id, jobs.c.token + 1, literal("cancelled"), literal("cancelled"), jobs.c.attempt,
-            literal(micros(now)), literal(reason or ""), jobs.c.last_error, *copied,
-        ).where(*_guard(job))  # fmt: skip
-        names = ["job_id", "token", "outcome", "state", "attempt", "finished_at", "cancel_reason", "error"]
-        names += [column.name for column in copied]
-        self.connection.execute(insert(runs).from_select(names, row))
+        self._copy_cancelled(_guard(job), reason or "", now)
         if self.connection.execute(delete(jobs).where(*_guard(job))).rowcount != 1:
             return False
         self.connection.execute(delete(keys).where(keys.c.scope == "unique", keys.c.job_id == job.number))
@@ -306,6 +318,48 @@ class Jobs:
         if job.linked:
             Links(self._dialect).settle(self._driver(), [Ended(job.number, job.schedule_id, False)], now)
         return True
+
+    def _copy_cancelled(self, which: Sequence[ColumnElement[bool]], reason: str, now: datetime) -> None:
+        """Write the final rows of jobs that are cancelled while they wait."""
+        copied = [jobs.c[name] for name in (*ATTEMPT, *SNAPSHOT) if name != "cancel_reason"]
+        row = select(
+            jobs.c.id, jobs.c.token + 1, literal("cancelled"), literal("cancelled"), jobs.c.attempt,
+            literal(micros(now)), literal(reason), jobs.c.last_error, *copied,
+        ).where(*which)  # fmt: skip
+        names = ["job_id", "token", "outcome", "state", "attempt", "finished_at", "cancel_reason", "error"]
+        names += [column.name for column in copied]
+        self.connection.execute(insert(runs).from_select(names, row))
+
+    # -- the same for many, whose rows are locked: one statement for all that concern nobody else -------------------
+
+    def requeue_many(self, chosen: Sequence[Job], *, run_at: datetime, revive: bool, now: datetime) -> set[int]:
+        """Put jobs (back) into the queue, with *revive* with all their attempts; return those that are refused."""
+        refused, plain = set(), []
+        for job in chosen:
+            if _stands_alone(job) and not (revive and (job.unique is not None or job.linked)):
+                plain.append(job.number)
+            elif not self.requeue(job, run_at=run_at, attempt=0 if revive else job.attempt, band=None, now=now):
+                refused.add(job.number)
+        values: dict[str, Any] = {"run_at": micros(run_at), "held": "", "held_for": None}
+        if revive:
+            values |= {"state": "queued", "attempt": 0, "finished_at": None, "token": jobs.c.token + 1}
+            values |= {"worker_id": None, "started_at": None, "cancel_reason": None}
+        if plain:
+            self.connection.execute(update(jobs).where(jobs.c.id.in_(plain)).values(values))
+        return refused
+
+    def end_waiting_many(self, chosen: Sequence[Job], *, reason: str, now: datetime) -> set[int]:
+        """Finish jobs that are not running; return those that are refused."""
+        plain = [job for job in chosen if _stands_alone(job) and not job.linked]
+        numbers = [job.number for job in plain]
+        rest = [job for job in chosen if job.number not in set(numbers)]
+        if numbers:
+            self._copy_cancelled([jobs.c.id.in_(numbers)], reason, now)
+            self.connection.execute(delete(jobs).where(jobs.c.id.in_(numbers)))
+        named = [job.number for job in plain if job.unique is not None]
+        if named:
+            self.connection.execute(delete(keys).where(keys.c.scope == "unique", keys.c.job_id.in_(named)))
+        return {job.number for job in rest if not self.end_waiting(job, reason=reason, now=now)}
 
     def ask_to_cancel(self, job: Job, *, reason: str) -> bool:
         """Ask a running job to stop; its worker obeys at the next safe moment."""
@@ -363,7 +417,7 @@ def _lost_above(number: int) -> Select[tuple[int, int]]:
     return found.where(needs.c.state == "settled").group_by(up.c.parent)
 
 
-def _apply_filter(query: Select[Any], reader: Reader[Job], wanted: Filter) -> Select[Any]:
+def apply_filter(query: Select[Any], reader: Reader[Job], wanted: Filter) -> Select[Any]:
     """Keep what the filter wants: by equal values where it has a field of the job's, else as said here."""
     query = query.where(*reader.equal(wanted))
     if wanted.queue is None and not wanted.machinery:
@@ -381,6 +435,11 @@ def _apply_filter(query: Select[Any], reader: Reader[Job], wanted: Filter) -> Se
     if wanted.created_before is not None:
         query = query.where(reader["created_at"] < micros(wanted.created_before))
     return query.where(*conditions(reader, wanted.terms))
+
+
+def _stands_alone(job: Job) -> bool:
+    """Return whether a waiting or dead job holds up nobody and waits for nobody."""
+    return job.concurrency_key is None and job.group is None and job.held in ("", CLOSED)
 
 
 def _guard(job: Job) -> tuple[ColumnElement[bool], ...]:

@@ -6,6 +6,7 @@ integer microseconds, JSON is stored and read as text, states are words.
 
 from horae.stores.declaration import metadata
 from horae.stores.tables.access import DEFINITIONS, SECRETS, TOKENS, definitions, owners, secrets, tokens
+from horae.stores.tables.acts import ACTS, act_moves, acts
 from horae.stores.tables.attention import (
     EVENTS,
     FACTS,
@@ -74,6 +75,7 @@ from horae.stores.tables.statistics import (
 )
 
 __all__ = [
+    "ACTS",
     "ATTEMPT",
     "AUDIT",
     "DEFINITIONS",
@@ -102,6 +104,8 @@ __all__ = [
     "TOKENS",
     "UNSEALED_INDEXES",
     "WAITS",
+    "act_moves",
+    "acts",
     "audit",
     "audit_guard",
     "calls",
