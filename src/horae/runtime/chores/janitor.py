@@ -69,8 +69,8 @@ CHORES = (
     Chore("settle children", timedelta(seconds=10), jobs.settle_children, lambda look: look.unsettled),
     Chore("seal journals", timedelta(minutes=5), seal_left, lambda look: look.unsealed_lines),
     Chore("repair what Horae keeps", timedelta(minutes=30), machinery.repair, goes_on=False),
-    Chore("count endings that came late", HOUR, roll_up.keep_up, goes_on=False),
-    Chore("keep the partitions of the history", 6 * HOUR, partitions.keep_history, goes_on=False),
+    Chore("count endings that came late", 2 * HOUR, roll_up.keep_up, goes_on=False),
+    Chore("keep the partitions of the history", 12 * HOUR, partitions.keep_history, goes_on=False),
     Chore("let in forgotten jobs", HOUR, lambda world: _let_in(world), goes_on=False),
     Chore("give lost acts a job again", HOUR, restart_lost, goes_on=False),
     Chore("find lost parents", HOUR, lambda world: _find_lost(world), goes_on=False),
@@ -81,7 +81,7 @@ def cleaning(retention: Retention) -> Chore:
     """Return the chore that deletes what has been kept long enough; processes that keep it differently do their own."""
     spans = ", ".join(f"{each.name} {getattr(retention, each.name)}" for each in fields(retention))
     lock = f"delete what is older than {spans}"[:255]
-    return Chore("delete what is old", HOUR, lambda world: clean_step(world, retention), lock=lock)
+    return Chore("delete what is old", 3 * HOUR, lambda world: clean_step(world, retention), lock=lock)
 
 
 def _let_in(world: World) -> None:
