@@ -192,7 +192,7 @@ def exit_codes_section() -> str:
     errors_of = {code: ", ".join(f"`{kind.code}`" for kind, given in CODES if given is code) for code in MEANING}
     rows = [f"| {int(code)} | {meaning} | {errors_of[code]} |" for code, meaning in MEANING.items()]
     table = "\n".join(["| Code | Means | [Errors](errors.md) of these kinds |", "|---|---|---|", *rows])
-    one = "With several jobs named, the first that was refused decides. No error of Horae shows a traceback."
+    one = "No error of Horae shows a traceback."
     return f"## Exit codes\n\n{table}\n\n{one}"
 
 
@@ -208,9 +208,16 @@ def json_section() -> str:
         ("`job show`", '`{"job": JOB, "why": [{"code", "text"}], "runs": [RUN]}`'),
         ("`job wait`", "`JOB`"),
         (
-            "`job cancel`, `retry`, `revive`",
-            '`{"verb", "results": [{"id", "ok": true, "job": JOB} or {"id", "ok": false, "error": ERROR}]}`; '
-            'without `--yes`: `{"dry_run": true, "verb", "count", "ids": [up to 1000]}`',
+            "`job cancel`, `revive`, `reschedule`",
+            'one job: `JOB`; several or `--where`: ACT; with `--dry-run`: `{"dry_run": true, "verb", "filter", '
+            '"matched", "more": bool, "first": [JOB]}`',
+        ),
+        ("`job retry`", "`JOB`"),
+        ("`act list`", '`{"items": [ACT], "next_cursor": for --cursor, or null}`'),
+        (
+            "`act show`, `pause`, `resume`, `cancel`, `undo`, `wait`",
+            'ACT: `{"id", "verb", "state", "filter", "matched", "more", "changed", "skipped", "skipped_for": {reason: '
+            'count}, "skipped_first": {id: reason}, "reason", "actor", …}`',
         ),
         ("`schedule list`", '`{"items": [SCHEDULE], "next_cursor": for --cursor, or null}`'),
         (
@@ -242,6 +249,14 @@ def json_section() -> str:
         ("`schedule delete`", '`{"dry_run": bool, "verb": "delete", "schedule": SCHEDULE}`'),
         ("`queue list`", '`{"items": [QUEUE with "jobs": {state: count} and "workers": [id]]}`'),
         ("`queue pause`, `resume`, `limit`", "QUEUE"),
+        (
+            "`stats`",
+            '`{"by", "items": [FIGURES]}`; over time also `"name"` and `"grain"`. FIGURES are those of '
+            "`GET /statistics/{by}`, spans in seconds",
+        ),
+        ("`errors list`", '`{"items": [GROUP]}`, a GROUP as `GET /errors` gives it'),
+        ("`errors show`, `mute`, `unmute`", "GROUP"),
+        ("`errors retry`", '`{"revived", "skipped", "more": bool}`'),
         ("`limit list`", '`{"items": [LIMIT]}`'),
         ("`limit set`, `reset`", "LIMIT"),
         ("`db migrate`", '`{"schema": {"found", "wanted", "migrated": bool}}`'),
@@ -286,7 +301,15 @@ def json_section() -> str:
             '`{"items": [{"lane", "sound": bool, "lines", "sealed", "complaints": [text]}], "next_cursor": null}`',
         ),
         ("`attention top`", 'JSON Lines: `{"event": "changed", …}` as `attention show`; with `--once` only that'),
-        ("`audit verify`", '`{"sound": bool, "chains": [{"owner", "entries", "head", "complaints": [text]}]}`'),
+        (
+            "`audit verify`",
+            '`{"sound": bool, "chains": [{"owner", "entries", "head", "complaints": [text]}], "complaints": [text], '
+            '"warnings": [text]}`; `complaints` beside the chains are about an exported file',
+        ),
+        (
+            "`audit export`",
+            '`{"export": {"file", "entries", "chains": [{"owner", "entries", "head"}]}}`; with `-` the lines',
+        ),
         (
             "`worker`, `up`, `server`, `mcp`, `demo attention`",
             'JSON Lines, one event each: `{"event": "started" \\| "stopping" \\| "ended" \\| …}`; logs are on stderr',

@@ -28,6 +28,7 @@ from horae.api.rooms import Rooms
 from horae.clock import SystemClock, SystemDice, clock_of, pause, zone_database_version
 from horae.core.jobs.job import SLOTS
 from horae.core.jobs.machinery import queue_name
+from horae.core.jobs.payloads import label
 from horae.core.jobs.retry import Retry, span
 from horae.core.metrics import Family
 from horae.core.schedules.job_status import JobStatus
@@ -44,13 +45,15 @@ from horae.errors import ConfigurationError, HoraeError, MissingExtra, NeedsData
 from horae.limits.limiter import families as rate_limit_families
 from horae.limits.locks import open_locks
 from horae.ports import Clock, Dice, JobSource, Limiter, LockManager, Sealer, Store, Tracing, World
-from horae.runtime.chores.janitor import CHORES, Chore
+from horae.runtime.chores.janitor import CHORES, Chore, cleaning
+from horae.runtime.chores.keeper import Keeper, keeping
+from horae.runtime.database import DatabaseThreads
 from horae.runtime.schedules.declared import Declared
 from horae.runtime.sources.http import HttpSource, NoStore
 from horae.runtime.sources.store import StoreSource
 from horae.runtime.worker.children import Children
 from horae.runtime.worker.hosted import Hosted
-from horae.runtime.worker.listeners import DeadListener, JobExecutionListener, Listeners
+from horae.runtime.worker.listeners import DeadListener, JobExecutionListener, Listeners, Teller
 from horae.runtime.worker.metrics import Measures
 from horae.runtime.worker.services import Services
 from horae.runtime.worker.worker import Worker, WorkerSettings
@@ -78,7 +81,8 @@ class Horae(Blueprint, Acting):
     applications on one store apart; the default is the module that made this one. *config* names the
     file that overrides declared jobs; else it is ``jobs.conf`` beside that module or in the current folder. With
     *enabled* False nothing is scheduled, unless that file says ``enabled = true``; triggers and enqueues still run.
-    *timeouts* bound every wait for a database server; else the environment does.
+    *timeouts* bound every wait for a database server; else the environment does. *release* names the version of the
+    application that is deployed, for error groups; else ``HORAE_RELEASE`` does.
     """
 
     def __init__(
@@ -92,6 +96,7 @@ class Horae(Blueprint, Acting):
         synchronous: Synchronous = "FULL",
         max_payload_bytes: int = 1024 * 1024,
         timeouts: Timeouts | None = None,
+        release: str | None = None,
         clock: Clock | None = None,
         dice: Dice | None = None,
     ) -> None:
@@ -101,12 +106,14 @@ class Horae(Blueprint, Acting):
         module, self._folder = module_of(sys._getframe(1).f_globals)
         self.name = name or module
         self.config = config
+        named = release or one_setting(os.environ, "release")
+        self.release = None if named is None else label(named, "release", 100)
         self.environment = environment
         self.enabled = enabled
         self.listeners = Listeners()
         self.services = Services()
         self.rates: dict[str, Limiter] = {}
-        self.chores: list[Chore] = []  # what workers of this application do now and then
+        self.chores: list[Chore] = []  # what one process of this application does now and then
         self._seeds: tuple[Seed, ...] = ()
         self._loads_persisted = False
         self.lock_prefix: str | None = None  # before the keys of locks in Redis; else HORAE_LOCK_PREFIX, else horae
@@ -179,6 +186,7 @@ class Horae(Blueprint, Acting):
             shortest_interval=one_setting(os.environ, "shortest_interval"),
             tzdata=zone_database_version(),
             tracing=self._tracing,
+            retention=self.retention,
         )
 
     def trace(self, tracing: Tracing | None) -> None:
@@ -353,7 +361,9 @@ class Horae(Blueprint, Acting):
         """Return the HTTP service over this application's store, to be served or mounted:
         ``app.mount("/horae", h.asgi())``.
 
-        Settings come from the environment; *options* (``horae.service.options.Options``) win over them.
+        Settings come from the environment; *options* (``horae.service.options.Options``) win over them. Served by
+        itself it also does what a store needs where no worker runs, unless ``HORAE_SERVER_CHORES`` is off; mounted it
+        does not.
         """
         try:
             from horae.server.process import application
@@ -366,7 +376,20 @@ class Horae(Blueprint, Acting):
             **options,
         }
         opens = given.pop("opens", lambda: self.world)
-        return application(settings or Settings.read(os.environ), opens, **given)
+        chosen = settings or Settings.read(os.environ)
+        if chosen.server_chores and self._service is None:
+            given.setdefault("beside", lambda: keeping(opens, self._keeper, SystemDice()))
+        return application(chosen, opens, **given)
+
+    def _keeper(self, world: World, database: DatabaseThreads, name: str) -> Keeper:
+        """Return what looks after the store in a process without a worker."""
+        chores = (cleaning(self.retention), *CHORES, *self._own_chores())
+        kept = replace(world, retention=self.retention)
+        return Keeper(kept, database, name, chores, Teller(self.listeners).dead)
+
+    def _own_chores(self) -> list[Chore]:
+        """Return this application's chores: its processes take turns, and another application's do not count."""
+        return [replace(each, lock=each.lock or f"{self.name}: {each.name}", goes_on=False) for each in self.chores]
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -391,10 +414,11 @@ class Horae(Blueprint, Acting):
             replace(
                 settings,
                 version=VERSION,
+                release=settings.release or self.release,
                 fault=fault,
                 retention=settings.retention or self.retention,
                 rates={**self.rates, **settings.rates},
-                chores=(*CHORES, *self.chores, *settings.chores),
+                chores=(*CHORES, *self._own_chores(), *settings.chores),
             ),
             self.listeners,
             Children(database=database, service=service, max_bytes=self.max_payload_bytes),

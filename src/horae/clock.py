@@ -105,6 +105,9 @@ def clock_of(
     return HostClock(line, uptime, read) if name else system
 
 
+PROMPT = 1.0  # seconds: the longest way of an answer that may set a clock
+
+
 class StoreClock(Ticking):
     """The database's time, carried forward by the monotonic clock between measurements.
 
@@ -128,6 +131,18 @@ class StoreClock(Ticking):
 
     def steady(self) -> datetime:
         return self.now()
+
+    def follow(self, store_time: datetime, asked_at: float) -> None:
+        """Take over a reading that came with another answer; one that was long on its way is left out.
+
+        The next measurement of its own is put off by more than a minute, so that a process that looks at the store once
+        a minute never needs one.
+        """
+        answered_at = time.monotonic()
+        if answered_at - asked_at <= PROMPT:
+            self._anchor = (store_time, answered_at)
+            self.offset = store_time - datetime.now(UTC)
+            self._due = answered_at + 1.5 * self._every
 
     def _first(self) -> tuple[datetime, float]:
         with self._lock:

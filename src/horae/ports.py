@@ -11,22 +11,29 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from horae.core.jobs.job import Change, Filter, Job, Lease, NewJob, Order, Outcome, Run, Settlement
+from horae.core.retention import Retention
 from horae.core.time.boots import Boot, LeaseLine
 from horae.core.values import swift
 
 if TYPE_CHECKING:  # values of rooms that a process may never enter
     from horae.core.access.callers import Token
     from horae.core.attention.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
+    from horae.core.audit.chain import Head, Seal
     from horae.core.audit.entries import Entry
+    from horae.core.error_groups import ErrorGroup, Failure
+    from horae.core.jobs.acts import Act
     from horae.core.jobs.locks import LockHolder
     from horae.core.jobs.reasons import Parent
     from horae.core.jobs.running_limits import LimitSource
     from horae.core.limits import Limit
-    from horae.core.metrics import Backlog, Ended
+    from horae.core.metrics import Backlog
+    from horae.core.partitions import Partition
+    from horae.core.retention import RetentionRule, RunRetention
     from horae.core.schedules.schedule import Fire, Firing, Schedule, Unfinished
+    from horae.core.statistics import Deaths, Endings, Grain, Marginals, RollUp, Statistic
 
 NOTICED = timedelta(seconds=1)  # smaller differences between the lease line and the wall clock are not converted
 T = TypeVar("T")
@@ -53,6 +60,14 @@ class Clock(Protocol):
 
     async def pause_async(self, seconds: float) -> None:
         """Wait until so much of this clock's time has passed, while the event loop goes on."""
+
+
+@runtime_checkable
+class FollowingClock(Protocol):
+    """A clock that follows the store's: a reading that came with other answers spares it one of its own."""
+
+    def follow(self, store_time: datetime, asked_at: float) -> None:
+        """Take over the store's time, asked for at that moment of the monotonic clock and answered just now."""
 
 
 class Dice(Protocol):
@@ -117,6 +132,28 @@ class Upcoming:
     next_machinery_at: datetime | None = None  # of the jobs of Horae's own
     store_time: datetime | None = None
     cancelled: frozenset[int] = frozenset()
+    unsealed: bool = False  # audit entries wait to be sealed
+    unsealed_lines: bool = False  # lines of journals may wait to be sealed
+    unrolled: bool = False  # endings wait to be counted in the statistics
+    unsettled: bool = False  # jobs wait to hear that a job they need has ended
+
+
+@dataclass(frozen=True, slots=True)
+class ChoreTurn:
+    """The answer to a process that wants to do a chore: whether it has it, and until or from when."""
+
+    is_taken: bool
+    at: datetime  # taken: the end of its lease; else when it is worth asking again; on the lease line
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """A claimed job that may not start yet: it goes back to its queue, without a run and without an attempt."""
+
+    number: int
+    token: int
+    run_at: datetime
+    reason: str | None = None  # kept as the job's last error; None: what was there stays
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +168,7 @@ class Node:
     seen_at: datetime
     queues: Mapping[str, int] = field(default_factory=dict)
     state: str = "running"
+    release: str | None = None  # of the application, as it says itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,15 +274,45 @@ class JobRows(Protocol):
         """Return those of these jobs that have not ended."""
 
     def lock(self, number: int) -> Job | None: ...
-    def find(self, wanted: Filter, *, limit: int, before: int | None) -> list[Job]: ...
+    def lock_many(self, numbers: Iterable[int]) -> list[Job]: ...
+    def look_back(self, rows: int, *, before: int | None) -> int | None:
+        """Return the number down to which a look over so many live and so many ended rows reaches; None: to the end."""
+
+    def find(self, wanted: Filter, *, limit: int, before: int | None, least: int | None = None) -> list[Job]: ...
     def runs(self, number: int) -> list[Run]: ...
-    def counts(self, queue: str | None, owner: str | None, machinery: bool = False) -> dict[tuple[str, str], int]: ...
+    def counts(
+        self, queue: str | None, owner: str | None, machinery: bool = False, ended_since: datetime | None = None
+    ) -> dict[tuple[str, str], int]: ...
     def requeue(self, job: Job, *, run_at: datetime, attempt: int, band: int | None, now: datetime) -> bool: ...
     def end_waiting(self, job: Job, *, reason: str | None, now: datetime) -> bool: ...
+    def requeue_many(self, chosen: Sequence[Job], *, run_at: datetime, revive: bool, now: datetime) -> set[int]:
+        """Put locked jobs (back) into the queue, with *revive* with all their attempts; return the refused ones."""
+
+    def end_waiting_many(self, chosen: Sequence[Job], *, reason: str, now: datetime) -> set[int]:
+        """Finish locked jobs that are not running; return the refused ones."""
+
     def ask_to_cancel(self, job: Job, *, reason: str) -> bool: ...
     def move(self, job: Job, queue: str) -> bool: ...
-    def metrics(self, *, now: datetime, since: datetime, owner: str | None) -> dict[str, Any]: ...
+    def metrics(
+        self, *, now: datetime, since: datetime, owner: str | None, ended_since: datetime | None = None
+    ) -> dict[str, Any]: ...
     def insert(self, new: Sequence[NewJob], now: datetime) -> list[Placed]: ...
+    def settle(self, settlements: Sequence[Settlement], now: datetime) -> set[int]:
+        """Write endings in this transaction; return the numbers of the jobs whose token was no longer current.
+
+        The fences and the outcomes are those of ``Store.settle``; queues that the endings let jobs into are woken
+        after the commit. A verb that queues a job again wakes its queue itself, as ``endings.settle`` does.
+        """
+
+    def put_back(self, returned: Sequence[PutBack]) -> set[int]:
+        """Queue claimed jobs again with a raised token; return the numbers of those that were not put back.
+
+        Their token was no longer current, or someone has asked to cancel them: those must be settled.
+        """
+
+    def lock_held(self, leases: Iterable[Lease]) -> set[int]:
+        """Keep these jobs from changing hands until the transaction ends; return the numbers of those still held."""
+
     def start(self, number: int, *, worker_id: str, until: datetime, now: datetime) -> None: ...
     def holders(self, concurrency_key: str) -> list[Job]: ...
     def unfinished(self, owner: str, at_most: int) -> int: ...
@@ -259,6 +327,24 @@ class JobRows(Protocol):
         """Return whether any of these queues holds a job that runs, or will run without manual help."""
 
     def waiting(self, due_before: datetime, *, not_in: Iterable[str]) -> list[DueBacklog]: ...
+
+
+class ActRows(Protocol):
+    """Bulk acts inside one transaction, and the jobs that they are about."""
+
+    def add(self, act: Act) -> int: ...
+    def get(self, number: int, *, lock: bool = False) -> Act | None: ...
+    def put(self, act: Act) -> None: ...
+    def find(self, *, owner: str | None, states: Collection[str], limit: int, before: int | None) -> list[Act]: ...
+    def without_job(self, *, limit: int) -> list[Act]: ...
+    def are_worked_on(self) -> bool: ...
+    def highest(self) -> int: ...
+    def window(self, wanted: Filter, *, after: int, highest: int, rows: int, limit: int) -> tuple[list[int], int]:
+        """Return the next jobs that fit, and the number up to which was looked, over at most *rows* live jobs."""
+
+    def keep(self, number: int, times: Mapping[int, datetime]) -> None: ...
+    def kept(self, number: int, *, after: int, limit: int) -> dict[int, datetime]: ...
+    def forget(self, before: datetime, *, limit: int) -> int: ...
 
 
 class QueueRows(Protocol):
@@ -282,7 +368,12 @@ class LimitRows(Protocol):
 class NodeRows(Protocol):
     def all(self) -> list[Node]: ...
     def put(self, node: Node) -> None: ...
-    def remove(self, node_id: str) -> None: ...
+    def remove(self, node_id: str) -> None:
+        """Take a node off the list; its release stays known for a day, because its last runs are looked at later."""
+
+    def releases(self, node_ids: Collection[str]) -> dict[str, str]:
+        """Return the releases of these nodes, also of those that have left lately."""
+
     def forget_silent(self, before: datetime) -> int: ...
 
 
@@ -459,6 +550,7 @@ class AttentionRows(Protocol):
 
 class AuditRows(Protocol):
     def append(self, entry: Entry) -> None: ...
+    def append_many(self, entries: Iterable[Entry]) -> None: ...
     def find(
         self,
         *,
@@ -472,10 +564,11 @@ class AuditRows(Protocol):
     ) -> list[tuple[int, Entry]]: ...
     def open_entries(self, limit: int) -> list[tuple[int, Entry]]: ...
     def lock_chains(self) -> None: ...
-    def head(self, owner: str) -> tuple[int, str]: ...
-    def seal(self, number: int, owner: str, seq: int, hash_text: str) -> None: ...
+    def heads(self, owners: Iterable[str] | None = None) -> dict[str, Head]: ...
+    def seal(self, seals: Sequence[Seal], heads: Iterable[Head]) -> None: ...
     def owners(self) -> list[str]: ...
-    def chain(self, owner: str, *, after: int, limit: int) -> list[tuple[int, int, str, Entry]]: ...
+    def chain(self, owner: str, *, after: tuple[int, int], limit: int) -> list[tuple[Seal, Entry]]: ...
+    def missing_guards(self) -> list[str]: ...
 
 
 class MetricRows(Protocol):
@@ -483,9 +576,78 @@ class MetricRows(Protocol):
 
     def depths(self) -> dict[tuple[str, str], int]: ...
     def waiting(self, now: datetime) -> dict[str, Backlog]: ...
-    def endings(self, since: datetime) -> list[Ended]: ...
     def verdicts(self, since: datetime) -> dict[str, int]: ...
     def last_number(self) -> int: ...
+
+
+class StatisticRows(Protocol):
+    """Statistics of endings, and the history from which they are counted; instants are microseconds, as in core."""
+
+    def state(self, *, lock: bool = False) -> RollUp | None: ...
+    def put_state(self, state: RollUp) -> None: ...
+    def first_ended(self, since: int) -> int | None: ...
+    def ended_after(self, since: int, skip: int) -> int | None:
+        """Return when the run ended that comes *skip* runs after the first since an instant."""
+
+    def ended_before(self, until: int, skip: int) -> int | None:
+        """Return when the run ended that lies *skip* runs before the last until an instant."""
+
+    def endings(self, start: int, end: int, length: int) -> list[Endings]: ...
+    def deaths(self, start: int, end: int, length: int) -> list[Deaths]: ...
+    def count_ended(self, spans: Sequence[tuple[int, int]], length: int) -> dict[int, int]:
+        """Count the runs in the history by the beginning of the span of this length in which they ended."""
+
+    def counted(self, grain: Grain, spans: Sequence[tuple[int, int]]) -> dict[int, int]:
+        """Return the runs that were counted, by span."""
+
+    def spans(self, grain: str, start: int, end: int, scope: str, name: str) -> dict[int, Statistic]:
+        """Return the figures of one name by span."""
+
+    def marginals(self, grain: str, start: int, end: int, scope: str | None = None) -> list[Marginals]:
+        """Return all figures of each span, or those of one marginal."""
+
+    def totals(self, grain: str, start: int, end: int, scope: str) -> dict[str, tuple[int, Statistic]]:
+        """Add up counts, without histograms, by name, each with the beginning of its first span."""
+
+    def starts(self, grain: Grain, start: int, end: int) -> list[int]:
+        """Return the spans for which something is stored."""
+
+    def replace(self, grain: str, at: int, marginals: Marginals) -> None: ...
+    def remove(self, grain: Grain, start: int, end: int) -> None: ...
+    def due_depths(self, now: int, most: int, most_queues: int) -> dict[str, int]:
+        """Count due jobs by queue, none further than *most*."""
+
+    def put_depths(self, grain: Grain, at: int, depths: Mapping[str, int]) -> None: ...
+    def depths(self, grain: str, start: int, end: int, name: str | None = None) -> dict[str, dict[int, int]]:
+        """Return sampled depths by queue and span."""
+
+
+class ErrorGroupRows(Protocol):
+    """Groups of errors inside one transaction."""
+
+    def failures(self, start: int, end: int) -> Iterable[Failure]:
+        """Return the failed attempts of a span, a few at a time."""
+
+    def get(self, owner: str, fingerprint: str, *, lock: bool = False) -> ErrorGroup | None: ...
+    def find(
+        self,
+        *,
+        owner: str | None,
+        handler: str | None,
+        muted: bool | None,
+        seen_since: datetime | None,
+        now: datetime,
+        limit: int,
+        before: tuple[int, str, str] | None,
+    ) -> list[ErrorGroup]: ...
+    def born(self, since: datetime, *, limit: int) -> list[ErrorGroup]: ...
+    def put(self, group: ErrorGroup) -> None: ...
+    def counted(self, grain: str, at: int) -> dict[tuple[str, str], int]: ...
+    def put_counts(self, grain: str, at: int, counts: Mapping[tuple[str, str], int]) -> None: ...
+    def days(self, owner: str, fingerprint: str, since: int) -> dict[int, int]: ...
+    def forget(self, minutes_before: int, days_before: int) -> None: ...
+    def dead_jobs(self, owner: str, *, after: int, limit: int) -> list[tuple[int, str, str]]:
+        """Return number, handler and error of an owner's dead jobs, by number."""
 
 
 class HealthRows(Protocol):
@@ -507,6 +669,40 @@ class HealthRows(Protocol):
     def runs_by_handler(self) -> list[tuple[str, str, int]]: ...
 
 
+class PartitionRows(Protocol):
+    """Partitions of the history; none where the database does not partition."""
+
+    def all(self, table: str) -> list[Partition]: ...
+    def count_catch_all(self, table: str, *, most: int) -> int:
+        """Count rows that no day takes, at most so many."""
+
+    def last_in_catch_all(self, table: str, since: datetime) -> datetime | None: ...
+    def keeps_runs(self, partition: Partition, retention: RunRetention, now: datetime) -> bool:
+        """Return whether a partition has a run whose time to be kept is not over."""
+
+    def keeps_fires(self, partition: Partition, recorded_since: datetime) -> bool: ...
+    def count_runs(self, partition: Partition) -> None:
+        """Add the runs of a partition to the stored counts and mark it, so that readers leave it out."""
+
+    def forget_dropped(self, table: str) -> None:
+        """Remove the marks of partitions that are gone."""
+
+
+class RetentionRows(Protocol):
+    """Stored rules about how long runs are kept."""
+
+    def all(self) -> list[RetentionRule]: ...
+    def lock(self) -> None:
+        """Let nobody else change a rule until the transaction ends."""
+
+    def put(self, rule: RetentionRule) -> None: ...
+    def remove(self, queue: str, outcome: str) -> None: ...
+    def walk(
+        self, keep: timedelta, until: datetime, retention: RunRetention, *, limit: int, several: bool
+    ) -> tuple[int, bool]:
+        """Delete runs that are kept for *keep* and ended before *until*; how many, and whether there may be more."""
+
+
 class Tx(Protocol):
     """One open transaction, room by room."""
 
@@ -517,6 +713,8 @@ class Tx(Protocol):
 
     @property
     def jobs(self) -> JobRows: ...
+    @property
+    def acts(self) -> ActRows: ...
     @property
     def queues(self) -> QueueRows: ...
     @property
@@ -544,9 +742,29 @@ class Tx(Protocol):
     @property
     def metrics(self) -> MetricRows: ...
     @property
+    def statistics(self) -> StatisticRows: ...
+    @property
+    def error_groups(self) -> ErrorGroupRows: ...
+    @property
     def health(self) -> HealthRows: ...
     @property
+    def partitions(self) -> PartitionRows: ...
+    @property
+    def retention(self) -> RetentionRows: ...
+    @property
     def attention(self) -> AttentionRows: ...
+
+
+PartitionChange = Literal["add", "split", "drop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spared:
+    """Fires that are not deleted one by one: of days between two instants, recorded since a third."""
+
+    since: datetime
+    until: datetime
+    recorded_since: datetime
 
 
 Occurrence = tuple[int, datetime]  # the number of a schedule, and an instant
@@ -577,8 +795,25 @@ class Store(Protocol):
     def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
         """Return what is due next; with *node* write its heartbeat, with *worker_id* name jobs to stop."""
 
-    def forget(self, table: str, before: datetime, limit: int) -> int:
-        """Delete up to *limit* rows of a table that ended before an instant; how many there were."""
+    def forget(self, table: str, before: datetime, limit: int, *, spared: Spared | None = None) -> int:
+        """Delete up to *limit* rows of a table that are older than an instant; how many there were."""
+
+    def alter_partitions(self, change: PartitionChange, partition: Partition, *, patient: bool = False) -> bool:
+        """Add, split off or drop a partition, waiting for locks a second at most; False where there was nothing to do.
+
+        ``StoreBusy`` where the table is in use: try again later. *patient* waits for as long as it takes.
+        """
+
+    def take_chore(
+        self, name: str, *, token: str, holder: str, every: timedelta, lease: timedelta, now: datetime
+    ) -> ChoreTurn:
+        """Take a chore for *lease* if it is due and no process holds it; *now* is on the lease line."""
+
+    def extend_chore(self, name: str, token: str, *, until: datetime, now: datetime) -> bool:
+        """Hold a chore longer; false when it is no longer held with this token."""
+
+    def end_chore(self, name: str, token: str, *, due_at: datetime, done_at: datetime | None) -> bool:
+        """Give a chore back until it is due again; without *done_at* it failed. False when it was not held."""
 
     def let_in_forgotten(self) -> set[str]:
         """Let in jobs that are held although there is room, or their handler is open: the net under every hold."""
@@ -686,6 +921,19 @@ class Tracing(Protocol):
         """Trace one attempt, as what is under way in its task or thread."""
 
 
+class Admission(Protocol):
+    """Decides which claimed jobs may start: gates, budgets. Asked in the verbs that claim, for every kind of worker."""
+
+    def concerns(self, job: Job) -> bool:
+        """Return whether a job has to be asked about, from the job alone; all others start without a question."""
+
+    def admit(self, tx: Tx, jobs: Sequence[Job], now: datetime) -> Sequence[PutBack]:
+        """Admit jobs, and write what that takes; return those that may not start now.
+
+        It commits only if every admitted job is still held. It may be called again after a rollback.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """Everything a verb needs from outside."""
@@ -697,6 +945,8 @@ class World:
     shortest_interval: timedelta = timedelta(0)  # at least so far apart are the runs of a user's interval task
     tzdata: str = ""  # the version of the zone database that this process reads
     tracing: Tracing | None = None
+    admission: Admission | None = None  # None: whatever is claimed starts
+    retention: Retention = field(default_factory=Retention)  # how long this process's settings keep finished rows
 
     def route(self, *, owner: str | None = None, key: str | None = None, id: str | None = None) -> World:  # noqa: A002
         """Return the world that keeps what is about to be touched: today itself, with several shards one of them.

@@ -17,6 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+from horae.core.retention import check_keep
 from horae.core.timeouts import Timeouts
 from horae.errors import ConfigurationError, InvalidInput
 
@@ -27,8 +28,6 @@ ALSO_KNOWN = (
     "HORAE_FAULT", "HORAE_RATE_LIMIT_", "HORAE_TEST_",
 )  # fmt: skip
 SHORTEST_POLL, LONGEST_POLL = timedelta(milliseconds=100), timedelta(seconds=60)
-# Shorter than an hour, and a repeated call or a late alert would find its key gone.
-SHORTEST_KEPT, LONGEST_KEPT = timedelta(hours=1), timedelta(days=36_500)
 TIMEOUTS = ("connect_timeout", "hot_timeout", "statement_timeout", "silence_timeout", "idle_timeout")
 LEVELS = ("debug", "info", "warning", "error")
 SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
@@ -112,10 +111,7 @@ def _minutes(text: str) -> timedelta:
 
 
 def _retention(text: str) -> timedelta:
-    chosen = span_from(text)
-    if not SHORTEST_KEPT <= chosen <= LONGEST_KEPT:
-        raise InvalidInput("retention_outside", text=text, most_days=LONGEST_KEPT.days)
-    return chosen
+    return check_keep(span_from(text), text)
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -301,6 +297,15 @@ class Settings:
             unset="none",
         ),
     )
+    release: str | None = field(
+        default=None,
+        metadata=_from(
+            "HORAE_RELEASE",
+            "the version of the application that is deployed, for example `2030.1` or a commit",
+            "workers and error groups show it; `Horae(release=…)` wins",
+            unset="none",
+        ),
+    )
     lock_prefix: str = field(
         default="horae",
         metadata=_from(
@@ -349,6 +354,16 @@ class Settings:
             "how long due work waits before its queue counts as stalled",
             "shorter alerts sooner, also for a short burst",
             span_from,
+        ),
+    )
+    server_chores: bool = field(
+        default=True,
+        metadata=_from(
+            "HORAE_SERVER_CHORES",
+            "whether the service also fires due schedules, takes back jobs whose lease ran out, serves timeouts, seals "
+            "the audit and deletes what is old",
+            "with `0` none of that happens unless a `horae worker` with a database runs",
+            _switch,
         ),
     )
     url: str | None = field(

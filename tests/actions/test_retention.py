@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -12,14 +13,15 @@ from horae.actions import logs
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.outside_runs import begin, end
 from horae.actions.jobs.requests import Request
-from horae.actions.retention import Retention, clean
+from horae.actions.retention import Retention, clean, set_retention
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
 from horae.clock import SystemDice
 from horae.core.jobs.job import Outcome
 from horae.core.jobs.retry import Retry
+from horae.core.retention import RetentionRule, RunRetention
 from horae.core.schedules.schedule import Schedule
-from horae.errors import ConfigurationError
+from horae.errors import ConfigurationError, InvalidInput
 from horae.ports import Store, World
 from horae.runtime.worker.worker import WorkerSettings
 from horae.settings import Settings
@@ -113,6 +115,81 @@ def test_what_would_be_forgotten_too_soon_is_refused(text: str) -> None:
     """A key that is gone after a minute lets a repeated call through."""
     with refused(ConfigurationError, "setting_invalid", name="HORAE_KEEP_KEYS"):
         Settings.read({"HORAE_KEEP_KEYS": text})
+
+
+# -- by queue and outcome ------------------------------------------------------------------------------------------
+
+
+def kept_queues(world: World) -> dict[str, int]:
+    found = world.store.read(lambda tx: tx.jobs.counts(None, None))
+    return {queue: count for (queue, _), count in found.items()}
+
+
+def finish_in(world: World, queue: str) -> None:
+    jobs.enqueue(world, Request("h", queue=queue))
+    [job] = claims.pull(world, worker_id="w", queues=[queue])
+    endings.ack(world, job.id, job.token)
+
+
+def test_the_most_particular_stored_rule_decides_then_the_setting() -> None:
+    day = timedelta(days=1)
+    rules = [
+        RetentionRule("mail", "", 2 * day),
+        RetentionRule("mail", "failed", 9 * day),
+        RetentionRule("", "lost", day),
+    ]
+    kept = RunRetention(tuple(rules), 30 * day)
+
+    assert kept.keep("mail", "failed") == 9 * day
+    assert kept.keep("mail", "lost") == kept.keep("mail", "succeeded") == 2 * day
+    assert (kept.keep("other", "lost"), kept.keep("other", "failed")) == (day, 30 * day)
+    assert kept.spans == [day, 2 * day, 9 * day, 30 * day]
+    assert RunRetention((RetentionRule("", "", day),), 30 * day).spans == [day]
+
+
+def test_stored_rules_win_over_the_setting_and_delete_only_what_they_name(world: World) -> None:
+    for queue in ("law", "news", "default"):
+        finish_in(world, queue)
+    set_retention(world, timedelta(days=365), queue="law")
+    set_retention(world, timedelta(days=1), queue="news", outcome="succeeded")
+    advance(world, timedelta(days=3))
+    assert clean(world, Retention())["horae_runs"] == 1
+    assert kept_queues(world) == {"law": 1, "default": 1}
+
+    advance(world, MONTHS)
+    assert clean(world, Retention())["horae_runs"] == 1
+    assert kept_queues(world) == {"law": 1}
+    advance(world, timedelta(days=365))
+    assert clean(world, Retention())["horae_runs"] == 1
+
+
+def test_a_walk_goes_on_where_it_stopped_and_begins_anew_with_a_new_rule(world: World) -> None:
+    set_retention(world, timedelta(days=365), queue="law")
+    for queue in ("law", "news", "news", "news"):
+        finish_in(world, queue)
+    advance(world, MONTHS)
+
+    assert [clean(world, Retention(), limit=2)["horae_runs"] for _ in range(3)] == [2, 1, 0]
+    set_retention(world, timedelta(days=1), queue="law")
+    assert clean(world, Retention())["horae_runs"] == 1
+
+
+def test_a_rule_that_is_forgotten_lets_the_setting_decide_and_both_are_audited(world: World) -> None:
+    set_retention(world, timedelta(days=1), actor="ann", reason="full disk")
+    left = set_retention(world, None, actor="bob")
+
+    assert left.rules == ()
+    entries = world.store.read(lambda tx: tx.audit.find(object_id="any queue, any outcome", limit=9, before=None))
+    assert [(entry.actor, entry.before, entry.after) for _, entry in entries] == [
+        ("bob", {"keep": 86400.0}, {"keep": None}),
+        ("ann", {"keep": None}, {"keep": 86400.0}),
+    ]
+
+
+@pytest.mark.parametrize("wrong", [{"keep": timedelta(minutes=1)}, {"keep": MONTHS, "outcome": "merry"}])
+def test_a_rule_that_makes_no_sense_is_refused(world: World, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        set_retention(world, **wrong)
 
 
 # -- run counts do not shrink (S3-19) ----------------------------------------------------------------------------

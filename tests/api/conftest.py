@@ -45,7 +45,10 @@ class Waited:
 def waited_stream(loop: asyncio.AbstractEventLoop, stream: Any) -> Iterator[Any]:
     try:
         while True:
-            yield loop.run_until_complete(anext(stream))
+            try:
+                yield loop.run_until_complete(anext(stream))
+            except StopAsyncIteration:
+                return
     finally:
         loop.run_until_complete(stream.aclose())
 

@@ -10,7 +10,7 @@ import pytest
 
 from horae import ports
 from horae.actions.schedules import schedules
-from horae.api.admin import Definition, LoggedRun, RunsCleaned
+from horae.api.admin import Definition, LoggedRun, Retention, RunsCleaned
 from horae.api.health import Ready
 from horae.api.jobs.room import Run
 from horae.errors import Forbidden, InvalidInput, NotFound
@@ -82,6 +82,28 @@ def test_runs_are_counted_before_they_are_forgotten(rooms: Sent, served: Served,
         rooms.house.admin.clean_runs()
     with pytest.raises(Forbidden):
         rooms.alice.admin.clean_runs(older_than=0)
+
+
+def test_how_long_runs_are_kept_is_stored_by_queue_and_outcome(rooms: Sent, name: str) -> None:
+    day = timedelta(days=1)
+    before = rooms.house.admin.retention()
+    stored = rooms.house.admin.set_retention(365 * day, queue=name, reason="the law")
+    more = rooms.house.admin.set_retention(86400.0, queue=name, outcome="succeeded")
+    entry = next(iter(rooms.house.audit.list(object_id=f"{name}, any outcome")))
+    rooms.house.admin.set_retention(None, queue=name)
+    last = rooms.house.admin.set_retention(None, queue=name, outcome="succeeded")
+
+    assert isinstance(before, Retention)
+    assert (before.runs, before.fires, before.rules, last) == (30 * day, 30 * day, (), before)
+    assert [(each.queue, each.outcome, each.keep) for each in stored.rules] == [(name, None, 365 * day)]
+    assert [(each.outcome, each.keep) for each in more.rules] == [(None, 365 * day), ("succeeded", day)]
+    assert (entry.verb, entry.reason, entry.after["keep"]) == ("set_retention", "the law", 365 * 86400)
+    for wrong in ({"keep": 60}, {"keep": day, "outcome": "merry"}):
+        with pytest.raises(InvalidInput):
+            rooms.house.admin.set_retention(**wrong)
+    for refused in (rooms.alice.admin.retention, lambda: rooms.alice.admin.set_retention(day)):
+        with pytest.raises(Forbidden):
+            refused()
 
 
 def test_a_worker_of_the_house_stores_what_it_can_run(rooms: Sent, name: str) -> None:

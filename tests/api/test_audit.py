@@ -7,8 +7,9 @@ from itertools import count
 
 import pytest
 
-from horae.api.audit import AuditEntry, Verification
+from horae.api.audit import AuditEntry, Verification, verify_export
 from horae.core.audit.entries import Entry
+from horae.core.audit.exports import write_line
 from horae.errors import Forbidden, InvalidInput, NotFound
 from tests.api.conftest import Sent
 
@@ -48,6 +49,39 @@ def test_chains_are_verified(rooms: Sent) -> None:
     assert one.chains == tuple(each for each in found.chains if each.owner == "system")
     with pytest.raises(Forbidden):
         rooms.alice.audit.verify()
+
+
+def test_a_head_kept_elsewhere_is_compared(rooms: Sent) -> None:
+    rooms.house.queues.pause(next(names))
+    (kept,) = rooms.house.audit.verify(owner="system").chains
+    rooms.house.queues.pause(next(names))
+
+    assert rooms.house.audit.verify(heads={"system": kept.head}).sound
+    other = rooms.house.audit.verify(owner="system", heads={"system": "f" * 64})
+    assert (other.sound, len(other.chains[0].complaints), other.warnings) == (False, 1, ())
+
+
+def test_an_export_is_iterated_over_and_proves_itself(rooms: Sent) -> None:
+    rooms.house.queues.pause(next(names), reason="数据库\u2028升级")
+    lines = list(rooms.house.audit.export())
+
+    found = verify_export(map(write_line, lines))
+    assert found.sound
+    assert {"alice", "system"} <= {each.owner for each in found.chains}
+    assert (lines[0]["export"], lines[-1]["end"]) == ("horae.audit", True)
+    assert lines[0]["entries"] == sum("hash" in line for line in lines) == lines[-1]["entries"]
+    assert found.chains == rooms.house.audit.verify().chains
+    one = list(rooms.house.audit.export(owner="alice"))
+    assert [line["chain"] for line in one if "chain" in line] == ["alice"]
+
+
+def test_a_tenant_exports_its_own_chain(rooms: Sent) -> None:
+    lines = list(rooms.alice.audit.export())
+
+    assert {line["owner"] for line in lines if "hash" in line} <= {"alice"}
+    assert verify_export(map(write_line, lines)).sound
+    with pytest.raises(NotFound):
+        list(rooms.alice.audit.export(owner="system"))
 
 
 def test_every_field_of_an_entry_is_public() -> None:

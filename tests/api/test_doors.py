@@ -30,6 +30,7 @@ SAMPLES: dict[str, Any] = {
     "int": 1,
     "bool": True,
     "int | None": 1,
+    "timedelta | float | None": 86400.0,
     "Order": "run_at",
     "Iterable[str]": ["tasks"],
     "Iterable[Request]": [Request("a")],

@@ -69,8 +69,9 @@ UNSAFE_NAMES = {"eval", "exec", "compile", "yaml.load", "yaml.unsafe_load", "yam
 
 # Functions of the core that stores may call: they turn one form of a value into another.
 CODECS = {
-    "jobs.job.band_of", "jobs.job.make_job", "jobs.payloads.name", "jobs.retry.span", "time.instants",
-    "time.instants.instant", "time.instants.micros", "timeouts.client_limit", "timeouts.milliseconds",
+    "audit.entries.without_floats", "histograms.histogram_from", "histograms.histogram_text", "jobs.job.band_of",
+    "jobs.job.make_job", "jobs.payloads.name", "jobs.retry.span", "time.instants", "time.instants.instant",
+    "time.instants.micros", "timeouts.client_limit", "timeouts.milliseconds",
 }  # fmt: skip
 
 # Where a vendor may be named: the facts, and migrations, which are frozen and must not follow facts that change later.

@@ -209,7 +209,7 @@ def test_lists_and_counts_hide_them_unless_asked(app: Horae, clock: VirtualClock
     assert queues.get_queue(world, MACHINERY).jobs["queued"] == 0
     assert jobs.metrics(world)["jobs_due_count"] == 0
     response = survey(world)
-    assert (response.depths, response.waiting, response.endings) == ({}, {}, [])
+    assert (response.depths, response.waiting, response.by_queue) == ({}, {}, {})
     assert world.store.read(lambda tx: tx.jobs.unfinished("alice", 10)) == 0  # quotas are for jobs of their own
     (waiting,) = [job for job in jobs.find(world, OWN) if job.state == "cancelled"]
     assert jobs.get(world, waiting.id) == waiting

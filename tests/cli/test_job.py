@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from horae.actions.jobs import claims, endings, jobs, queues
+from horae.actions.jobs.machinery import serve_due
 from horae.actions.jobs.requests import Request
 from horae.app import Horae
 from tests.cli.conftest import Command
@@ -35,9 +36,9 @@ def enqueued(horae: Command, *more: str) -> str:
     return job_id
 
 
-def kill(app: Horae, *job_ids: str) -> None:
+def kill(app: Horae, *job_ids: str, queue: str = "default") -> None:
     """Let the jobs fail for good."""
-    for job in claims.pull(app.world, worker_id="w", limit=100):
+    for job in claims.pull(app.world, worker_id="w", queues=[queue], limit=100):
         if job.id in job_ids:
             endings.fail(app.world, job.id, job.token, "broken", final=True)
 
@@ -264,43 +265,81 @@ def test_who_acted_and_why_is_kept(app: Horae, horae: Command, monkeypatch: pyte
     assert [(entry.actor, entry.verb, entry.reason) for _, entry in entries] == [("ada", "cancel", "sent by hand")]
 
 
-def test_of_many_jobs_one_refusal_stops_nobody_else(app: Horae, horae: Command) -> None:
-    first, second = enqueued(horae), enqueued(horae)
+def test_several_jobs_are_a_bulk_act(app: Horae, horae: Command) -> None:
+    first, second, third = (enqueued(horae) for _ in range(3))
     horae("job", "cancel", first)
 
-    ended = horae("job", "cancel", first, second, "job_99", "--json")
+    ended = horae("job", "cancel", first, second, "--json")
+    serve_due(app.world, "w")
 
-    assert ended.code == 4
-    assert [each["ok"] for each in ended.json["results"]] == [False, True, False]
-    assert app.get(second).state == "cancelled"
+    assert (ended.code, ended.json["verb"], ended.json["matched"]) == (0, "cancel", 1)
+    assert ended.json["filter"] == f"id:{first},{second}"
+    assert (app.get(second).state, app.get(third).state) == ("cancelled", "queued")
 
 
-def test_a_bulk_act_only_counts_until_it_is_confirmed(app: Horae, horae: Command) -> None:
-    dead = [enqueued(horae) for _ in range(3)]
-    kill(app, *dead)
+def test_a_bulk_act_is_counted_begun_waited_for_and_shown(app: Horae, horae: Command) -> None:
+    dead = [enqueued(horae, "--queue", "mail") for _ in range(3)]
+    kill(app, *dead, queue="mail")
+    other = enqueued(horae)
 
-    dry = horae("job", "revive", "--all-dead")
+    dry = horae("job", "revive", "--where", "queue:mail error:broken", "--dry-run")
     states_before = {app.get(job_id).state for job_id in dead}
-    done = horae("job", "revive", "--all-dead", "--yes")
+    begun = horae("job", "revive", "--where", "queue:mail error:broken", "--reason", "mended")
+    waited = horae("act", "wait", "act_1", "--timeout", "0s")
+    serve_due(app.world, "w")
+    done = horae("act", "wait", "act_1")
 
-    assert (dry.out, dry.code) == ("would revive 3 jobs; add --yes\n", 7)
-    assert horae("job", "revive", "--all-dead").code == 0, "nobody is dead any more"
+    assert (dry.out.splitlines()[0], dry.code) == ("would revive 3 jobs; nothing was changed", 0)
     assert states_before == {"dead"}
+    assert begun.out.splitlines()[0] == "act_1 revive is running: 0 of 3 jobs, 0 skipped"
+    assert waited.code == 75
+    assert (done.out, done.code) == ("act_1 revive is done: 3 of 3 jobs, 0 skipped\n", 0)
     assert {app.get(job_id).state for job_id in dead} == {"queued"}
-    assert "3 of 3 jobs" in done.out
-
-
-def test_a_bulk_act_keeps_to_its_filters(app: Horae, horae: Command) -> None:
-    mail, other = enqueued(horae, "--queue", "mail"), enqueued(horae)
-
-    horae("job", "cancel", "--all-queued", "--queue", "mail", "--yes")
-
-    assert app.get(mail).state == "cancelled"
     assert app.get(other).state == "queued"
+    assert "mended" in horae("act", "show", "act_1").out
+    assert horae("act", "list", "--json").json["items"][0]["changed"] == 3
 
 
-@pytest.mark.parametrize("wrong", [[], ["job_1", "--all-dead"], ["job_1", "--queue", "mail"]], ids=" ".join)
-def test_a_bulk_act_is_named_jobs_or_all_never_both_or_neither(wrong: list[str], app: Horae, horae: Command) -> None:
+def test_acts_are_paused_resumed_cancelled_and_undone(app: Horae, horae: Command) -> None:
+    job_id = enqueued(horae, "--delay", "1h")
+    due = app.get(job_id).run_at
+    assert horae("job", "reschedule", "--where", "handler:send", "--in", "2d").code == 0
+
+    assert horae("act", "pause", "act_1", "--reason", "wait").out.startswith("act_1 reschedule is paused")
+    assert horae("act", "wait", "act_1").code == 1
+    assert horae("act", "resume", "act_1").code == 0
+    serve_due(app.world, "w")
+    assert app.get(job_id).run_at > due
+    assert horae("act", "undo", "act_1").code == 0
+    serve_due(app.world, "w")
+    assert app.get(job_id).run_at == due
+    assert horae("act", "cancel", "act_1").code == 4
+    assert horae("act", "show", "act_99").code == 3
+
+
+def test_one_job_is_moved_at_once(app: Horae, horae: Command) -> None:
+    job_id = enqueued(horae)
+
+    assert horae("job", "reschedule", job_id, "--to", "2040-01-07T06:00:00Z").out == f"{job_id}: queued\n"
+    assert app.get(job_id).run_at.year == 2040
+    assert horae("job", "reschedule", job_id).code == 2
+    assert horae("job", "reschedule", job_id, "--to", "2040-01-07T06:00:00Z", "--in", "2h").code == 2
+
+
+def test_a_mistake_in_a_filter_is_pointed_at(app: Horae, horae: Command) -> None:
+    enqueued(horae)
+
+    for verb in (("list",), ("cancel",), ("revive", "--dry-run")):
+        ended = horae("job", *verb, "--where", "queue:mail stat:dead")
+
+        assert ended.code == 2
+        assert ended.err.splitlines()[-2:] == ["  queue:mail stat:dead", "             ^"]
+
+
+@pytest.mark.parametrize("wrong", [[], ["job_1", "--where", "queue:mail"], ["--where", ""]], ids=" ".join)
+def test_a_bulk_act_is_named_jobs_or_a_filter_never_both_or_neither(
+    wrong: list[str], app: Horae, horae: Command
+) -> None:
     enqueued(horae)
 
     assert horae("job", "revive", *wrong).code == 2

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from horae.actions.jobs import claims, endings
+from horae.actions.jobs.machinery import serve_due
 from tests.cli.conftest import Command, Ended
 from tests.support.serving import Served, serving
 
@@ -98,14 +99,16 @@ def test_jobs_are_cancelled_revived_and_tried_again(near: Command, far: Command,
     first, second = (answer(near("job", "enqueue", "mail", "--json"))["id"] for _ in range(2))
     for job in claims.pull(served.world, worker_id="w"):
         endings.fail(served.world, job.id, job.token, "no", final=True)
-    assert answer(far("job", "revive", first, "--reason", "mended", "--json"))["results"][0]["job"]["state"] == "queued"
-    counted = far("job", "retry", "--all-dead", "--json")
-    assert (counted.code, counted.json["dry_run"], counted.json["ids"]) == (7, True, [second])
-    assert far("job", "retry", "--all-dead", "--yes").code == 0
+    assert answer(far("job", "revive", first, "--reason", "mended", "--json"))["state"] == "queued"
+    counted = far("job", "revive", "--where", "state:dead", "--dry-run", "--json")
+    assert (counted.code, counted.json["dry_run"], counted.json["matched"]) == (0, True, 1)
+    assert far("job", "retry", second).code == 0
     assert far("job", "cancel", first).out == f"{first}: cancelled\n"
     assert far("job", "cancel", first).code == near("job", "cancel", first).code == 4
-    both = far("job", "cancel", first, second, "--json")
-    assert [each["ok"] for each in both.json["results"]] == [False, True]
+    begun = answer(far("job", "cancel", "--where", f"id:{second}", "--json"))
+    serve_due(served.world, "w")
+    assert answer(far("act", "wait", begun["id"], "--json"))["changed"] == 1
+    same(near, far, "act", "show", begun["id"])
     same(near, far, "job", "show", second)
 
 
@@ -129,6 +132,21 @@ def test_limits_are_set_listed_and_reset(near: Command, far: Command) -> None:
     assert far("limit", "reset", "group:etl").out == near("limit", "reset", "group:etl").out
     assert far("limit", "set", "nonsense", "3").code == near("limit", "set", "nonsense", "3").code == 2
     assert far("limit", "set", "global", "0").code == near("limit", "set", "global", "0").code == 2
+
+
+def test_how_long_runs_are_kept_is_said_near_and_far(near: Command, far: Command) -> None:
+    stored = answer(far("retention", "set", "365d", "--queue", "law", "--reason", "tax", "--json"))
+    assert [(each["queue"], each["outcome"], each["keep"]) for each in stored["rules"]] == [("law", None, 365 * 86400)]
+    near("retention", "set", "7d", "--outcome", "succeeded")
+    same(near, far, "retention", "show")
+    assert "law" in near("retention", "show").out
+    assert far("retention", "set", "1m").code == near("retention", "set", "1m").code == 2
+    assert (
+        far("retention", "set", "7d", "--outcome", "odd").code
+        == near("retention", "set", "7d", "--outcome", "odd").code
+    )
+    far("retention", "set", "default", "--queue", "law")
+    assert [each["outcome"] for each in answer(near("retention", "show", "--json"))["rules"]] == ["succeeded"]
 
 
 def test_schedules_are_made_and_steered(near: Command, far: Command) -> None:

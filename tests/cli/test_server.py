@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -215,3 +216,43 @@ def test_many_who_never_finish_their_request_keep_nobody_out(start: Start) -> No
     for each in slow:
         each.close()
     assert answers == [200] * 5
+
+
+ADD_TICK = ("schedule", "add", "tick", "--handler", "greet", "--every", "1s")
+
+
+def fired(horae: Command) -> int:
+    """How many fires have a record, whatever became of them."""
+    return len(horae("schedule", "history", "tick", "--json").json["items"])
+
+
+def test_what_a_killed_server_did_besides_answering_another_goes_on_with(horae: Command, start: Start) -> None:
+    """No worker runs: schedules are fired by servers alone."""
+    assert horae(*ADD_TICK).code == 0
+    first, second = (start("server", "--port", "0", "--json") for _ in range(2))
+    for server in (first, second):
+        server.until("started")
+    wait_until(lambda: fired(horae) >= 1)
+
+    first.started.send_signal(signal.SIGKILL)
+    first.started.wait(20)
+    before = fired(horae)
+    wait_until(lambda: fired(horae) > before + 1)
+
+    second.started.send_signal(signal.SIGTERM)
+    ended = second.ended()
+    assert ended.code == 0, ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_a_server_without_chores_only_answers(horae: Command, start: Start) -> None:
+    assert horae(*ADD_TICK).code == 0
+    server = start("server", "--port", "0", "--json", "--no-chores")
+    begun = server.until("started")
+    due = datetime.now(UTC) + timedelta(seconds=1)
+    wait_until(lambda: httpx.get(f"{begun['url']}/readyz").status_code == 200)
+    wait_until(lambda: datetime.now(UTC) > due + timedelta(seconds=1))
+    server.started.send_signal(signal.SIGTERM)
+
+    assert server.ended().code == 0
+    assert fired(horae) == 0

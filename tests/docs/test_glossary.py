@@ -19,6 +19,7 @@ from horae.api.queues import Worker
 from horae.core.access.callers import Token
 from horae.core.attention.lanes import EventState, WaitState
 from horae.core.attention.task import TaskState
+from horae.core.jobs.acts import ActState
 from horae.core.jobs.job import Ending, State
 from horae.core.schedules.schedule import Verdict
 from horae.core.schedules.status import ScheduleStatus
@@ -31,6 +32,7 @@ SPANS = set(re.findall(r"`(\w+)`", TEXT))
 STATE_ROWS: list[tuple[str, str]] = re.findall(r"^\| (?!State )([^|]+?) \| ([^|]+?) \| [^|]+ \|$", STATES, re.M)
 PLUMBING = {"horae.api.here", "horae.api.operation"}  # how rooms are made; no user meets these
 LITERALS: dict[str, Any] = {
+    "act": ActState,
     "access token": inspect.signature(Token.state, eval_str=True).return_annotation,
     "event": EventState,
     "fire": Verdict,

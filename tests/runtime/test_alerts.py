@@ -11,7 +11,6 @@ from horae import Horae
 from horae.actions import alerts
 from horae.actions.alerts import Alerts, look_round
 from horae.actions.jobs import claims, endings, jobs, queues
-from horae.actions.retention import Retention
 from horae.alerts.rules import QUEUE, sender, watch
 from horae.cli.process.server import add_built_in
 from horae.core.jobs.job import Filter
@@ -179,7 +178,7 @@ async def test_the_janitor_does_chores_in_their_rhythm_and_survives_their_failur
         loop.call_soon_threadsafe(done.set)
 
     database = DatabaseThreads()
-    janitor = Janitor(app.world, database, Retention(), [Chore("look", timedelta(milliseconds=5), work)])
+    janitor = Janitor(app.world, database, [Chore("look", timedelta(milliseconds=5), work)])
     running = asyncio.create_task(janitor.run())
     async with asyncio.timeout(60):
         await done.wait()

@@ -78,7 +78,7 @@ async def test_a_worker_interrupted_while_it_waits_for_its_jobs_gives_them_back(
     async def stops() -> None:
         await started.wait()
         worker.stop()
-        await eventually(lambda: worker._janitor._stopping, "the wait for its jobs")
+        await eventually(lambda: worker._keeper.is_stopping, "the wait for its jobs")
 
     await interrupted(worker, stops())
 

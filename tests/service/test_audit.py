@@ -7,6 +7,7 @@ from fastapi.testclient import TestClient
 
 from horae.actions.jobs import queues
 from horae.actions.schedules import schedules
+from horae.api.audit import verify_export
 from horae.ports import World
 from horae.testing.builders import a_schedule
 
@@ -60,3 +61,29 @@ def test_a_tenant_reads_what_concerns_it(connect: Any) -> None:
 @pytest.mark.parametrize("query", ["limit=0", "actor=a%00", "cursor=x", "cursor=Wy0xXQ"])
 def test_what_cannot_be_read_is_422(operator: TestClient, query: str) -> None:
     assert operator.get(f"/audit?{query}").status_code == 422
+
+
+@pytest.mark.usefixtures("acts")
+def test_an_export_is_a_stream_of_lines(operator: TestClient, connect: Any) -> None:
+    answered = operator.get("/audit/export")
+    lines = answered.text.split("\n")
+
+    assert answered.headers["content-type"] == "application/x-ndjson"
+    assert verify_export(lines).sound
+    assert [each.owner for each in verify_export(lines).chains] == ["alice", "system"]
+    hers = connect("alice", "read").get("/audit/export").text.split("\n")
+    assert [each.owner for each in verify_export(hers).chains] == ["alice"]
+
+
+def test_an_export_is_refused_before_it_begins(connect: Any) -> None:
+    assert connect("alice", "read").get("/audit/export?owner=system").status_code == 404
+    assert connect("alice", "worker").get("/audit/export").status_code == 403
+
+
+@pytest.mark.usefixtures("acts")
+def test_a_head_kept_elsewhere_is_given_in_the_query(operator: TestClient) -> None:
+    kept = operator.post("/audit/verify").json()["chains"][0]
+
+    assert operator.post("/audit/verify", params={"head": f"alice={kept['head']}"}).json()["sound"] is True
+    assert operator.post("/audit/verify", params={"head": f"alice={'0' * 63}1"}).json()["sound"] is False
+    assert operator.post("/audit/verify", params={"head": "alice"}).status_code == 422

@@ -10,10 +10,14 @@ import pytest
 
 pytest.register_assert_rewrite("horae.testing")
 
+from sqlalchemy import select  # noqa: E402
+
+from horae.stores.databases import audit_guard  # noqa: E402
 from horae.stores.metadata import metadata  # noqa: E402
 from horae.stores.opening import create_store_engine, open_store  # noqa: E402
 from horae.stores.schema import migrate  # noqa: E402
 from horae.stores.store import SqlStore  # noqa: E402
+from horae.stores.tables.audit import audit  # noqa: E402
 from tests.support.servers import MariaDBServer, PostgresServer  # noqa: E402
 from tests.support.templates import put_tables  # noqa: E402
 
@@ -29,8 +33,13 @@ def opened(url: str) -> SqlStore:
 
 def empty(store: SqlStore) -> None:
     with store.engine.begin() as connection:
+        guarded = connection.execute(select(audit.c.id).limit(1)).first() is not None
+        if guarded:
+            audit_guard.remove(connection)
         for table in reversed(metadata.sorted_tables):
             connection.execute(table.delete())
+        if guarded:
+            audit_guard.install(connection)
 
 
 @pytest.fixture(scope="module")

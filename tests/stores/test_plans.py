@@ -13,14 +13,17 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
+from horae.core.jobs.filters import parse_filter
+from horae.core.jobs.job import Filter
 from horae.core.time.instants import micros
 from horae.ports import Claim
 from horae.stores.databases.driver import Driver, adapt_placeholders
 from horae.stores.databases.postgres import claim_sql
 from horae.stores.jobs.hints import HEAD
 from horae.stores.store import SqlStore
+from horae.stores.transaction import Transaction
 from horae.testing.builders import LEASE
 from horae.testing.clock import NOON
 from horae.testing.conformance.support import declare
@@ -77,6 +80,27 @@ def load(
         )
 
 
+def load_audit(store: SqlStore, count: int) -> None:
+    """Sealed audit entries, after which statistics are taken while none is sealed, as a planner may find them."""
+    columns = "at, actor, verb, object_type, object_id, owner, state_before, state_after, evidence"
+    with store.engine.begin() as connection:
+        if store.dialect.insert_ignore[0] == "INSERT IGNORE INTO":
+            connection.execute(text("SET SESSION max_recursive_iterations = 1000000"))
+        connection.execute(
+            text(
+                f"INSERT INTO horae_audit ({columns}) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n "
+                f"WHERE i < {count}) SELECT 0, 'a', 'v', 't', 'o', 'system', '{{}}', '{{}}', '[]' FROM n"
+            )
+        )
+    with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("ANALYZE TABLE horae_audit" if store.dialect.name == "mysql" else "ANALYZE"))
+    with store.engine.begin() as connection:
+        connection.execute(text("UPDATE horae_audit SET chain_seq = id, hash = 'h'"))
+    if store.dialect.name == "postgresql":
+        with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text("VACUUM (ANALYZE FALSE) horae_audit"))  # as autovacuum does after a few percent
+
+
 @pytest.fixture(scope="module", params=KINDS)
 def crowded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -98,9 +122,11 @@ def crowded(
     declare(store, "report")
     for _, answer in crowd:
         load(store, 60, **answer)  # type: ignore[arg-type]
+    load_audit(store, 60)
     quiet = {name: cost(store, flow) for name, flow in FLOWS.items()}
     for count, answer in crowd:
         load(store, count, **answer)  # type: ignore[arg-type]
+    load_audit(store, CROWD)
     yield store, quiet
     empty(store)
     store.close()
@@ -203,16 +229,18 @@ def plan_of_postgres(driver: Driver, sql: str, parameters: tuple[Any, ...]) -> s
 
 
 PLANNERS = {"sqlite": plan_of_sqlite, "postgresql": plan_of_postgres, "mysql": plan_of_mysql}
+BIG = ("horae_jobs", "horae_audit")
 SORTS = ("TEMP B-TREE", '"Sort"', '"Incremental Sort"', "filesort")
 
 
 def walks(plan: str) -> bool:
-    """Whether the job table is read from one end to the other."""
+    """Whether the table of jobs or the audit is read from one end to the other."""
     lines = plan.splitlines()
-    sqlite = any(line.startswith("SCAN horae_jobs") for line in lines)
-    mysql = any(" horae_jobs ALL " in line or " horae_jobs index " in line for line in lines)
+    sqlite = any(line == f"SCAN {table}" or line.startswith(f"SCAN {table} ") for line in lines for table in BIG)
+    sqlite = sqlite and "SCAN horae_audit USING COVERING INDEX horae_audit_unsealed" not in plan  # holds the unsealed
+    mysql = any(f" {table} ALL " in line or f" {table} index " in line for line in lines for table in BIG)
     postgres = '"Seq Scan"' in plan and any(
-        node.get("Node Type") == "Seq Scan" and node.get("Relation Name") == "horae_jobs" for node in nodes(plan)
+        node.get("Node Type") == "Seq Scan" and node.get("Relation Name") in BIG for node in nodes(plan)
     )
     return sqlite or mysql or postgres
 
@@ -295,3 +323,54 @@ def test_the_meters_notice_a_walk(crowded: tuple[SqlStore, dict[str, int]]) -> N
 
     assert cost(store, walk) > 3 * max(quiet.values()) + 100
     assert any(walks(plan) for plan in answer)
+
+
+# -- a page of a list --------------------------------------------------------------------------------------------------
+
+
+PAGES = {
+    "no filter": Filter(),
+    "an error": Filter(terms=parse_filter("error:nowhere", now=NOON).terms),
+    "a tag": Filter(tag="nowhere"),
+    "a handler": Filter(handler="nowhere"),
+    "a queue": Filter(queue="nowhere"),
+    "an owner": Filter(owner="nobody"),
+    "an object": Filter(object_type="memory", object_id="m1"),
+    "succeeded": Filter(("succeeded",)),
+    "ended": Filter(terms=parse_filter("ended:>-1h", now=NOON).terms),
+}
+
+
+def page_cost(store: SqlStore, wanted: Filter, rows: int | None) -> int:
+    """Return what one page costs that looks back over so many rows, as :func:`cost` counts."""
+    with store.reading() as connection:
+        driver = Driver(connection.connection.driver_connection, store.dialect.placeholder)
+        asked: list[tuple[str, Any]] = []
+        event.listen(connection, "before_cursor_execute", lambda c, r, sql, values, *_: asked.append((sql, values)))
+
+        def look(*_: object) -> None:
+            tx = Transaction(connection)
+            least = None if rows is None else tx.jobs.look_back(rows, before=None)
+            tx.jobs.find(wanted, limit=50, before=None, least=least)
+
+        if store.dialect.name != "postgresql":
+            return METERS[store.dialect.name](store, look, driver)
+        look()
+        pages, selects = 0, tuple(asked)
+        for sql, values in selects:
+            answer = connection.exec_driver_sql("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + sql, values).scalar()
+            plan = answer[0]["Plan"]  # type: ignore[index]
+            pages += plan.get("Shared Hit Blocks", 0) + plan.get("Shared Read Blocks", 0)
+        return pages
+
+
+@pytest.mark.parametrize("wanted", PAGES)
+def test_a_page_of_a_list_looks_at_a_bounded_number_of_rows(
+    crowded: tuple[SqlStore, dict[str, int]], wanted: str
+) -> None:
+    """With nothing to find, a look without a bound would read every row."""
+    store, _ = crowded
+    bounded = page_cost(store, PAGES[wanted], 1000)
+    everything = page_cost(store, PAGES["an error"], None)
+
+    assert bounded * 10 < everything

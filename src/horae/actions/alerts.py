@@ -1,4 +1,4 @@
-"""Alerts to the operator: jobs that died, queues that no worker serves.
+"""Alerts to the operator: jobs that died, queues that no worker serves, too few partitions ahead.
 
 An alert is a ``webhook`` job of the house with a key of its own, so that any number of processes that notice the same
 thing send one message.
@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from horae.actions.jobs.jobs import enqueue
 from horae.actions.jobs.reasons import SILENT
 from horae.actions.jobs.requests import Request
+from horae.actions.partitions import HistoryState, history_states
 from horae.core.jobs.job import SYSTEM, Job
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.retry import Retry
@@ -97,12 +98,19 @@ def find_stalled(world: World, after: timedelta) -> list[DueBacklog]:
     return world.route().store.read(read)
 
 
+def tell_history(world: World, alerts: Alerts, state: HistoryState) -> bool:
+    """Send an alert about a table of the history that has too few partitions ahead; once a day."""
+    facts = {"table": state.table, "days_ahead": state.days_ahead, "catch_all_rows": state.catch_all}
+    return _send(world, alerts, "history.partitions_low", f"{state.table}@{world.clock.now():%Y-%m-%d}", facts)
+
+
 def look_round(world: World, alerts: Alerts) -> int:
-    """Check for dead jobs and stalled queues; return how many alerts were sent."""
+    """Check for dead jobs, stalled queues and a history without partitions ahead; return how many alerts were sent."""
     since = world.clock.now() - LOOK_BACK
     dead: Iterable[Job] = world.route().store.read(lambda tx: tx.jobs.died(since, limit=MOST))
     sent = [tell_dead(world, alerts, job) for job in dead]
     sent += [tell_stalled(world, alerts, waiting) for waiting in find_stalled(world, alerts.stalled_after)]
+    sent += [tell_history(world, alerts, state) for state in history_states(world, most=MOST) if state.is_short]
     return sum(sent)
 
 

@@ -1,4 +1,4 @@
-"""The verbs of the audit: seal its entries into a chain for each owner, and verify that they are unchanged.
+"""The verbs of the audit: seal its entries into a chain for each owner, verify that they are unchanged, export them.
 
 Evidence, not prevention: an intruder who can write every table can also rewrite every chain. Keep the head of a chain
 elsewhere, and even that is noticed.
@@ -6,23 +6,24 @@ elsewhere, and even that is noticed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from horae.core.audit.chain import GENESIS
-from horae.core.audit.entries import Entry, hash_entry
+from horae.core.audit.chain import ChainCheck, Complaint, Head, Seal, Verified
+from horae.core.audit.entries import Entry, entry_body, hash_entry
+from horae.core.audit.exports import Line, closing_line, entry_line, header_line, last_line
 from horae.ports import Tx, World
 
-BATCH = 500
+BATCH = 1_000  # entries sealed in one transaction, during which nobody else seals, and on SQLite nobody writes
+PAGE = 1_000  # entries read at once
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
-    """The result of verifying one owner's chain."""
+class Sealed:
+    """How many entries one batch has sealed, and whether there are probably more."""
 
-    owner: str
-    entries: int
-    head: str
-    complaints: tuple[str, ...]
+    entries: int = 0
+    more: bool = False
 
 
 def find_entries(
@@ -33,46 +34,111 @@ def find_entries(
     return store.read(lambda tx: tx.audit.find(object_id=object_id, limit=limit, before=before, **wanted))
 
 
-def seal_audit(world: World, limit: int = BATCH) -> int:
-    """Chain new entries, and return how many. They are written unchained, so that no verb waits for a hash."""
-    if not world.route().store.read(lambda tx: tx.audit.open_entries(1)):
-        return 0
-
-    def write(tx: Tx) -> int:
-        tx.audit.lock_chains()
-        found = tx.audit.open_entries(limit)
-        heads: dict[str, tuple[int, str]] = {}
-        for number, entry in found:
-            seq, previous = heads.get(entry.owner) or tx.audit.head(entry.owner)
-            link = hash_entry(previous, seq + 1, number, entry)
-            tx.audit.seal(number, entry.owner, seq + 1, link)
-            heads[entry.owner] = (seq + 1, link)
-        return len(found)
-
-    return world.route().store.transact(write)
+# -- sealing -----------------------------------------------------------------------------------------------------------
 
 
-def verify_audit(world: World, *, owner: str | None = None) -> list[Verified]:
-    """Check every chain, or one, for entries changed, missing or out of order."""
+def seal_audit(world: World, limit: int = BATCH) -> Sealed:
+    """Chain one batch of new entries. They are written unchained, so that no verb waits for a hash."""
+    store = world.route().store
+    return store.transact(lambda tx: _seal(tx, limit)) if has_unsealed(world) else Sealed()
+
+
+def seal_all(world: World) -> int:
+    """Chain new entries, batch by batch, until none is left; return how many."""
+    total, batch = 0, Sealed(more=True)
+    while batch.more:
+        batch = seal_audit(world)
+        total += batch.entries
+    return total
+
+
+def has_unsealed(world: World) -> bool:
+    """Return whether there are entries that are not sealed yet."""
+    return bool(world.route().store.read(lambda tx: tx.audit.open_entries(1)))
+
+
+def _seal(tx: Tx, limit: int) -> Sealed:
+    tx.audit.lock_chains()
+    found = tx.audit.open_entries(limit)
+    if not found:  # another process was quicker
+        return Sealed()
+    heads = tx.audit.heads({entry.owner for _, entry in found})
+    seals, moved = [], dict[str, Head]()
+    for number, entry in found:
+        head = moved.get(entry.owner) or heads.get(entry.owner) or Head(entry.owner)
+        seq = head.seq + 1
+        link = hash_entry(head.hash, seq, number, entry)
+        seals.append(Seal(number, seq, link))
+        moved[entry.owner] = Head(entry.owner, seq, link)
+    tx.audit.seal(seals, moved.values())
+    return Sealed(len(found), more=len(found) >= limit)
+
+
+# -- verification ------------------------------------------------------------------------------------------------------
+
+
+def verify_audit(world: World, *, owner: str | None = None, heads: Mapping[str, str] | None = None) -> list[Verified]:
+    """Check every chain, or one, for entries changed, missing or out of order.
+
+    *heads* are heads kept elsewhere, by owner: each must still be in its chain.
+    """
+    kept = dict(heads or {})
 
     def read(tx: Tx) -> list[Verified]:
         owners = tx.audit.owners() if owner is None else [owner]
-        return [_verify(tx, each) for each in owners]
+        found = [_verify(tx, each, kept.get(each)) for each in owners]
+        lost = [each for each in kept if each not in owners]
+        return [*found, *(Verified(each, 0, "", (Complaint("chain_missing"),)) for each in lost)]
 
     return world.route(owner=owner).store.read(read)
 
 
-def _verify(tx: Tx, owner: str) -> Verified:
-    complaints: list[str] = []
-    last, previous = 0, GENESIS
-    while page := tx.audit.chain(owner, after=last, limit=BATCH):
-        for seq, number, link, entry in page:
-            if seq != last + 1:
-                complaints.append(f"before entry {number}: {seq - last - 1} entries are missing")
-            elif link != hash_entry(previous, seq, number, entry):
-                complaints.append(f"entry {number} was changed, or moved, after it was sealed")
-            last, previous = seq, link
-    length, head = tx.audit.head(owner)
-    if (length, head) != (last, previous):
-        complaints.append(f"the chain should end at entry {length} of this owner; it ends at {last}")
-    return Verified(owner, last, head, tuple(complaints))
+def missing_guards(world: World) -> list[str]:
+    """Return the parts of the guard against changes that the database does not have."""
+    return world.route().store.read(lambda tx: tx.audit.missing_guards())
+
+
+def _verify(tx: Tx, owner: str, kept_head: str | None) -> Verified:
+    check, after = ChainCheck(owner, kept_head), (0, 0)
+    while page := tx.audit.chain(owner, after=after, limit=PAGE):
+        for seal, entry in page:
+            check.add(entry_body(seal.seq, seal.number, entry), seal.hash)
+        after = (page[-1][0].seq, page[-1][0].number)
+    return check.end(tx.audit.heads([owner]).get(owner, Head(owner)))
+
+
+# -- export ------------------------------------------------------------------------------------------------------------
+
+
+def export_audit(world: World, *, owner: str | None = None) -> Iterator[Line]:
+    """Yield the lines of an export: every owner's chain, or one, as far as it has come now.
+
+    Each page is a transaction of its own: sealed entries do not change, so that a long export delays nobody.
+    """
+    store = world.route(owner=owner).store
+
+    def read(tx: Tx) -> list[Head]:
+        known = tx.audit.heads(None if owner is None else [owner])
+        return [known.get(each, Head(each)) for each in (tx.audit.owners() if owner is None else [owner])]
+
+    heads = store.read(read)
+    chains, entries = len(heads), sum(head.seq for head in heads)
+    yield header_line(world.clock.now(), owner, chains, entries)
+    for head in heads:
+        yield from _export_chain(world, head)
+        yield closing_line(head)
+    yield last_line(chains, entries)
+
+
+def _export_chain(world: World, head: Head) -> Iterator[Line]:
+    after = (0, 0)
+    while page := _read_page(world, head.owner, after):
+        for seal, entry in page:
+            if seal.seq > head.seq > 0:  # sealed since the export began
+                return
+            yield entry_line(seal, entry)
+        after = (page[-1][0].seq, page[-1][0].number)
+
+
+def _read_page(world: World, owner: str, after: tuple[int, int]) -> list[tuple[Seal, Entry]]:
+    return world.route(owner=owner).store.read(lambda tx: tx.audit.chain(owner, after=after, limit=PAGE))

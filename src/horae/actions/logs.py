@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from horae.actions.roll_up import keep_up
 from horae.core.audit.entries import Entry
 from horae.core.cursors import LARGEST, MAX_PAGE, page_size
 from horae.core.jobs.job import SYSTEM
@@ -98,6 +99,7 @@ def clean(
     def remove(limit: int) -> int:
         return world.route().store.transact(lambda tx: tx.logs.remove_old(chosen, before, limit=limit))
 
+    keep_up(world)  # what is removed stays counted
     removed = 0
     while removed < most:
         batch = min(BATCH, most - removed)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from horae.actions.consistency import one_moment
 from horae.actions.jobs.jobs import metrics
-from horae.core.metrics import Backlog, Ended, Family, limit_labels, sum_by_labels
+from horae.actions.partitions import HistoryState, read_history
+from horae.actions.statistics import count_all_time, count_recent
+from horae.core.jobs.machinery import MACHINERY
+from horae.core.metrics import Backlog, Family, limit_labels, sum_by_labels
+from horae.core.statistics import CLOSES_AFTER, Statistic
 from horae.ports import Node, Tx, World
 
 RATES_WINDOW = timedelta(hours=1)  # for the rates of S0-31 and S0-32
 RECENT = timedelta(minutes=5)  # for everything called recent
 SEEN_LATELY = timedelta(seconds=150)  # a worker writes a heartbeat every minute
-MICROS = 1_000_000.0
+COUNTED_ROWS = 1_000  # of the catch-all partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +30,14 @@ class Survey:
     five: dict[str, float]
     depths: dict[tuple[str, str], int]
     waiting: dict[str, Backlog]
-    endings: list[Ended]
+    by_queue: dict[str, Statistic]  # what ended in the last minutes that were counted
+    by_handler: dict[str, Statistic]
+    ever: dict[str, tuple[int, Statistic]]  # by queue, with the first instant on record
     verdicts: dict[str, int]
     workers: dict[str, int]  # by queue that they serve
     workers_seen: int
     last_number: int
+    history: list[HistoryState]
 
 
 @one_moment
@@ -38,15 +46,42 @@ def survey(world: World) -> Survey:
     now = world.clock.now()
 
     def read(tx: Tx) -> Survey:
-        seen = lately(tx.nodes.all(), now)
+        seen, state = lately(tx.nodes.all(), now), tx.statistics.state()
+        since = now - CLOSES_AFTER - RECENT
         return Survey(
-            now, {}, tx.metrics.depths(), tx.metrics.waiting(now), tx.metrics.endings(now - RECENT),
-            tx.metrics.verdicts(now - RECENT), served_by(seen), len(seen), tx.metrics.last_number(),
+            now, {}, tx.metrics.depths(), tx.metrics.waiting(now), count_recent(tx, since, "queue"),
+            count_recent(tx, since, "handler"), count_all_time(tx, "queue"), tx.metrics.verdicts(now - RECENT),
+            served_by(seen), len(seen), max(tx.metrics.last_number(), 0 if state is None else state.last_number),
+            read_history(tx, now, most=COUNTED_ROWS),
         )  # fmt: skip
 
     figures = world.route().store.read(read)
     figures.five.update(metrics(world, window=RATES_WINDOW))
     return figures
+
+
+OUTCOMES = ("succeeded", "failed", "lost")
+
+
+def _by_label(figures: Mapping[str, Statistic], label: Callable[[str], str]) -> dict[str, Statistic]:
+    """Add up figures that share a label; Horae's own queue is left out."""
+    found: dict[str, Statistic] = {}
+    for name, each in figures.items():
+        if name != MACHINERY:
+            found.setdefault(label(name), Statistic()).add(each)
+    return found
+
+
+def _outcomes(figures: Mapping[str, Statistic], names: Sequence[str] = OUTCOMES) -> dict[tuple[str, ...], float]:
+    values = {(label, name): float(getattr(each, name)) for label, each in figures.items() for name in names}
+    return {labels: value for labels, value in values.items() if value}
+
+
+def _seconds(
+    figures: Mapping[str, Statistic], read: Callable[[Statistic], timedelta | None]
+) -> dict[tuple[str, ...], float]:
+    spans = {(label,): read(each) for label, each in figures.items()}
+    return {labels: span.total_seconds() for labels, span in spans.items() if span is not None}
 
 
 def lately(nodes: list[Node], now: datetime) -> list[Node]:
@@ -72,17 +107,16 @@ def families(figures: Survey) -> list[Family]:
     counted = Counter({queue: 0 for queue, _ in figures.depths})
     for (queue, _), count in figures.depths.items():
         counted[queue] += count
-    ends = Counter[str]()
-    for each in figures.endings:
-        counted[each.queue] += each.count
-        ends[each.handler] += each.count
+    for queue, each in figures.by_queue.items():
+        counted[queue] += each.runs
+    ends = Counter({handler: each.runs for handler, each in figures.by_handler.items()})
     queue_of = limit_labels((name for name, _ in counted.most_common()), first=sorted(figures.workers))
     handler_of = limit_labels(name for name, _ in ends.most_common())
-    by_run = [((queue_of(each.queue), handler_of(each.handler)), each) for each in figures.endings]
-    took = sum_by_labels((labels, float(each.took)) for labels, each in by_run)
-    timed = sum_by_labels((labels, float(each.timed)) for labels, each in by_run)
-    delay = sum_by_labels(((queue_of(each.queue),), float(each.delay)) for each in figures.endings)
-    delayed = sum_by_labels(((queue_of(each.queue),), float(each.delayed)) for each in figures.endings)
+    # In the order in which they came, so that a counter never moves to another name.
+    ever_of = limit_labels(sorted(figures.ever, key=lambda queue: (figures.ever[queue][0], queue)))
+    queues = _by_label(figures.by_queue, queue_of)
+    handlers = _by_label(figures.by_handler, handler_of)
+    ever = _by_label({queue: each for queue, (_, each) in figures.ever.items()}, ever_of)
     return [
         *(Family(name, "gauge", text, (), {(): figures.five[name]}) for name, text in FIVE.items()),
         Family(
@@ -104,28 +138,34 @@ def families(figures: Survey) -> list[Family]:
             ),
         ),
         Family(
-            "horae_recent_runs", "gauge", "Attempts that ended in the last five minutes, over all workers.",
-            ("queue", "handler", "outcome"),
-            sum_by_labels(((*labels, each.outcome), float(each.count)) for labels, each in by_run),
+            "horae_recent_runs", "gauge", "Attempts that ended in the last five minutes that were counted, by queue.",
+            ("queue", "outcome"), _outcomes(queues),
         ),
         Family(
-            "horae_recent_run_seconds_mean", "gauge", "How long those attempts took on average.", ("queue", "handler"),
-            {labels: took[labels] / timed[labels] / MICROS for labels in took if timed[labels]},
+            "horae_recent_handler_runs", "gauge", "The same attempts by handler.", ("handler", "outcome"),
+            _outcomes(handlers),
         ),
         Family(
-            "horae_recent_run_seconds_max", "gauge", "How long the longest of them took.", ("queue", "handler"),
-            sum_by_labels(((labels, each.longest / MICROS) for labels, each in by_run if each.timed), max),
+            "horae_recent_run_seconds_mean", "gauge", "How long those attempts took on average.", ("handler",),
+            _seconds(handlers, lambda each: each.mean_duration),
+        ),
+        Family(
+            "horae_recent_run_seconds_max", "gauge", "How long the longest of them took, at most 19 % too high.",
+            ("handler",), _seconds(handlers, lambda each: each.duration(1)),
         ),
         Family(
             "horae_recent_start_delay_seconds_mean", "gauge",
-            "How long after its due time the last attempt of a job began, on average over the last five minutes.",
-            ("queue",), {labels: delay[labels] / delayed[labels] / MICROS for labels in delay if delayed[labels]},
+            "How long after its due time the last attempt of a job began, on average over those five minutes.",
+            ("queue",), _seconds(queues, lambda each: each.mean_delay),
         ),
         Family(
-            "horae_recent_start_delay_seconds_max", "gauge", "The longest such delay.", ("queue",),
-            sum_by_labels(
-                (((queue_of(e.queue),), e.longest_delay / MICROS) for e in figures.endings if e.delayed), max
-            ),
+            "horae_recent_start_delay_seconds_max", "gauge", "The longest such delay, at most 19 % too high.",
+            ("queue",), _seconds(queues, lambda each: each.delay(1)),
+        ),
+        Family(
+            "horae_endings_total", "counter",
+            "Attempts that ended since the beginning, over all workers; dead and retried ones failed or were lost.",
+            ("queue", "outcome"), _outcomes(ever, (*OUTCOMES, "cancelled", "retried", "dead")),
         ),
         Family(
             "horae_recent_fires", "gauge", "Fires of schedules recorded in the last five minutes, by verdict.",
@@ -139,5 +179,15 @@ def families(figures: Survey) -> list[Family]:
         Family(
             "horae_enqueued_total", "counter", "Job numbers given out by this database since its beginning.", (),
             {(): float(figures.last_number)},
+        ),
+        Family(
+            "horae_history_days_ahead", "gauge",
+            "Days after today for which a table of the history has partitions; nothing where it has none.", ("table",),
+            {(each.table,): float(each.days_ahead) for each in figures.history},
+        ),
+        Family(
+            "horae_history_catch_all_rows", "gauge",
+            "Rows of the history that no daily partition takes, counted up to 1,000.", ("table",),
+            {(each.table,): float(each.catch_all) for each in figures.history},
         ),
     ]  # fmt: skip

@@ -66,9 +66,18 @@ def sender(
     version: str = "",
     grace: timedelta = timedelta(seconds=30),
 ) -> Worker:
-    """Make a worker that does these chores and delivers alerts, and nothing else: it fires no schedule."""
+    """Make a worker that does these chores and delivers alerts, and nothing else: it fires no schedule.
+
+    Without chores it only delivers, beside a process that does them.
+    """
     settings = WorkerSettings(
-        {QUEUE: SLOTS}, grace=grace, chores=tuple(chores), retention=retention, fires=False, version=version
+        {QUEUE: SLOTS},
+        grace=grace,
+        chores=tuple(chores),
+        retention=retention,
+        fires=False,
+        cleans=bool(chores),
+        version=version,
     )
     source = StoreSource(world)
     return Worker(

@@ -1,19 +1,19 @@
-"""The log of runs, and the definitions of what the house's workers can run."""
+"""The log of runs, how long they are kept, and the definitions of what the house's workers can run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from horae.actions import logs
+from horae.actions import logs, retention
 from horae.actions.jobs import definitions
 from horae.actions.schedules import schedules
 from horae.api.here import Here
 from horae.api.jobs.room import Run
 from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
-from horae.api.values import drop_none, enrich, to_public
+from horae.api.values import Get, drop_none, enrich, to_json, to_public
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.jobs.retry import span
 from horae.core.values import PYDANTIC
@@ -59,8 +59,36 @@ class Definition:
     stored_by: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class RetentionRule:
+    """How long runs of a queue, of an outcome, or of both together are kept; None means any."""
+
+    __pydantic_config__ = PYDANTIC
+    DERIVED: ClassVar[dict[str, Get]] = {
+        "queue": lambda rule: rule.queue or None,
+        "outcome": lambda rule: rule.outcome or None,
+    }
+
+    keep: timedelta
+    queue: str | None = None
+    outcome: str | None = None
+    stored_at: datetime | None = None
+    stored_by: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retention:
+    """How long finished runs are kept: the stored rules, and the setting of this process for all others."""
+
+    __pydantic_config__ = PYDANTIC
+
+    runs: timedelta
+    fires: timedelta
+    rules: tuple[RetentionRule, ...] = ()
+
+
 class Admin(Room[S]):
-    """The log of runs, and the definitions that workers of the house have stored."""
+    """The log of runs, how long they are kept, and the definitions that workers of the house have stored."""
 
     @PAGES("/runs", *ADMIN)
     def runs(
@@ -132,6 +160,40 @@ class Admin(Room[S]):
         )  # fmt: skip
         return Call(RunsCleaned, act, body=body)
 
+    @GET("/admin/retention", *ADMIN)
+    def retention(self) -> Call[Retention]:
+        """Return how long runs and fire records are kept: stored rules, and settings for what no rule names."""
+
+        def fetch(here: Here) -> Any:
+            _require_house(here)
+            return retention.show_retention(here.world)
+
+        return Call(Retention, fetch)
+
+    @PUT("/admin/retention", *ADMIN)
+    def set_retention(
+        self,
+        keep: timedelta | float | None,
+        *,
+        queue: str | None = None,
+        outcome: str | None = None,
+        reason: str = "",
+    ) -> Call[Retention]:
+        """Keep runs of a *queue*, of an *outcome*, of both together or all for *keep*; None forgets the rule.
+
+        The most particular rule decides: queue and outcome, then queue, then outcome, then the rule for all.
+        """
+        kept = None if keep is None else span(keep)
+
+        def act(here: Here) -> Any:
+            _require_house(here)
+            return retention.set_retention(
+                here.world, kept, queue=queue, outcome=outcome, actor=here.actor, reason=reason
+            )
+
+        body = {"keep": to_json(kept), **drop_none(queue=queue, outcome=outcome, reason=reason or None)}
+        return Call(Retention, act, body=body)
+
     @GET("/definitions", "tasks", "worker", by_queue=True)
     def definitions(self) -> Call[tuple[Definition, ...]]:
         """List what the house's workers can run, by name; a tenant sees what is open to tenants."""
@@ -159,6 +221,12 @@ class Admin(Room[S]):
             **drop_none(app=app or None, reason=reason or None),
         }
         return Call(tuple[Definition, ...], lambda here: _store(here, wanted, app, reason), body=body)
+
+
+def _require_house(here: Here) -> None:
+    """Refuse a tenant: how long runs are kept concerns all of them."""
+    if not here.caller.is_operator:
+        raise Forbidden("retention_for_house_only")
 
 
 def _log_filter(

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
-from horae.actions.audit import find_entries, seal_audit, verify_audit
+from horae.actions.audit import export_audit, find_entries, missing_guards, seal_all, verify_audit
 from horae.api.here import Here
-from horae.api.operation import PAGES, POST, Call, Listing, Page, Room, S
+from horae.api.operation import LINES, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import drop_none, to_public
+from horae.core.audit.chain import Complaint, Verified
 from horae.core.audit.entries import Entry
+from horae.core.audit.exports import ExportCheck, Line
+from horae.core.audit.guard import ADVICE, describe_missing
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.values import PYDANTIC
+from horae.errors import InvalidInput
 
 ADMIN = ("admin",)
 LONGER = 300.0  # seconds that a service may take to recompute long chains
@@ -42,6 +48,7 @@ class Chain:
     """The entries of one owner, and what is wrong with them."""
 
     __pydantic_config__ = PYDANTIC
+    DERIVED: ClassVar[Mapping[str, Any]] = {"complaints": lambda found: tuple(map(str, found.complaints))}
 
     owner: str
     entries: int
@@ -57,6 +64,8 @@ class Verification:
 
     sound: bool
     chains: tuple[Chain, ...] = ()
+    complaints: tuple[str, ...] = ()  # about an exported file as a whole
+    warnings: tuple[str, ...] = ()  # where the database does not guard the audit, and what to do
 
 
 class Audit(Room[S]):
@@ -86,19 +95,64 @@ class Audit(Room[S]):
         return Listing(Call(Page[AuditEntry], query=drop_none(**wanted, owner=owner)), limit, fetch)
 
     @POST("/audit/verify", *ADMIN)
-    def verify(self, *, owner: str | None = None) -> Call[Verification]:
+    def verify(self, *, owner: str | None = None, heads: Mapping[str, str] | None = None) -> Call[Verification]:
         """Recompute the chains of the audit, or one owner's, and name what was changed, removed or moved.
 
-        Workers seal entries within half a minute; what is not sealed yet is sealed first.
+        *heads* are heads that were kept elsewhere, by owner; each must still be in its chain. Workers and servers
+        seal entries in about a minute; what is not sealed yet is sealed first.
         """
+        kept = dict(heads or {})
 
         def act(here: Here) -> Verification:
-            while seal_audit(here.world):
-                continue
-            chains: tuple[Chain, ...] = to_public(tuple[Chain, ...], verify_audit(here.world, owner=owner))
-            return Verification(sound=not any(each.complaints for each in chains), chains=chains)
+            seal_all(here.world)
+            missing = missing_guards(here.world)
+            warnings = (f"{describe_missing(missing)} {ADVICE}",) if missing else ()
+            return _verification(verify_audit(here.world, owner=owner, heads=kept), warnings=warnings)
 
-        return Call(Verification, act, query=drop_none(owner=owner), repeats=True, longer=LONGER)
+        query = drop_none(owner=owner, head=[f"{name}={link}" for name, link in kept.items()] or None)
+        return Call(Verification, act, query=query, repeats=True, longer=LONGER)
+
+    @LINES("/audit/export", *ADMIN)
+    def export(self, *, owner: str | None = None) -> Call[Line]:
+        """Iterate over the lines of an export: a header, each chain with its entries and its head, and an end.
+
+        Written to a file as JSON lines, it can be verified without the database: :func:`verify_export`. A tenant
+        exports its own chain. What is not sealed yet is sealed first.
+        """
+
+        def act(here: Here) -> Iterator[Line]:
+            seal_all(here.world)
+            return export_audit(here.world, owner=here.caller.filter_owner(owner))
+
+        return Call(dict[str, Any], act, query=drop_none(owner=owner), longer=LONGER)
+
+
+def verify_export(lines: Iterable[str], heads: Mapping[str, str] | None = None) -> Verification:
+    """Verify the lines of an exported file, from the file alone; *heads* as in :meth:`Audit.verify`."""
+    check = ExportCheck(heads)
+    check.read(lines)
+    return _verification(*check.result())
+
+
+def parse_heads(given_heads: Iterable[str]) -> dict[str, str]:
+    """Read heads that were kept elsewhere, each written ``owner=hash``."""
+    heads: dict[str, str] = {}
+    for text in given_heads:
+        owner, _, link = text.rpartition("=")
+        if not owner or not re.fullmatch("[0-9a-f]{64}", link):
+            raise InvalidInput("audit_head_unreadable", head=text[:400])
+        if heads.setdefault(owner, link) != link:
+            raise InvalidInput("audit_heads_differ", owner=owner)
+    return heads
+
+
+def _verification(
+    found: Iterable[Verified], complaints: Iterable[Complaint] = (), *, warnings: tuple[str, ...] = ()
+) -> Verification:
+    chains: tuple[Chain, ...] = to_public(tuple[Chain, ...], tuple(found))
+    about_file = tuple(map(str, complaints))
+    sound = not about_file and not any(each.complaints for each in chains)
+    return Verification(sound=sound, chains=chains, complaints=about_file, warnings=warnings)
 
 
 def _public(number: int, entry: Entry) -> AuditEntry:

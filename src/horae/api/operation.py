@@ -122,7 +122,8 @@ class Listing(Generic[T]):
         return replace(self.first, query=query, verb=verb)
 
     def is_over(self, page: Page[T], seen: int) -> bool:
-        return page.next_cursor is None or not page.items or (self.limit is not None and seen >= self.limit)
+        """A page may be empty and have a next one: it looked at a bounded number of rows."""
+        return page.next_cursor is None or (self.limit is not None and seen >= self.limit)
 
 
 def _as_page(found: tuple[list[Any], str | None]) -> tuple[tuple[Any, ...], str | None]:
@@ -137,6 +138,8 @@ class Sender(Protocol):
 
     def follow(self, call: Call[T]) -> Iterator[T]: ...
 
+    def download(self, call: Call[T]) -> Iterator[T]: ...
+
 
 class AsyncSender(Protocol):
     """Run operations without blocking the event loop."""
@@ -144,6 +147,8 @@ class AsyncSender(Protocol):
     def send(self, call: Call[T]) -> Coroutine[Any, Any, T]: ...
 
     def follow(self, call: Call[T]) -> AsyncIterator[T]: ...
+
+    def download(self, call: Call[T]) -> AsyncIterator[T]: ...
 
 
 class Pages(Generic[T]):
@@ -251,6 +256,13 @@ class Streamed(Method[P, Call[T], Iterator[T], AsyncIterator[T]]):
         return sender.follow(self._address(built))
 
 
+class Downloaded(Method[P, Call[T], Iterator[T], AsyncIterator[T]]):
+    """An operation with a long answer that comes line by line and has an end."""
+
+    def _run(self, sender: Any, built: Call[T]) -> Any:
+        return sender.download(self._address(built))
+
+
 Build = Callable[Concatenate[Any, P], Call[T]]
 
 
@@ -276,6 +288,10 @@ def DELETE(path: str, *scopes: str, by_queue: bool = False) -> Callable[[Build[P
 
 def STREAM(path: str, *scopes: str, by_queue: bool = False) -> Callable[[Build[P, T]], Streamed[P, T]]:
     return functools.partial(Streamed, "GET", path, Needs(scopes, by_queue))
+
+
+def LINES(path: str, *scopes: str, by_queue: bool = False) -> Callable[[Build[P, T]], Downloaded[P, T]]:
+    return functools.partial(Downloaded, "GET", path, Needs(scopes, by_queue))
 
 
 def PAGES(

@@ -84,6 +84,7 @@ class Worker:
     started_at: datetime
     seen_at: datetime
     queues: dict[str, int] = field(default_factory=dict)
+    release: str | None = None
 
 
 class Queues(Room[S]):

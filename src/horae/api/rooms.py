@@ -12,14 +12,17 @@ from horae.api.operation import S
 
 if TYPE_CHECKING:
     from horae.api.access.room import Owners, Secrets, Tokens
+    from horae.api.acts import Acts
     from horae.api.admin import Admin
     from horae.api.attention.room import Attention
     from horae.api.audit import Audit
+    from horae.api.error_groups import ErrorGroups
     from horae.api.health import Health
     from horae.api.jobs.room import Jobs
     from horae.api.queues import Limits, Queues, Workers
     from horae.api.scheduled_tasks.room import ScheduledTasks
     from horae.api.schedules.room import Schedules
+    from horae.api.statistics import Statistics
 
 
 class Rooms(Generic[S]):
@@ -33,6 +36,12 @@ class Rooms(Generic[S]):
         from horae.api.jobs.room import Jobs
 
         return Jobs(self._sender)
+
+    @cached_property
+    def acts(self) -> Acts[S]:
+        from horae.api.acts import Acts
+
+        return Acts(self._sender)
 
     @cached_property
     def attention(self) -> Attention[S]:
@@ -69,6 +78,18 @@ class Rooms(Generic[S]):
         from horae.api.queues import Workers
 
         return Workers(self._sender)
+
+    @cached_property
+    def statistics(self) -> Statistics[S]:
+        from horae.api.statistics import Statistics
+
+        return Statistics(self._sender)
+
+    @cached_property
+    def error_groups(self) -> ErrorGroups[S]:
+        from horae.api.error_groups import ErrorGroups
+
+        return ErrorGroups(self._sender)
 
     @cached_property
     def tokens(self) -> Tokens[S]:

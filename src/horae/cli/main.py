@@ -28,13 +28,17 @@ COMMANDS = {
     "doctor": "Check everything, and say how to mend what is not well.",
     "reload": "Bring the store in line with the code and jobs.conf, now.",
     "up": "See Horae at work: service, worker and example jobs.",
+    "stats": "See what ended, how long it took and how late it began.",
     "mcp": "Give an agent its tasks, waits and schedules over MCP.",
 }
 GROUPS = {
     "job": "Enqueue jobs, look at them, act on them.",
+    "act": "See and steer bulk acts on jobs.",
     "schedule": "Make, see, explain and steer schedules.",
     "queue": "See, pause, resume and limit queues.",
+    "errors": "See errors by cause; mute them, retry their jobs.",
     "limit": "Limit how many jobs run at once.",
+    "retention": "See and say how long finished runs are kept.",
     "db": "Migrate, check and copy the database.",
     "config": "See which settings are in force.",
     "token": "Make, list and revoke tokens of the service.",
@@ -50,11 +54,15 @@ MODULES = {
     "doctor": "installation.doctor",
     "reload": "process.reload",
     "up": "process.up",
+    "stats": "jobs.stats",
     "mcp": "process.mcp",
     "job": "jobs.job",
+    "act": "jobs.act",
     "schedule": "schedules.schedule",
     "queue": "jobs.queue",
+    "errors": "jobs.errors",
     "limit": "jobs.limit",
+    "retention": "jobs.retention",
     "db": "installation.db",
     "config": "installation.config",
     "token": "access.token",
@@ -72,8 +80,8 @@ def command_tree(typed: str | None = None) -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         epilog=(
-            "Every command takes --db, --json, --quiet and --no-color; attention, job, limit, queue, schedule and "
-            "token also take --url. "
+            "Every command takes --db, --json, --quiet and --no-color; act, attention, errors, job, limit, queue, "
+            "retention, schedule, stats and token also take --url. "
             "Exit codes: docs/reference/command-line.md."
         ),
         **PLAIN,

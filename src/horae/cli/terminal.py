@@ -197,6 +197,7 @@ def _login() -> str:
 def opened(terminal: Terminal, *, may_create: bool = False) -> Iterator[World]:
     """Open the store behind a command, and close it at the end. Only with *may_create* is a SQLite file made."""
     from horae.clock import SystemDice, clock_of, zone_database_version
+    from horae.core.retention import Retention
     from horae.ports import World
     from horae.stores.opening import create_store_engine, open_store
 
@@ -213,6 +214,7 @@ def opened(terminal: Terminal, *, may_create: bool = False) -> Iterator[World]:
             shortest_interval=settings.shortest_interval,
             tzdata=zone_database_version(),
             tracing=tracing_of(os.environ),
+            retention=Retention.read(lambda name: getattr(settings, name)),
         )
     finally:
         store.close()

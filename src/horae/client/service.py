@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from itertools import islice
 from typing import TypeVar
 
 from horae.api.operation import Call
 from horae.api.senders.local import service_only_error
+from horae.api.senders.local_async import AT_ONCE
 from horae.client.client import Client
 from horae.client.transport import Endpoint, Patience, SyncTransport
 from horae.clock import pause_async
@@ -57,3 +59,12 @@ class InThreads:
 
     def follow(self, call: Call[T]) -> AsyncIterator[T]:
         raise service_only_error(call)
+
+    async def download(self, call: Call[T]) -> AsyncIterator[T]:
+        values = self._sender.download(call)
+        try:
+            while batch := await asyncio.to_thread(lambda: tuple(islice(values, AT_ONCE))):
+                for value in batch:
+                    yield value
+        finally:
+            await asyncio.to_thread(values.close)

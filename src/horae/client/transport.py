@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -108,7 +108,7 @@ class Tries:
         """Return the wait before the next try, or raise where there is none."""
         may = isinstance(problem, NEVER_SENT) or self._call.is_repeatable
         if not may or not self._another():
-            self._give_up(problem)
+            self.give_up(problem)
         return self._backoff()
 
     def after_answer(self, answer: httpx.Response) -> float | None:
@@ -140,7 +140,7 @@ class Tries:
     def _backoff(self) -> float:
         return self._endpoint.patience.backoff * float(2 ** (self._count - 1)) * (0.5 + _dice.roll() / 2)
 
-    def _give_up(self, problem: httpx.HTTPError) -> NoReturn:
+    def give_up(self, problem: httpx.HTTPError) -> NoReturn:
         error = self._unavailable(problem)
         error.add_note(f"asked for {self._asked}")
         raise error from problem
@@ -214,6 +214,36 @@ class SyncTransport:
                 wait = tries.after_error(problem)
             pause(self.endpoint.patience.backoff if wait is None else wait)
 
+    def download(self, call: Call[T]) -> Generator[T, None, None]:
+        """Iterate over an answer line by line; a connection that breaks halfway is an error."""
+        tries = Tries(self.endpoint, call)
+        answer = self._open(tries)
+        with closing(answer):
+            lines = answer.iter_lines()
+            while (line := self._next(tries, lines)) is not None:
+                yield tries.read_event(answer, line, call)
+
+    def _open(self, tries: Tries) -> httpx.Response:
+        """Return the answer as soon as it begins."""
+        while True:
+            try:
+                answer = self.http.send(tries.request(self.http), stream=True)
+                if not answer.is_success:
+                    answer.read()
+            except httpx.HTTPError as problem:
+                pause(tries.after_error(problem))
+                continue
+            if (wait := tries.after_answer(answer)) is None:
+                return answer
+            answer.close()
+            pause(wait)
+
+    def _next(self, tries: Tries, lines: Iterator[str]) -> str | None:
+        try:
+            return next(lines, None)
+        except httpx.HTTPError as problem:
+            tries.give_up(problem)
+
 
 class AsyncTransport:
     """Send from an event loop; tasks may share it."""
@@ -262,6 +292,35 @@ class AsyncTransport:
             except httpx.HTTPError as problem:
                 wait = tries.after_error(problem)
             await pause_async(self.endpoint.patience.backoff if wait is None else wait)
+
+    async def download(self, call: Call[T]) -> AsyncIterator[T]:
+        """Iterate over an answer line by line; a connection that breaks halfway is an error."""
+        tries = Tries(self.endpoint, call)
+        async with aclosing(await self._open(tries)) as answer:
+            lines = answer.aiter_lines()
+            while (line := await self._next(tries, lines)) is not None:
+                yield tries.read_event(answer, line, call)
+
+    async def _open(self, tries: Tries) -> httpx.Response:
+        """Return the answer as soon as it begins."""
+        while True:
+            try:
+                answer = await self.http.send(tries.request(self.http), stream=True)
+                if not answer.is_success:
+                    await answer.aread()
+            except httpx.HTTPError as problem:
+                await pause_async(tries.after_error(problem))
+                continue
+            if (wait := tries.after_answer(answer)) is None:
+                return answer
+            await answer.aclose()
+            await pause_async(wait)
+
+    async def _next(self, tries: Tries, lines: AsyncIterator[str]) -> str | None:
+        try:
+            return await anext(lines, None)
+        except httpx.HTTPError as problem:
+            tries.give_up(problem)
 
 
 def _read(call: Call[T], answer: Answer) -> T:

@@ -7,22 +7,33 @@ too high, from a millisecond to years, with a few dozen counts.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 STEPS = 4  # buckets for each doubling
 LAST = 160  # the bucket for everything longer than 2**40 milliseconds, about 35 years
 
+# The longest span of each bucket but the last, in whole microseconds: so that SQL, which has no logarithm everywhere,
+# and Python find the same bucket. Exact: only every fourth bound is a whole number, and it is a power of two.
+EDGES = tuple(math.floor(1000 * 2 ** (bucket // STEPS) * 2 ** (bucket % STEPS / STEPS)) for bucket in range(LAST))
+
 Histogram = dict[int, int]  # bucket to count; buckets without a count are left out
 
 
 def bucket_of(span: timedelta) -> int:
     """Return the bucket of a span: the first whose upper bound is not shorter; a negative span counts as zero."""
-    milliseconds = span / timedelta(milliseconds=1)
-    if milliseconds <= 1:
-        return 0
-    bucket = math.ceil(math.log2(milliseconds) * STEPS - 1e-9)
-    return min(bucket, LAST)
+    return bisect_left(EDGES, span // timedelta(microseconds=1))
+
+
+def histogram_text(counts: Mapping[int, int]) -> str:
+    """Return a histogram as it is stored: ``12:5 13:1``; empty without a count."""
+    return " ".join(f"{bucket}:{counts[bucket]}" for bucket in sorted(counts))
+
+
+def histogram_from(text: str) -> Histogram:
+    """Read a histogram from its stored form."""
+    return {int(bucket): int(count) for bucket, _, count in (part.partition(":") for part in text.split())}
 
 
 def bound_of(bucket: int) -> timedelta:

@@ -71,22 +71,6 @@ class Backlog:
     since: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """Attempts that ended in the same way; times in microseconds."""
-
-    queue: str
-    handler: str
-    outcome: str
-    count: int
-    timed: int
-    took: int
-    longest: int
-    delayed: int
-    delay: int
-    longest_delay: int
-
-
 def limit_labels(values: Iterable[str], first: Iterable[str] = (), most: int = MOST) -> Callable[[str], str]:
     """Return a function that keeps a label's *first* values, then *values* in order, and calls the rest "other"."""
     names = frozenset(list(dict.fromkeys([*first, *values]))[:most])

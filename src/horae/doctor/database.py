@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from horae.core.audit.guard import ADVICE, GUARDED, describe_missing
 from horae.doctor.findings import Finding, Installation, disk_usage_command, ok, problem, warning
 from horae.errors import HoraeError, SchemaTooNew, StoreFull
 from horae.settings import Settings
@@ -67,6 +68,15 @@ def promise(store: SqlStore, installation: Installation) -> Iterator[Finding]:
         yield warning("durability", text + ".", found.mend)
     else:
         yield problem("durability", text + ".", found.mend)
+
+
+def audit_guard(store: SqlStore, installation: Installation) -> Iterator[Finding]:
+    """Check that the database refuses to change audit entries."""
+    missing = store.read(lambda tx: tx.audit.missing_guards())
+    if missing:
+        yield warning("audit", describe_missing(missing), ADVICE)
+    else:
+        yield ok("audit", GUARDED)
 
 
 def clocks(store: SqlStore, installation: Installation) -> Iterator[Finding]:

@@ -8,7 +8,9 @@ from datetime import datetime, timedelta
 
 from horae.actions.jobs.machinery import find_missing
 from horae.actions.jobs.reasons import SILENT
+from horae.actions.partitions import EMPTIED_AT_MOST, read_history
 from horae.core.jobs.machinery import MACHINERY
+from horae.core.partitions import ALARM_BELOW
 from horae.core.time.instants import iso
 from horae.doctor.findings import Check, Finding, Installation, ok, problem, some, warning
 from horae.errors import ConfigurationError, SecretsLocked
@@ -228,6 +230,25 @@ def sealed_secrets(installation: Installation) -> Iterator[Finding]:
         yield ok("secrets", f"all {len(stored)} stored secrets can be opened")
 
 
+def history(installation: Installation) -> Iterator[Finding]:
+    """Check that the partitions of the history are made ahead and that no rows lie beside them."""
+    world, now = _world(installation), installation.now
+    states = world.store.read(lambda tx: read_history(tx, now))
+    for state in states:
+        if state.is_short:
+            text = f"{state.table} has partitions for {state.days_ahead} more days, fewer than {ALARM_BELOW}."
+            text += " No worker makes them, or its role may not: what ends later lies in the catch-all."
+            yield problem("history", text, "horae db migrate")
+        if state.catch_all > EMPTIED_AT_MOST:
+            text = f"More than {EMPTIED_AT_MOST:,} rows of {state.table} lie in the catch-all, too many to be moved"
+            yield problem("history", f"{text} beside the daily work. Move them at a quiet hour.", "horae db migrate")
+        elif state.catch_all:
+            text = f"{state.catch_all:,} rows of {state.table} lie in the catch-all partition. A worker moves them"
+            yield warning("history", f"{text}, unless they ended in the future: look at the clocks.", "horae doctor")
+    if states and not any(state.is_short or state.catch_all for state in states):
+        yield ok("history", f"its partitions are made for {min(each.days_ahead for each in states)} more days")
+
+
 def orchestrator(installation: Installation) -> Iterator[Finding]:
     """Check that an orchestrator is named where schedules ask one."""
     count = _world(installation).store.read(lambda tx: tx.health.count_enabled_schedules("dispatch"))
@@ -260,5 +281,5 @@ def _with_queues(node: Node) -> str:
 
 CHECKS: tuple[Check, ...] = (
     workers, lateness, leases, dead_letters, lost_parents, promises, closed_handlers, paused_queues, fires, zone_stamps,
-    expiring_tokens, door, sealed_secrets, orchestrator,
+    expiring_tokens, door, sealed_secrets, history, orchestrator,
 )  # fmt: skip

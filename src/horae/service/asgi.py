@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import cache
 
 from fastapi import APIRouter, FastAPI
@@ -19,13 +20,16 @@ from horae.service.guard.guard import Guard, untimed
 from horae.service.guard.limits import Limits
 from horae.service.options import Options
 from horae.service.routes import access as access_routes
+from horae.service.routes import acts as act_routes
 from horae.service.routes import admin as admin_routes
 from horae.service.routes import attention as attention_routes
 from horae.service.routes import audit as audit_routes
+from horae.service.routes import error_groups as error_group_routes
 from horae.service.routes import held_jobs as held_job_routes
 from horae.service.routes import jobs as job_routes
 from horae.service.routes import queues as queue_routes
 from horae.service.routes import schedules as schedule_routes
+from horae.service.routes import statistics as statistic_routes
 from horae.service.state import Service
 
 # One line for each room; the order is the order of the OpenAPI document.
@@ -34,6 +38,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     metrics.router,
     held_job_routes.router,
     job_routes.router,
+    act_routes.router,
     jobs.router,
     pulling.router,
     scheduled_tasks.router,
@@ -42,6 +47,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     scheduler.router,
     admin.router,
     queue_routes.router,
+    statistic_routes.router,
+    error_group_routes.router,
     access_routes.router,
     audit_routes.router,
     admin_routes.router,
@@ -73,6 +80,17 @@ def room_routes() -> tuple[BaseRoute, ...]:
     return tuple(rooms.routes)
 
 
+def _lifespan(options: Options) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    """Run what goes on beside the service; not where it is mounted, because the outer application has the lifespan."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with nullcontext() if options.beside is None else options.beside():
+            yield
+
+    return lifespan
+
+
 def build(opens: Callable[[], World], options: Options | None = None) -> FastAPI:
     """Return the service over a store. *opens* returns the world, or raises the error that callers get."""
     how = options or Options()
@@ -84,6 +102,7 @@ def build(opens: Callable[[], World], options: Options | None = None) -> FastAPI
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # a redirect would repeat the caller's Host header
+        lifespan=_lifespan(how),
     )
     service = app.state.horae = Service(opens, how, Limits(how.rates, how.monotonic or untimed))
     app.state.holders = Holders()

@@ -26,6 +26,7 @@ OPEN = frozenset({"/healthz", "/readyz", "/version"})
 TAGS = {
     "health": "Is it alive, is it ready, what are its figures.",
     "jobs": "Enqueue a job, look at it, cancel or revive it.",
+    "bulk acts": "Cancel, revive or reschedule every job that fits a filter.",
     "worker protocol": "Pull, renew, acknowledge, fail; for workers in any language.",
     "runs": "The log of runs, and cleaning it.",
     "definitions": "What the house's workers can run, and what of it is open to tenants.",

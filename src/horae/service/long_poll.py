@@ -56,7 +56,7 @@ class Want:
 def take(world: World, want: Want) -> tuple[list[Job], datetime | None]:
     """Claim what is due now; return it, and when to look again if that is nothing.
 
-    Leases that ran out are taken back first: where only HTTP workers serve, no other process would do it.
+    Leases that ran out are taken back first: the claim then finds them, without waiting for a keeper.
     """
     taken = _pull(world, want)
     if len(taken) == want.limit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
@@ -43,3 +44,4 @@ class Options:
     monotonic: Callable[[], float] | None = None  # seconds that never jump; None: requests are not timed
     died: Callable[[Job], Awaitable[None]] | None = None  # called with each job that a caller's `fail` ends for good
     sealer: Sealer | None = None  # None: no key, so no secrets can be kept
+    beside: Callable[[], AbstractAsyncContextManager[None]] | None = None  # what goes on while the service runs

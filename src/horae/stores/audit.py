@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, insert, select, text, update
+import json
+from collections.abc import Iterable, Sequence
 
-from horae.core.audit.chain import GENESIS
+from sqlalchemy import Connection, Select, func, insert, or_, select, text
+
+from horae.core.audit.chain import GENESIS, Head, Seal
 from horae.core.audit.entries import Entry
-from horae.stores.databases.dialects import BY_NAME
+from horae.stores.databases import audit_guard
+from horae.stores.databases.dialects import BY_NAME, Dialect
 from horae.stores.tables.audit import AUDIT, audit, chains
 
 NUMBERED = (*AUDIT.select, audit.c.id)
+OWNERS_AT_ONCE = 500  # bound parameters of one statement
 
 
 class Audit:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
+    @property
+    def dialect(self) -> Dialect:
+        return BY_NAME[self.connection.dialect.name]
+
     def append(self, entry: Entry) -> None:
         self.connection.execute(insert(audit), AUDIT.row(entry))
+
+    def append_many(self, entries: Iterable[Entry]) -> None:
+        rows = [AUDIT.row(entry) for entry in entries]
+        if rows:
+            self.connection.execute(insert(audit), rows)
 
     def find(
         self,
@@ -47,38 +61,83 @@ class Audit:
 
     def lock_chains(self) -> None:
         """Lock the chains, so that one process seals at a time."""
-        self._begin("")
+        before, behind = self.dialect.insert_ignore
+        sql = f"{before} {chains.name} (owner, seq, hash) VALUES ('', 0, :hash) {behind}"
+        self.connection.execute(text(sql), {"hash": GENESIS})
         self.connection.execute(select(chains.c.seq).where(chains.c.owner == "").with_for_update())
 
-    def head(self, owner: str) -> tuple[int, str]:
-        """Return how far an owner's chain has come, and the hash of its last entry."""
-        row = self.connection.execute(select(chains.c.seq, chains.c.hash).where(chains.c.owner == owner)).first()
-        return (0, GENESIS) if row is None else (row.seq, row.hash)
+    def heads(self, owners: Iterable[str] | None = None) -> dict[str, Head]:
+        """Return how far chains have come, and the hash of the last entry of each; those of every owner without any."""
+        query = select(chains.c.owner, chains.c.seq, chains.c.hash).order_by(chains.c.owner)
+        if owners is None:
+            return self._heads(query.where(chains.c.owner != ""))
+        wanted, found = sorted(set(owners)), dict[str, Head]()
+        for begin in range(0, len(wanted), OWNERS_AT_ONCE):
+            found |= self._heads(query.where(chains.c.owner.in_(wanted[begin : begin + OWNERS_AT_ONCE])))
+        return found
 
-    def seal(self, number: int, owner: str, seq: int, hash_text: str) -> None:
-        conditions = (audit.c.id == number, audit.c.chain_seq.is_(None))
-        self.connection.execute(update(audit).where(*conditions).values(chain_seq=seq, hash=hash_text))
-        self._begin(owner)
-        self.connection.execute(update(chains).where(chains.c.owner == owner).values(seq=seq, hash=hash_text))
+    def seal(self, seals: Sequence[Seal], heads: Iterable[Head]) -> None:
+        """Write the places and hashes of entries in one statement, and the new heads of their chains in another."""
+        dialect = self.dialect
+        rows = _rows(dialect, number=int, place=int, link=str)
+        # An expression, or SQLite would go by the index of unsealed entries and read all rows for each of them.
+        condition = f"{audit.name}.id = v.number AND coalesce({audit.name}.chain_seq, 0) = 0"
+        values = "chain_seq = v.place, hash = v.link"
+        change = dialect.update_from.format(table=audit.name, values=values, rows=rows, condition=condition)
+        self.connection.execute(text(change), {"rows": json.dumps([[s.number, s.seq, s.hash] for s in seals])})
+        put, named = dialect.upsert
+        new = ", ".join(f"{name} = {named.format(name=name)}" for name in ("seq", "hash"))
+        write = (
+            f"INSERT INTO {chains.name} (owner, seq, hash) SELECT v.name, v.place, v.link "
+            f"FROM {_rows(dialect, name=str, place=int, link=str)} {put.format(key='owner')} {new}"
+        )
+        self.connection.execute(text(write), {"rows": json.dumps([[h.owner, h.seq, h.hash] for h in heads])})
 
     def owners(self) -> list[str]:
-        """Return the owners that have a chain."""
-        query = select(chains.c.owner).where(chains.c.owner != "").order_by(chains.c.owner)
-        return list(self.connection.execute(query).scalars())
+        """Return the owners that have a chain, or sealed entries without one, which only an intruder leaves behind."""
+        known, owner = set(self.heads()), self._next_owner("")
+        while owner is not None:
+            if owner not in known and self._is_sealed(owner):
+                known.add(owner)
+            owner = self._next_owner(owner)
+        return sorted(known)
 
-    def chain(self, owner: str, *, after: int, limit: int) -> list[tuple[int, int, str, Entry]]:
-        """Return sealed entries of an owner in their order: place, number, hash, entry."""
-        conditions = (audit.c.owner == owner, audit.c.chain_seq > after)
+    def chain(self, owner: str, *, after: tuple[int, int], limit: int) -> list[tuple[Seal, Entry]]:
+        """Return sealed entries of an owner in their order, *after* the one with that position and number.
+
+        Two entries at one position are the work of an intruder; both are returned, wherever a page ends.
+        """
+        seq, number = after
         query = (
             select(*NUMBERED, audit.c.chain_seq, audit.c.hash)
-            .where(*conditions)
+            .where(audit.c.owner == owner, audit.c.chain_seq >= seq)
+            .where(or_(audit.c.chain_seq > seq, audit.c.id > number))
             .order_by(audit.c.chain_seq, audit.c.id)
             .limit(limit)
         )
         rows = self.connection.execute(query)
-        return [(row.chain_seq, row.id, row.hash, AUDIT.read(row)) for row in rows]
+        return [(Seal(row.id, row.chain_seq, row.hash), AUDIT.read(row)) for row in rows]
 
-    def _begin(self, owner: str) -> None:
-        before, behind = BY_NAME[self.connection.dialect.name].insert_ignore
-        sql = f"{before} {chains.name} (owner, seq, hash) VALUES (:owner, 0, :hash) {behind}"
-        self.connection.execute(text(sql), {"owner": owner, "hash": GENESIS})
+    def missing_guards(self) -> list[str]:
+        """Return the parts of the guard against changes that the database does not have."""
+        return audit_guard.missing(self.connection)
+
+    def _heads(self, query: Select[tuple[str, int, str]]) -> dict[str, Head]:
+        return {row.owner: Head(row.owner, row.seq, row.hash) for row in self.connection.execute(query)}
+
+    def _next_owner(self, owner: str) -> str | None:
+        return self.connection.execute(select(func.min(audit.c.owner)).where(audit.c.owner > owner)).scalar()
+
+    def _is_sealed(self, owner: str) -> bool:
+        sealed = select(audit.c.id).where(audit.c.owner == owner, audit.c.chain_seq > 0).limit(1)
+        return self.connection.execute(sealed).first() is not None
+
+
+def _rows(dialect: Dialect, **columns: type[int | str]) -> str:
+    """Return SQL that reads the JSON list of lists ``:rows`` as rows ``v`` with these columns."""
+    number, words = dialect.json_column
+    parts = [
+        (number if kind is int else words).format(index=index, name=name)
+        for index, (name, kind) in enumerate(columns.items())
+    ]
+    return dialect.json_rows.format(columns=", ".join(parts))

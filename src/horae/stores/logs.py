@@ -27,8 +27,8 @@ from horae.core.jobs.job import LOCAL
 from horae.core.time.instants import micros
 from horae.ports import LogFilter, Logged
 from horae.stores.databases.dialects import BY_NAME
-from horae.stores.databases.driver import Driver
-from horae.stores.jobs.totals import COUNTED, add_removed
+from horae.stores.databases.driver import CallerDriver
+from horae.stores.jobs.totals import COUNTED, add_removed, lock_counts, not_counted
 from horae.stores.tables.jobs import JOBS, LOGGED, jobs, runs
 from horae.stores.tables.schedules import fires, schedules
 
@@ -80,6 +80,8 @@ class Logs:
 
     def remove_old(self, wanted: LogFilter, before: datetime, *, limit: int) -> int:
         """Remove a few of them; how many there were. They stay counted."""
+        driver = CallerDriver(self.connection)
+        lock_counts(driver, BY_NAME[self.connection.dialect.name])
         columns = [runs.c[name] for name in ("job_id", "token", *COUNTED)]
         query = _apply_filter(select(*columns), runs, wanted).where(*_forgettable(before))
         query = query.order_by(runs.c.finished_at).limit(limit).with_for_update(skip_locked=True)
@@ -87,9 +89,8 @@ class Logs:
         if rows:
             condition = tuple_(runs.c.job_id, runs.c.token).in_([tuple(row[:2]) for row in rows])
             self.connection.execute(delete(runs).where(condition))
-            dialect = BY_NAME[self.connection.dialect.name]
-            driver = Driver(self.connection.connection.driver_connection, dialect.placeholder)
-            add_removed(driver, dialect, [(row[2], row[3], row[4]) for row in rows])
+            removed = [(row.schedule_id, row.handler, row.outcome) for row in rows]
+            add_removed(driver, BY_NAME[self.connection.dialect.name], removed)
         return len(rows)
 
     def _with_triggers(self, page: list[Logged]) -> list[Logged]:
@@ -157,8 +158,8 @@ def _apply_filter(query: Select[Any], source: Any, wanted: LogFilter) -> Select[
 
 
 def _forgettable(before: datetime) -> tuple[ColumnElement[bool], ...]:
-    """Return the condition of runs that may be deleted: not the earlier attempts of a job that still exists."""
-    return runs.c.finished_at < micros(before), ~exists().where(jobs.c.id == runs.c.job_id)
+    """An earlier attempt of a job that is still there, waiting, running or dead, is part of that job's story."""
+    return runs.c.finished_at < micros(before), ~exists().where(jobs.c.id == runs.c.job_id), not_counted()
 
 
 def _read_logged(row: Any) -> Logged:

@@ -1,15 +1,31 @@
 """The metadata with every table in it: to create them all at once, and to compare a database with them."""
 
 from horae.stores.declaration import metadata
-from horae.stores.tables import access, attention, audit, jobs, locks, queues, schedules
+from horae.stores.tables import (
+    access,
+    acts,
+    attention,
+    audit,
+    chores,
+    jobs,
+    locks,
+    queues,
+    retention,
+    schedules,
+    statistics,
+)
 
 __all__ = [
     "access",
+    "acts",
     "attention",
     "audit",
+    "chores",
     "jobs",
     "locks",
     "metadata",
     "queues",
+    "retention",
     "schedules",
+    "statistics",
 ]

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import Connection, func, select
 
 from horae.core.jobs.machinery import MACHINERY
-from horae.core.metrics import Backlog, Ended
+from horae.core.metrics import Backlog
 from horae.core.time.instants import instant, micros
 from horae.stores.tables.jobs import jobs, runs
 from horae.stores.tables.schedules import fires
@@ -29,20 +29,6 @@ class Metrics:
         due = (jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at <= micros(now), theirs)
         query = select(jobs.c.queue, func.count(), func.min(jobs.c.run_at)).where(*due).group_by(jobs.c.queue)
         return {queue: Backlog(count, instant(oldest)) for queue, count, oldest in self.connection.execute(query)}
-
-    def endings(self, since: datetime) -> list[Ended]:
-        """Return attempts ended since then, by queue, handler and outcome; delays only where the history has them."""
-        took = runs.c.finished_at - runs.c.started_at
-        late = runs.c.started_at - runs.c.run_at  # the due time is kept with the last attempt of a job
-        columns = (func.count(), func.count(took), func.sum(took), func.max(took))
-        delays = (func.count(late), func.sum(late), func.max(late))
-        by = (runs.c.queue, runs.c.handler, runs.c.outcome)
-        recent = (runs.c.finished_at >= micros(since), runs.c.queue != MACHINERY)
-        query = select(*by, *columns, *delays).where(*recent).group_by(*by)
-        return [
-            Ended(queue, handler, outcome, *(int(number or 0) for number in numbers))
-            for queue, handler, outcome, *numbers in self.connection.execute(query)
-        ]
 
     def verdicts(self, since: datetime) -> dict[str, int]:
         """Count fires recorded since then, by what became of them."""

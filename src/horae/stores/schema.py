@@ -16,7 +16,9 @@ from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import InterfaceError, OperationalError
 
 from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
+from horae.stores.databases import audit_guard
 from horae.stores.databases.dialects import BY_NAME, NO_ROOM
+from horae.stores.tables.audit import UNSEALED_INDEXES
 from horae.stores.tables.jobs import job_indexes
 
 VERSION_TABLE = "horae_version"
@@ -58,15 +60,23 @@ def require_current(engine: Engine) -> None:
 
 
 def migrate(engine: Engine) -> Schema:
-    """Bring the tables up to date; safe when several processes do so at once. Answers with what was found before."""
+    """Bring the tables up to date; safe when several processes do so at once. Answers with what was found before.
+
+    Parts of the audit's guard that an earlier role might not create are made too, where this one may.
+    """
     before = inspect_schema(engine)
-    if before.is_current:
+    if before.is_current and _is_guarded(engine):
         return before
     with _translate_errors(), _lock_migrations(engine) as connection:
-        found = _version(connection)
-        if found != HEAD:
+        if _version(connection) != HEAD:
             _upgrade(connection)
+        audit_guard.install(connection)
     return before
+
+
+def _is_guarded(engine: Engine) -> bool:
+    with _translate_errors(), engine.connect().execution_options(horae_reading=True) as connection:
+        return not audit_guard.missing(connection)
 
 
 def create_all(engine: Engine) -> None:
@@ -77,8 +87,10 @@ def create_all(engine: Engine) -> None:
         if _version(connection) is not None:
             return
         metadata.create_all(connection)
-        for statement in job_indexes(BY_NAME[connection.dialect.name].partial_indexes).values():
+        partial = BY_NAME[connection.dialect.name].partial_indexes
+        for statement in (*job_indexes(partial).values(), *(UNSEALED_INDEXES if partial else ())):
             connection.execute(text(statement))
+        audit_guard.install(connection)
         connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"))
         connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:head)"), {"head": HEAD})
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection, Engine
@@ -19,7 +19,20 @@ from horae.core.time.boots import Boot, LeaseLine
 from horae.core.time.instants import instant
 from horae.core.timeouts import Timeouts
 from horae.errors import StoreBusy, StoreUnavailable
-from horae.ports import Claim, Decide, EndSilent, Node, Placed, Renewed, Upcoming, make_placed
+from horae.ports import (
+    ChoreTurn,
+    Claim,
+    Decide,
+    EndSilent,
+    Node,
+    PartitionChange,
+    Placed,
+    Renewed,
+    Spared,
+    Upcoming,
+    make_placed,
+)
+from horae.stores.chores import Chores
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver
 from horae.stores.jobs.insertion import chunks
@@ -28,6 +41,7 @@ from horae.stores.schema import require_current
 from horae.stores.transaction import Transaction
 
 if TYPE_CHECKING:
+    from horae.core.partitions import Partition
     from horae.core.schedules.schedule import Firing
     from horae.stores.databases.hot import Hot
     from horae.stores.schedules.fires import Firings
@@ -47,6 +61,7 @@ class SqlStore(ABC):
         self.dialect = dialect
         self.timeouts = timeouts or Timeouts()
         self.owns_engine = True  # False: the engine is the caller's own and is not disposed of
+        self.chores = Chores(dialect)
         self.insert_chunk = INSERT_CHUNK
         self._turn = 0
         self._here = threading.local()  # the open moment of each thread
@@ -117,13 +132,17 @@ class SqlStore(ABC):
     def transact(self, work: Callable[[Transaction], T], *, hot: bool = False) -> T:
         limit = self.timeouts.hot if hot else self.timeouts.statement
 
-        def attempt() -> T:
+        def attempt() -> tuple[T, set[str]]:
             with self.writing() as connection:
                 if hot:
                     self.limit(connection.connection.driver_connection, limit)
-                return work(Transaction(connection, self.lend))
+                tx = Transaction(connection, self.lend, self.hot)
+                return work(tx), tx.woken
 
-        return self.run_with_retry(attempt, limit)
+        answer, woken = self.run_with_retry(attempt, limit)
+        if woken:
+            self.wake(woken)
+        return answer
 
     def read(self, work: Callable[[Transaction], T], *, unbounded: bool = False) -> T:
         """Run *work* in one read-only transaction; *unbounded* lifts the statement timeout, for exports."""
@@ -281,10 +300,29 @@ class SqlStore(ABC):
     def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
         return self.with_driver(lambda driver: self.hot.peek(driver, queues, node, worker_id))
 
-    def forget(self, table: str, before: datetime, limit: int) -> int:
+    def alone(self, work: Callable[[Driver], T]) -> T:
+        """Run statements that need no transaction around them, where the database can do without."""
+        return self.with_driver(work)
+
+    def take_chore(
+        self, name: str, *, token: str, holder: str, every: timedelta, lease: timedelta, now: datetime
+    ) -> ChoreTurn:
+        take = partial(self.chores.take, name=name, token=token, holder=holder, every=every, lease=lease, now=now)
+        return self.alone(take)
+
+    def extend_chore(self, name: str, token: str, *, until: datetime, now: datetime) -> bool:
+        return self.alone(lambda driver: self.chores.extend(driver, name, token, until=until, now=now))
+
+    def end_chore(self, name: str, token: str, *, due_at: datetime, done_at: datetime | None) -> bool:
+        return self.alone(lambda driver: self.chores.end(driver, name, token, due_at=due_at, done_at=done_at))
+
+    def forget(self, table: str, before: datetime, limit: int, *, spared: Spared | None = None) -> int:
         from horae.stores.retention import forget
 
-        return self.with_driver(lambda driver: forget(driver, self.dialect, table, before, limit))
+        return self.with_driver(lambda driver: forget(driver, table, before, limit, spared))
+
+    def alter_partitions(self, change: PartitionChange, partition: Partition, *, patient: bool = False) -> bool:
+        return False  # where nothing is partitioned there is nothing to do
 
     def let_in_forgotten(self) -> set[str]:
         queues = self.with_driver(self.hot.slots.let_in_forgotten)

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from horae.stores.access.tokens import Tokens
     from horae.stores.attention import Attention
     from horae.stores.audit import Audit
+    from horae.stores.databases.hot import Hot
+    from horae.stores.error_groups import ErrorGroups
     from horae.stores.health import Health
+    from horae.stores.jobs.acts import Acts
     from horae.stores.jobs.definitions import Definitions
     from horae.stores.jobs.jobs import Jobs
     from horae.stores.jobs.ledger import Ledger
@@ -27,8 +30,11 @@ if TYPE_CHECKING:
     from horae.stores.jobs.running_limits import RunningLimits
     from horae.stores.logs import Logs
     from horae.stores.metrics import Metrics
+    from horae.stores.partitions import Partitions
+    from horae.stores.retention import RetentionRules
     from horae.stores.schedules.scheduled_tasks import ScheduledTasks
     from horae.stores.schedules.schedules import Schedules
+    from horae.stores.statistics import Statistics
 
 Lend = Callable[[Connection, timedelta | None], AbstractContextManager[None]]
 
@@ -36,9 +42,11 @@ Lend = Callable[[Connection, timedelta | None], AbstractContextManager[None]]
 class Transaction:
     """One open transaction, room by room."""
 
-    def __init__(self, connection: Connection, lend: Lend | None = None) -> None:
+    def __init__(self, connection: Connection, lend: Lend | None = None, hot: Hot | None = None) -> None:
         self.connection = connection
         self._lend = lend
+        self._hot = hot
+        self.woken: set[str] = set()  # queues in which there may be work once this is committed
 
     @contextmanager
     def lend_connection(self, limit: timedelta | None = None) -> Iterator[Connection]:
@@ -62,7 +70,13 @@ class Transaction:
     def jobs(self) -> Jobs:
         from horae.stores.jobs.jobs import Jobs
 
-        return Jobs(self.connection)
+        return Jobs(self.connection, self._hot, self.woken)
+
+    @cached_property
+    def acts(self) -> Acts:
+        from horae.stores.jobs.acts import Acts
+
+        return Acts(self.connection)
 
     @cached_property
     def queues(self) -> Queues:
@@ -143,10 +157,34 @@ class Transaction:
         return Metrics(self.connection)
 
     @cached_property
+    def statistics(self) -> Statistics:
+        from horae.stores.statistics import Statistics
+
+        return Statistics(self.connection)
+
+    @cached_property
+    def error_groups(self) -> ErrorGroups:
+        from horae.stores.error_groups import ErrorGroups
+
+        return ErrorGroups(self.connection)
+
+    @cached_property
     def health(self) -> Health:
         from horae.stores.health import Health
 
         return Health(self.connection)
+
+    @cached_property
+    def partitions(self) -> Partitions:
+        from horae.stores.partitions import Partitions
+
+        return Partitions(self.connection)
+
+    @cached_property
+    def retention(self) -> RetentionRules:
+        from horae.stores.retention import RetentionRules
+
+        return RetentionRules(self.connection)
 
     @cached_property
     def attention(self) -> Attention:

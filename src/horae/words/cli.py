@@ -25,8 +25,6 @@ ERRORS = {
     "demo_database_given": "The demo makes a database of its own and never touches yours; --keep FILE leaves it there.",
     "demo_file_exists": "There is already a file {path}; the demo writes only to a new one. Choose another name.",
     "demo_process_ended": "The process to be killed ended by itself: {problem}",
-    "filters_with_named_jobs": "--queue, --handler and --tag choose among all jobs; leave them out where jobs are "
-    "named.",
     "jobs_named_twice": "Name the jobs or give {flag}, not both.",
     "jobs_unnamed": "Name the jobs, or give {flag}.",
     "keep_unreadable": "--keep: {text!r} does not say what to keep; write for example runs=90d,keys=14d.",
@@ -50,6 +48,7 @@ ERRORS = {
     "nothing_to_change": "Nothing to change was given; `horae schedule change --help` shows what can be.",
     "options_need_database": "What needs the database: {options}. Leave it out, or use --db instead of --url.",
     "owner_from_token": "The token says who the owner is; leave out --owner.",
+    "reschedule_time_unclear": "Say when: give --to INSTANT or --in SPAN, one of them.",
     "restore_with_tool": "This copies SQLite files; for this database stop all servers and workers first, then use "
     "its own tool: {tool}",
     "retry_of_ended": "Job {id} is {state}; only dead and waiting jobs can be tried again. Instead enqueue it anew.",

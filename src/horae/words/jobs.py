@@ -1,6 +1,16 @@
 """The sentences of errors about jobs, queues, limits and retries, by reason."""
 
 ERRORS = {
+    "act_not_undoable": "{id} is a {verb}; only a reschedule can be undone. A job that was cancelled can be run "
+    "again: POST /jobs/{{id}}/rerun.",
+    "act_states_impossible": "{verb} changes jobs that are {states}, and the filter wants {named}. Leave the state "
+    "out of the filter.",
+    "act_still_running": "{id} is still running; pause it, cancel it or wait for its end, then undo it.",
+    "act_time_missing": "A {verb} needs the time to move jobs to; give run_at or delay.",
+    "act_time_unused": "A {verb} moves no job to another time; leave run_at and delay out.",
+    "act_unknown": "There is no act {id}. It may have been cleaned up; `horae act list` shows those there are.",
+    "act_not_ended_in_time": "{id} is still {state} after {timeout:span}. Wait again, or look at it: "
+    "`horae act show {id}`.",
     "already_running": "{key!r} is already running as job {job_id} and has reported progress lately. Wait for it, or "
     "cancel it.",
     "attempts_not_whole": "attempts={value} is not a whole number; write for example attempts=3.",
@@ -16,11 +26,14 @@ ERRORS = {
     "service only. Leave connection out and give a key, or run this code where the database is.",
     "definition_field_unknown": "A definition has no {field!r}; it has name, queue and tenants.",
     "definition_without_name": "A definition needs a name: the handler that it is about.",
+    "retention_for_house_only": "Only the house says how long runs are kept. Use a token of the owner system with the "
+    "scope admin.",
     "definitions_for_house_only": "Only a worker of the house stores definitions. Use a token of the owner system with "
     "the scope worker. A worker with a tenant's token needs no definitions: it claims all jobs of that tenant.",
     "delay_negative": "A delay of {delay:span} lies in the past; use zero or more.",
     "failure_acknowledged": "A job that failed cannot be acknowledged; send its error to /scheduler/jobs/{id}/fail.",
     "filter_choice_unknown": "{found!r} is no {field}; choose one of {choices}.",
+    "filter_empty": "A bulk act needs a filter that says which jobs, for example queue:mail or state:dead.",
     "filter_field_unknown": "A filter has no field {field!r}; choose one of {choices}.",
     "filter_number_unreadable": "{found!r} is not a whole number; write for example {field}:>3 or {field}:1..5.",
     "filter_quote_open": 'A text has one double quote only, at its beginning; write for example error:"timed out".',
@@ -42,7 +55,7 @@ ERRORS = {
     "job_not_ended": "Job {id} is {state}; only a job that has ended can be run again.",
     "job_not_ended_in_time": "Job {id} is still {state} after {timeout:span}. Wait again, or ask what it waits for: "
     "`horae job show {id}`.",
-    "job_reserved": "{id} is Horae's own: it keeps {kept}. Leave it alone and {advice} (horae attention …).",
+    "job_reserved": "{id} is Horae's own: it keeps {kept}. Leave it alone and {advice}.",
     "job_row_locked": "{id} is yours, but a transaction keeps its row locked; renew it again in a moment.",
     "job_unknown": "There is no job {id}. It may have been cleaned up; `horae job list` shows what there is.",
     "key_taken": "The key {key!r} already belongs to {job_id}, which came with another request. Send exactly the same"

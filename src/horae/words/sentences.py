@@ -15,6 +15,7 @@ from typing import Any
 from horae.words import (
     access,
     attention,
+    audit,
     cli,
     common,
     declarations,
@@ -28,6 +29,7 @@ from horae.words import (
     secrets,
     service,
     settings,
+    statistics,
     stores,
 )
 
@@ -38,8 +40,10 @@ ROOMS: dict[str, Mapping[str, str]] = {
     "scheduled_tasks": scheduled_tasks.ERRORS,
     "attention": attention.ERRORS,
     "access": access.ERRORS,
+    "audit": audit.ERRORS,
     "secrets": secrets.ERRORS,
     "governance": governance.ERRORS,
+    "statistics": statistics.ERRORS,
     "outgoing": outgoing.ERRORS,
     "service": service.ERRORS,
     "stores": stores.ERRORS,
@@ -53,9 +57,12 @@ JOINED = {"lines": "\n", "path": " → "}  # how a list is read, where it is not
 ENGLISH = {reason: text for table in ROOMS.values() for reason, text in table.items()}
 
 
-def sentence(reason: str, facts: Mapping[str, Any]) -> str | None:
-    """Return the sentence of a reason; None for a text that is no reason, or one without its facts."""
-    template = ENGLISH.get(reason)
+def sentence(reason: str, facts: Mapping[str, Any], table: Mapping[str, str] = ENGLISH) -> str | None:
+    """Return the sentence of a reason; None for a text that is no reason, or one without its facts.
+
+    *table* is another one than that of the errors.
+    """
+    template = table.get(reason)
     if template is None:
         return None
     try:

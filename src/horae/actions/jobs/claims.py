@@ -7,13 +7,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from horae.actions.jobs.admission import claim_admitted
 from horae.actions.jobs.requests import DEFAULT_QUEUE
 from horae.core.cursors import page_size
 from horae.core.jobs.job import ORDERS, Job, Lease, Order, renewal_pause
 from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.payloads import decode, encode, label
 from horae.errors import InvalidInput, InvalidPayload, LeaseLost
-from horae.ports import Claim, Node, Renewed, Tx, Upcoming, World
+from horae.ports import Claim, FollowingClock, Node, Renewed, Tx, Upcoming, World
 
 DEFAULT_LEASE = timedelta(seconds=30)
 HTTP_LEASE = timedelta(seconds=120)
@@ -45,14 +46,13 @@ def pull(
         if room > 0:
             who, steady = label(worker_id, "worker id", 200), world.clock.steady()
             claim = Claim(queue_name(queue), room, who, lease, order, owner, steady)
-            taken += world.route(owner=owner).store.claim(claim, now=world.clock.now())
+            taken += claim_admitted(world, claim)
     return taken
 
 
 def claim(world: World, queue: str, limit: int, *, worker_id: str, lease: timedelta) -> list[Job]:
     """Take up to *limit* due jobs of one queue for a worker with database access; the lease counts from now."""
-    clock = world.clock
-    return world.route().store.claim(Claim(queue, limit, worker_id, lease, steady=clock.steady()), now=clock.now())
+    return claim_admitted(world, Claim(queue, limit, worker_id, lease, steady=world.clock.steady()))
 
 
 def peek(world: World, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
@@ -61,7 +61,10 @@ def peek(world: World, queues: Sequence[str], *, node: Node | None = None, worke
     With *node* its heartbeat is written as well; with *worker_id* the answer names the jobs of that worker that were
     asked to stop.
     """
+    asked_at = world.clock.monotonic()
     upcoming = world.route().store.peek(queues, node=node, worker_id=worker_id)
+    if upcoming.store_time is not None and isinstance(world.clock, FollowingClock):
+        world.clock.follow(upcoming.store_time, asked_at)
     expiry = world.wall_time(upcoming.next_expiry_at)
     return upcoming if expiry == upcoming.next_expiry_at else replace(upcoming, next_expiry_at=expiry)
 

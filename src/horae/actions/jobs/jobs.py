@@ -10,6 +10,7 @@ from typing import Any
 from horae.actions.consistency import one_moment
 from horae.actions.jobs.leases import with_wall_lease
 from horae.actions.jobs.requests import Enqueued, Request, make_enqueued, new_job
+from horae.actions.statistics import count_finished, count_window
 from horae.core.audit.entries import Entry
 from horae.core.cursors import page_size
 from horae.core.jobs.job import (
@@ -24,12 +25,13 @@ from horae.core.jobs.job import (
     band_of,
     job_number,
 )
-from horae.core.jobs.machinery import refuse_own
+from horae.core.jobs.machinery import MACHINERY, refuse_own
 from horae.core.time.instants import aware, instant, iso
 from horae.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from horae.ports import Placed, Tx, World
 
 WINDOW = timedelta(days=1)
+LOOK_BACK = 20_000  # rows that one page of a list looks at where no index leads to what it wants
 CHILDREN = 200  # dealt with in one transaction, where their parents have ended
 
 
@@ -119,9 +121,7 @@ def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before:
     """Return jobs, the newest first; *before* is the last id of the previous page."""
     page_size(limit)
     wanted = wanted or Filter()
-    unknown = set(wanted.states) - set(JOB.states)
-    if unknown:
-        raise InvalidInput("choice_unknown", name="state", value=sorted(unknown)[0], choices=list(JOB.states))
+    _check_states(wanted)
     number = None if before is None else job_number(before)
     jobs = world.route(owner=wanted.owner, key=wanted.key).store.read(
         lambda tx: tx.jobs.find(wanted, limit=limit, before=number)
@@ -129,14 +129,54 @@ def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before:
     return [with_wall_lease(world, job) for job in jobs]
 
 
+def find_page(
+    world: World, wanted: Filter, *, limit: int = 50, before: str | None = None
+) -> tuple[list[Job], int | None]:
+    """Return a page of jobs, the newest first, and the number before which the next begins; None at the end.
+
+    Where no index leads to what the filter wants, a page looks back over a bounded number of rows; it may then be
+    short, or empty, although older jobs fit.
+    """
+    page_size(limit)
+    _check_states(wanted)
+    number = None if before is None else job_number(before)
+
+    def look(tx: Tx) -> tuple[list[Job], int | None]:
+        least = tx.jobs.look_back(LOOK_BACK, before=number) if wanted.needs_bound else None
+        return tx.jobs.find(wanted, limit=limit, before=number, least=least), least
+
+    found, least = world.route(owner=wanted.owner, key=wanted.key).store.read(look)
+    further = found[-1].number if len(found) == limit else least
+    return [with_wall_lease(world, job) for job in found], further
+
+
+def _check_states(wanted: Filter) -> None:
+    unknown = set(wanted.states) - set(JOB.states)
+    if unknown:
+        raise InvalidInput("choice_unknown", name="state", value=sorted(unknown)[0], choices=list(JOB.states))
+
+
 def counts(
     world: World, *, queue: str | None = None, owner: str | None = None, machinery: bool = False
 ) -> dict[str, dict[str, int]]:
-    """Count jobs by queue and state; Horae's own only with *machinery*, or where *queue* names their queue."""
+    """Count jobs by queue and state; Horae's own only with *machinery*, or where *queue* names their queue.
+
+    Finished ones are counted over all time, from the statistics, and from the history what they do not hold yet. Those
+    of one tenant are counted in the history alone, because the statistics do not cross owners with queues.
+    """
+
+    def read(tx: Tx) -> dict[tuple[str, str], int]:
+        if owner is not None:
+            return tx.jobs.counts(queue, owner, machinery)
+        rolled, finished = count_finished(tx)
+        found = tx.jobs.counts(queue, owner, machinery, rolled)
+        for (name, state), count in finished.items():
+            if name == queue if queue is not None else machinery or name != MACHINERY:
+                found[name, state] = found.get((name, state), 0) + count
+        return found
+
     numbers: dict[str, dict[str, int]] = {}
-    for (name_, state), count in (
-        world.route(owner=owner).store.read(lambda tx: tx.jobs.counts(queue, owner, machinery)).items()
-    ):
+    for (name_, state), count in world.route(owner=owner).store.read(read).items():
         numbers.setdefault(name_, dict.fromkeys(JOB.states, 0))[state] = count
     return numbers
 
@@ -144,7 +184,17 @@ def counts(
 def metrics(world: World, *, window: timedelta = WINDOW, owner: str | None = None) -> dict[str, float]:
     """Return the five figures of S0-29 to S0-33; rates cover the last *window*."""
     now = world.clock.now()
-    raw = world.route(owner=owner).store.read(lambda tx: tx.jobs.metrics(now=now, since=now - window, owner=owner))
+    since = now - window
+
+    def read(tx: Tx) -> dict[str, Any]:
+        rolled, counted = count_window(tx, since, owner)
+        raw = tx.jobs.metrics(now=now, since=since, owner=owner, ended_since=max(since, rolled))
+        raw["succeeded"] += counted.succeeded
+        raw["finished"] += counted.succeeded + counted.cancelled
+        raw["finished_after_retry"] += counted.recovered
+        return raw
+
+    raw = world.route(owner=owner).store.read(read)
     ended = raw["succeeded"] + raw["dead_recently"]  # a cancelled job neither succeeded nor failed
     seen = raw["finished"] + raw["live"]
     oldest = raw["oldest_due"]

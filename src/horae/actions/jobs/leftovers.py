@@ -24,4 +24,4 @@ def find_stuck(world: World, queues: Sequence[str], *, limit: int) -> list[tuple
 
 def may_move(world: World, queues: Sequence[str]) -> bool:
     """Return whether these queues hold running jobs, or jobs that may run without a person's help."""
-    return world.route().store.read(lambda tx: tx.jobs.may_move(queues))
+    return world.route().store.read(lambda tx: tx.jobs.may_move(queues) or tx.acts.are_worked_on())

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 
 from horae.actions.attention.inbox import come_due
 from horae.actions.attention.lanes import LaneWriter, in_known_lane
+from horae.actions.jobs.acts import run_batch
 from horae.actions.jobs.endings import lose, settle
 from horae.actions.jobs.jobs import truncate
 from horae.actions.schedules.entries import entry_for
@@ -21,7 +22,7 @@ from horae.actions.schedules.schedules import with_next_fire
 from horae.core.attention.lanes import Task, TaskWait
 from horae.core.attention.task import FINAL
 from horae.core.jobs.job import Job, Outcome
-from horae.core.jobs.machinery import DEADLINE, MACHINERY, SERVED_AT_ONCE, START, TIMEOUT
+from horae.core.jobs.machinery import ACT, DEADLINE, MACHINERY, SERVED_AT_ONCE, START, TIMEOUT
 from horae.core.schedules.schedule import Schedule, next_fire
 from horae.errors import HoraeError, StoreBusy, StoreError
 from horae.ports import Claim, Tx, World
@@ -47,17 +48,24 @@ def serve_due(world: World, name: str, *, hand_on: bool = True) -> int:
         lose(world, [job for job in left if job.queue == MACHINERY])
     claim = Claim(MACHINERY, SERVED_AT_ONCE, name, LEASE, steady=world.clock.steady())
     taken = world.route().store.claim(claim, now=world.clock.now())
-    if taken:
-        settle(world, [(job, outcome_of_due(world, job)) for job in taken])
+    batches = [job for job in taken if job.handler == ACT]
+    others = [job for job in taken if job.handler != ACT]
+    if others:
+        settle(world, [(job, outcome_of_due(world, job)) for job in others])
+    for job in batches:  # each takes longer than a timeout, which therefore does not wait for them
+        settle(world, [(job, outcome_of_due(world, job))])
     return len(taken)
 
 
 def outcome_of_due(world: World, job: Job) -> Outcome:
     """Run one of Horae's own jobs; an error ends this job's attempt and does not stop the others."""
     try:
+        if job.handler == ACT:
+            return Outcome("snoozed", delay=timedelta(0)) if run_batch(world, job) else Outcome("succeeded")
         again = come_due(world, job.handler, job.payload, owner=job.owner)
     except StoreBusy:  # a frozen process holds this lane's lock: the jobs of other lanes must not wait for it
-        return Outcome("snoozed", error="its lane is locked by another transaction", delay=LEASE)
+        what = "a row of its act" if job.handler == ACT else "its lane"
+        return Outcome("snoozed", error=f"{what} is locked by another transaction", delay=LEASE)
     except StoreError:
         raise
     except HoraeError as problem:

@@ -22,6 +22,7 @@ class WorkerView:
     started_at: datetime
     seen_at: datetime
     queues: dict[str, int]
+    release: str | None = None
 
 
 def find_nodes(world: World) -> list[Node]:
@@ -43,5 +44,6 @@ def _view(node: Node, now: datetime) -> WorkerView:
         "silent" if is_silent else "stopping" if node.state == "stopping" else "running"
     )
     return WorkerView(
-        node.node_id, node.host, node.pid, node.version, state, node.started_at, node.seen_at, dict(node.queues)
-    )
+        node.node_id, node.host, node.pid, node.version, state, node.started_at, node.seen_at, dict(node.queues),
+        node.release,
+    )  # fmt: skip

@@ -53,6 +53,7 @@ class Heartbeat:
     started_at: datetime
     queues: dict[str, int] = field(default_factory=dict)
     state: Literal["running", "stopping", "ended"] = "running"
+    release: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +93,7 @@ def _node(world: World, worker: Heartbeat) -> Node:
         world.clock.now(),
         {queue_name(queue): slots for queue, slots in worker.queues.items()},
         worker.state,
+        None if worker.release is None else label(worker.release, "release", 100),
     )
 
 
@@ -142,8 +144,8 @@ def find(
         wanted = narrow(wanted, parse_filter(where, now=here.world.clock.now()))
     at = read_cursor(cursor, int, least=1, most=LARGEST - 1)
     after = before if at is None else f"job_{at[0]}"
-    found = verbs.find(here.world, _check_filter(here, wanted), limit=limit, before=after)
-    return found, cursor_from([found[-1].number]) if len(found) == limit else None
+    found, further = verbs.find_page(here.world, _check_filter(here, wanted), limit=limit, before=after)
+    return found, None if further is None else cursor_from([further])
 
 
 def _check_filter(here: Here, wanted: Filter) -> Filter:

@@ -16,7 +16,7 @@ from horae.actions.jobs.keys import shown_key
 from horae.actions.jobs.requests import Request
 from horae.api.here import Here
 from horae.api.jobs import local
-from horae.api.jobs.local import Heartbeat, Revived, Upcoming
+from horae.api.jobs.local import Heartbeat, Upcoming
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_json
 from horae.api.waits import WAIT, Wait
@@ -414,26 +414,6 @@ class Jobs(Room[S]):
         """Store the progress of a job, and in *checkpoint* what a later attempt needs to go on from there."""
         fields = {"value": value, "checkpoint": checkpoint}
         return _hold(local.note_progress, job_id, token, fields, repeats=True)
-
-    # -- many ------------------------------------------------------------------------------------------------------
-
-    @POST("/jobs/revive", *USER_OR_WORKER, by_queue=True)
-    def revive_many(
-        self,
-        *,
-        queue: str | None = None,
-        handler: str | None = None,
-        tag: str | None = None,
-        object_type: str | None = None,
-        object_id: str | None = None,
-        dry_run: bool = True,
-        reason: str = "",
-    ) -> Call[Revived]:
-        """Revive all dead jobs that match; only count them unless *dry_run* is False."""
-        wanted = Filter(("dead",), queue, handler, None, tag, None, object_type, object_id)
-        words = drop_none(queue=queue, handler=handler, tag=tag, object_type=object_type, object_id=object_id)
-        body = {**words, **drop_none(dry_run=dry_run, reason=reason or None)}
-        return Call(Revived, lambda here: local.revive_many(here, wanted, dry_run, reason), body=body)
 
 
 # -- the parts ---------------------------------------------------------------------------------------------------------

@@ -48,6 +48,10 @@ class Local:
         finally:
             unsubscribe()
 
+    def download(self, call: Call[T]) -> Iterator[T]:
+        for value in open_download(self._here(), call):
+            yield to_public(call.answer, value)
+
 
 def perform(here: Here, call: Call[T]) -> T:
     """Check the caller's permission, run the verb, and publish its result."""
@@ -59,6 +63,11 @@ def open_tail(here: Here, call: Call[Any]) -> Tail:
     """Open a stream, if the caller may read it."""
     tail: Tail = _permitted_verb(here, call)(here)
     return tail
+
+
+def open_download(here: Here, call: Call[Any]) -> Iterator[Any]:
+    """Return the values of an answer that comes line by line, if the caller may read it."""
+    return iter(_permitted_verb(here, call)(here))
 
 
 def read_tail(tail: Tail, call: Call[T]) -> tuple[T, ...]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 from horae.actions.hints import subscribe
 from horae.api.here import Here
 from horae.api.operation import Call, Tail
-from horae.api.senders.local import POLL_SECONDS, open_tail, perform, read_tail
+from horae.api.senders.local import POLL_SECONDS, open_download, open_tail, perform, read_tail
+from horae.api.values import to_public
 
 T = TypeVar("T")
+AT_ONCE = 500  # values of a long answer
 
 
 class Threads(Protocol):
@@ -39,6 +42,14 @@ class LocalAsync:
 
     async def pause(self, seconds: float) -> None:
         await self._here().world.clock.pause_async(seconds)
+
+    async def download(self, call: Call[T]) -> AsyncIterator[T]:
+        """Iterate over an answer; each batch of it is read in a thread, which is free in between."""
+        here: Here = await self._threads(self._here)
+        values = await self._threads(lambda: open_download(here, call))
+        while batch := await self._threads(lambda: tuple(islice(values, AT_ONCE))):
+            for value in batch:
+                yield to_public(call.answer, value)
 
     async def follow(self, call: Call[T]) -> AsyncIterator[T]:
         """Iterate over a stream; no thread is held while there is nothing to read."""

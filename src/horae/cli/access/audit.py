@@ -1,8 +1,13 @@
-"""``horae audit``: verify that the audit was not changed."""
+"""``horae audit``: verify that the audit was not changed, and export it as a file that proves itself."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,24 +15,141 @@ from horae.api.values import to_json
 from horae.cli.failures import Exit
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
+from horae.errors import InvalidInput, NotFound
 
-group = typer.Typer(help="Verify what was written down.", no_args_is_help=True, rich_markup_mode=None)
+if TYPE_CHECKING:
+    from horae.api.audit import Verification
+
+PROGRESS_EVERY = 50_000  # entries
+STDOUT = Path("-")
+group = typer.Typer(help="Verify and export what was written down.", no_args_is_help=True, rich_markup_mode=None)
+Owner = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this tenant's chain.")]
 
 
-@command(group, "verify", by_url=True)
+@command(
+    group,
+    "verify",
+    by_url=True,
+    examples=("horae audit verify", "horae audit verify --file audit.jsonl --head alice=5f2c…"),
+)
 def verify(
     terminal: Terminal,
-    owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this tenant's chain.")] = None,
+    owner: Owner = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="Verify this export alone; nothing else is opened.")
+    ] = None,
+    head: Annotated[
+        list[str] | None,
+        typer.Option("--head", metavar="OWNER=HASH", help="A head kept elsewhere; must still be in its chain."),
+    ] = None,
 ) -> None:
     """Recompute the chains of the audit; name what was touched.
 
-    Changed, removed and moved entries are exit code 6. Workers seal entries within half a minute; what is not sealed
-    yet is sealed first.
+    Changed, removed and moved entries are exit code 6. Workers and servers seal entries in about a minute; what is not
+    sealed yet is sealed first. Removing the last entries of a file and rewriting its end is found only with --head.
     """
-    with reached(terminal) as here:
-        result = here.audit.verify(owner=owner)
-    lines = [f"{each.owner}: {each.entries} entries, head {each.head[:16]}" for each in result.chains]
+    from horae.api.audit import parse_heads
+
+    heads = parse_heads(head or ())
+    if file is None:
+        with reached(terminal) as here:
+            result = here.audit.verify(owner=owner, heads=heads)
+    else:
+        result = _verify_file(terminal, file, owner, heads)
+    lines = [f"{each.owner}: {each.entries} entries, head {each.head}" for each in result.chains]
     lines += [f"{each.owner}: {line}" for each in result.chains for line in each.complaints]
+    lines += [f"{file}: {line}" for line in result.complaints]
     terminal.result(to_json(result), "\n".join(lines) if lines else "No entry has been written yet.")
+    for warning in result.warnings:
+        terminal.say(f"warning: {warning}")
     if not result.sound:
         raise typer.Exit(Exit.FINDINGS)
+
+
+@command(
+    group,
+    "export",
+    by_url=True,
+    examples=("horae audit export audit.jsonl", "horae audit export alice.jsonl --owner alice"),
+)
+def export(
+    terminal: Terminal,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where it goes; - is stdout.")],
+    owner: Owner = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write the audit to a file that proves itself.
+
+    Lines of JSON: a header, each owner's chain with its entries and its head, and an end. Keep the heads elsewhere:
+    with them `horae audit verify --file FILE --head OWNER=HASH` also finds entries removed from the end of a chain.
+    """
+    heads: dict[str, dict[str, Any]] = {}
+    entries = 0
+    with reached(terminal) as here, _written(file, force) as write:
+        for line in here.audit.export(owner=owner):
+            write(line)
+            if "hash" in line:
+                entries += 1
+                if entries % PROGRESS_EVERY == 0:
+                    terminal.say(f"exporting: {entries:,} entries")
+            elif "chain" in line:
+                heads[line["chain"]] = {"entries": line["entries"], "head": line["head"]}
+    if file == STDOUT:
+        return
+    document = {
+        "file": str(file),
+        "entries": entries,
+        "chains": [{"owner": name, **each} for name, each in heads.items()],
+    }
+    lines = [f"{name}: {each['entries']} entries, head {each['head']}" for name, each in heads.items()]
+    terminal.result({"export": document}, "\n".join([f"{file}: {entries} entries", *lines]))
+
+
+def _verify_file(terminal: Terminal, file: Path, owner: str | None, heads: Mapping[str, str]) -> Verification:
+    from horae.api.audit import verify_export
+
+    for option, value in (("--owner", owner), ("--db", terminal.database)):
+        if value is not None:
+            raise InvalidInput("export_file_alone", option=option)
+    try:
+        with file.open(encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
+            return verify_export(lines, heads)
+    except FileNotFoundError:
+        raise NotFound("export_missing", path=str(file)) from None
+    except OSError as problem:
+        raise InvalidInput("export_unreadable", path=str(file), problem=str(problem.strerror)) from problem
+
+
+@contextmanager
+def _written(file: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Yield what writes a line; the file gets its name only when it is whole, and is its owner's alone."""
+    from horae.core.audit.exports import write_line
+
+    if file == STDOUT:
+        yield lambda line: print(write_line(line), end="")
+        sys.stdout.flush()
+        return
+    if file.exists() and not force:
+        raise InvalidInput("export_exists", path=str(file))
+    partial = file.with_name(file.name + ".partial")
+    try:
+        partial.unlink(missing_ok=True)
+        descriptor = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with open(descriptor, "w", encoding="utf-8", newline="\n") as output:
+            yield _writer(output)
+            output.flush()
+            os.fsync(output.fileno())
+        os.replace(partial, file)
+    except OSError as problem:
+        raise InvalidInput("export_unwritable", path=str(file), problem=str(problem.strerror)) from problem
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _writer(output: IO[str]) -> Callable[[dict[str, Any]], None]:
+    from horae.core.audit.exports import write_line
+
+    def write(line: dict[str, Any]) -> None:
+        output.write(write_line(line))
+
+    return write

@@ -28,9 +28,10 @@ TOOLS = {
         "pg_dump --format=custom --file={file} {url}",
         "pg_restore --clean --if-exists --single-transaction --dbname={url} {file}",
     ),
+    # A trigger would come back only for the same user; `horae db migrate` makes them anew.
     "mysql": (
-        "mariadb-dump --single-transaction --quick {connection} --result-file={file} {database}",
-        "mariadb {connection} {database} < {file}",
+        "mariadb-dump --single-transaction --quick --skip-triggers {connection} --result-file={file} {database}",
+        "mariadb {connection} {database} < {file} && horae db migrate",
     ),
 }
 

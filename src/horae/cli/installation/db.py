@@ -11,7 +11,7 @@ import typer
 from horae.cli import words
 from horae.cli.failures import Exit
 from horae.cli.installation import copies
-from horae.cli.terminal import Terminal, actor, command, refuse_missing_file, shown_url
+from horae.cli.terminal import Terminal, actor, command, opened, refuse_missing_file, shown_url
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -27,14 +27,18 @@ group = typer.Typer(help="Migrate, check and copy the database.", no_args_is_hel
 def migrate(terminal: Terminal) -> None:
     """Bring the tables up to date.
 
-    Safe when several processes do so at once.
+    Safe when several processes do so at once. Also makes partitions of the history ahead, and waits for the locks.
     """
+    from horae.actions.partitions import keep_partitions
     from horae.stores import schema
 
     url = terminal.settings.database_url
     found = _on_engine(terminal.settings, schema.migrate)
+    with opened(terminal) as world:
+        made = keep_partitions(world, patient=True)
     done = "already current" if found.is_current else f"migrated from {found.found or 'nothing'} to {found.wanted}"
-    document = {"found": found.found, "wanted": found.wanted, "migrated": not found.is_current}
+    done += f", {words.count(made, 'partition')} made" if made else ""
+    document = {"found": found.found, "wanted": found.wanted, "migrated": not found.is_current, "partitions": made}
     terminal.result({"schema": document}, f"{shown_url(url)}: {done}")
 
 

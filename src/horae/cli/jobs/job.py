@@ -12,10 +12,11 @@ from horae.api.values import drop_none, to_json
 from horae.cli import words
 from horae.cli.arguments import arguments_from, instant_from, priority_from
 from horae.cli.failures import Exit
-from horae.cli.jobs.acting import Bulk, Reason, Yes, require_one_choice
+from horae.cli.jobs.acting import DryRun, Reason, Where, act_on
 from horae.cli.jobs.tables import job_page, job_table
 from horae.cli.terminal import Terminal, actor, command
 from horae.cli.verbs import reached
+from horae.core.cursors import read_cursor
 from horae.errors import InvalidInput, NotAllowed
 from horae.settings import span_from
 
@@ -202,7 +203,9 @@ def list_(
     nothing = "No such jobs." if filters or state else "No jobs yet."
     terminal.result(to_json(page), job_table(terminal, page.items, now) if page.items else nothing)
     if page.next_cursor and not terminal.is_json:
-        terminal.say(f"There may be more: --cursor {page.next_cursor}")
+        (number,) = read_cursor(page.next_cursor, int) or [0]
+        seen = f"Looked back to job_{number}. " if len(page.items) < limit else ""
+        terminal.say(f"{seen}There may be more: --cursor {page.next_cursor}")
 
 
 @command(group, "show", by_url=True)
@@ -237,61 +240,88 @@ def wait(
         raise typer.Exit(Exit.FAILURE)
 
 
-@command(group, "cancel", by_url=True)
+@command(
+    group,
+    "cancel",
+    by_url=True,
+    examples=("horae job cancel job_12", "horae job cancel --where 'queue:mail created:<-7d' --dry-run"),
+)
 def cancel(
     terminal: Terminal,
     job_ids: JobIds = None,
-    all_queued: Annotated[bool, typer.Option("--all-queued", help="All waiting jobs that match the filters.")] = False,
-    queue: QueueOf = None,
-    handler: HandlerOf = None,
-    tag: TagOf = None,
+    where: Where = None,
+    dry_run: DryRun = False,
     reason: Reason = "",
-    yes: Yes = False,
 ) -> None:
-    """End waiting jobs; ask running ones to stop."""
-    require_one_choice(job_ids, all_queued, "--all-queued")
-    act = _by_hand(_cancel, reason)
-    _in_bulk(terminal, "cancel", act, job_ids, _filter("queued", queue, handler, tag), yes)
+    """End waiting jobs; ask running ones to stop.
+
+    One job is cancelled at once. Several, or all that fit --where, are a bulk act that a worker does: `horae act`.
+    """
+    act_on(terminal, "cancel", _by_hand(_cancel, reason), job_ids, where, dry_run, reason)
 
 
-@command(group, "revive", by_url=True)
+@command(
+    group,
+    "revive",
+    by_url=True,
+    examples=("horae job revive job_12", "horae job revive --where 'state:dead error:Timeout' --reason mended"),
+)
 def revive(
     terminal: Terminal,
     job_ids: JobIds = None,
-    all_dead: Annotated[bool, typer.Option("--all-dead", help="All dead jobs that match the filters.")] = False,
-    queue: QueueOf = None,
-    handler: HandlerOf = None,
-    tag: TagOf = None,
+    where: Where = None,
+    dry_run: DryRun = False,
     reason: Reason = "",
-    yes: Yes = False,
 ) -> None:
     """Give dead jobs all their attempts again.
 
-    They are due now.
+    They are due now. Several, or all that fit --where, are a bulk act that a worker does: `horae act`.
     """
-    require_one_choice(job_ids, all_dead, "--all-dead")
-    act = _by_hand(_revive, reason)
-    _in_bulk(terminal, "revive", act, job_ids, _filter("dead", queue, handler, tag), yes)
+    act_on(terminal, "revive", _by_hand(_revive, reason), job_ids, where, dry_run, reason)
+
+
+@command(
+    group,
+    "reschedule",
+    by_url=True,
+    examples=("horae job reschedule job_12 --in 2h", "horae job reschedule --where 'queue:mail' --in 30m"),
+)
+def reschedule(
+    terminal: Terminal,
+    job_ids: JobIds = None,
+    where: Where = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="INSTANT", help="Due at 2030-01-07T06:00:00Z or with an offset.")
+    ] = None,
+    after: Annotated[str | None, typer.Option("--in", metavar="SPAN", help="Due after 90s, 5m, 2h, 1d …")] = None,
+    dry_run: DryRun = False,
+    reason: Reason = "",
+) -> None:
+    """Move waiting jobs to another time.
+
+    Several, or all that fit --where, are a bulk act that a worker does; `horae act undo` moves them back.
+    """
+    if (to is None) == (after is None):
+        raise InvalidInput("reschedule_time_unclear")
+    run_at = None if to is None else instant_from(to)
+    delay = None if after is None else span_from(after, "--in")
+
+    def one(here: Verbs, job_id: str) -> Job:
+        when = run_at if delay is None else here.now() + delay
+        return here.jobs.reschedule(job_id, run_at=when, reason=reason)
+
+    act_on(terminal, "reschedule", one, job_ids, where, dry_run, reason, run_at=run_at, delay=delay)
 
 
 @command(group, "retry", by_url=True)
-def retry(
-    terminal: Terminal,
-    job_ids: JobIds = None,
-    all_dead: Annotated[bool, typer.Option("--all-dead", help="All dead jobs that match the filters.")] = False,
-    queue: QueueOf = None,
-    handler: HandlerOf = None,
-    tag: TagOf = None,
-    reason: Reason = "",
-    yes: Yes = False,
-) -> None:
+def retry(terminal: Terminal, job_id: JobId, reason: Reason = "") -> None:
     """Try again now.
 
     A dead job is revived; a waiting one becomes due at once and keeps its count of attempts.
     """
-    require_one_choice(job_ids, all_dead, "--all-dead")
-    act = _by_hand(_retry, reason)
-    _in_bulk(terminal, "retry", act, job_ids, _filter("dead", queue, handler, tag), yes)
+    with reached(terminal) as here:
+        job = _retry(here, job_id, reason)
+    terminal.result(to_json(job), f"{job.id}: {job.state}")
 
 
 def _cancel(here: Verbs, job_id: str, reason: str) -> Job:
@@ -315,25 +345,3 @@ def _retry(here: Verbs, job_id: str, reason: str) -> Job:
 
 def _by_hand(verb: Callable[..., Job], reason: str) -> Callable[[Verbs, str], Job]:
     return lambda here, job_id: verb(here, job_id, reason)
-
-
-def _filter(state: str, queue: str | None, handler: str | None, tag: str | None) -> dict[str, Any]:
-    return {"state": state, **drop_none(queue=queue, handler=handler, tag=tag)}
-
-
-def _in_bulk(
-    terminal: Terminal,
-    verb: str,
-    act: Callable[[Verbs, str], Job],
-    job_ids: list[str] | None,
-    filters: dict[str, Any],
-    yes: bool,
-) -> None:
-    if job_ids and len(filters) > 1:
-        raise InvalidInput("filters_with_named_jobs")
-    with reached(terminal) as here:
-        bulk = Bulk(terminal, here, verb, act)
-        if job_ids:
-            bulk.named(job_ids)
-        else:
-            bulk.matching(filters, really=yes)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from horae.cli import words
 
 if TYPE_CHECKING:
+    from horae.api.acts import Act
     from horae.api.jobs.room import Job, Reason, Run
     from horae.cli.terminal import Terminal
 
@@ -82,3 +83,47 @@ def _run_row(run: Run) -> tuple[str, ...]:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def act_table(terminal: Terminal, acts: Sequence[Act], now: datetime) -> str:
+    headers = ("ID", "STATE", "VERB", "PROGRESS", "SKIPPED", "BY", "STARTED", "FILTER")
+    return terminal.table(headers, [_act_row(act, now) for act in acts])
+
+
+def _act_row(act: Act, now: datetime) -> tuple[str, ...]:
+    begun = words.relative(act.created_at, now)
+    filter_text = words.first_line(act.filter, 50) or f"undoes {act.undoes}"
+    return (act.id, act.state, act.verb, _progress(act), f"{act.skipped:,}", act.actor, begun, filter_text)
+
+
+def _progress(act: Act) -> str:
+    return f"{act.changed + act.skipped:,} of {act.matched:,}{'+' * act.more}"
+
+
+def act_line(act: Act) -> str:
+    """Return an act in one line: ``act_3 revive is running: 400 of 10,000+ jobs, 2 skipped``."""
+    return f"{act.id} {act.verb} is {act.state}: {_progress(act)} jobs, {act.skipped:,} skipped"
+
+
+def act_page(terminal: Terminal, act: Act, now: datetime) -> str:
+    lines = [f"{terminal.bold(act.id)}  {act.verb}  {terminal.state(act.state)}"]
+    facts = [
+        ("filter", act.filter),
+        ("undoes", act.undoes),
+        (
+            "jobs",
+            f"{act.changed:,} changed, {act.skipped:,} skipped, of {act.matched:,}{'+' * act.more} found at first",
+        ),
+        ("looked at", f"up to {act.at} of {act.up_to}"),
+        ("moves to", words.both(act.run_at, now)),
+        ("started", f"{words.both(act.created_at, now)} by {act.actor}"),
+        ("ended", words.both(act.finished_at, now)),
+        ("reason", act.reason),
+        ("owner", act.owner),
+        ("worked on", f"by {act.job_id}"),
+    ]
+    lines += [f"  {name:<12}{value}" for name, value in facts if value not in ("", None)]
+    if act.skipped:
+        lines += ["", terminal.faint("skipped"), *(f"  {why}: {count:,}" for why, count in act.skipped_for.items())]
+        lines += [f"  {job_id} {why}" for job_id, why in act.skipped_first.items()]
+    return "\n".join(lines)

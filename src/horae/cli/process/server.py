@@ -30,6 +30,14 @@ Port = Annotated[
     ),
 ]
 NoAuth = Annotated[bool, typer.Option("--no-auth", help="Ask for no token; only on this machine's own addresses.")]
+NoChores = Annotated[
+    bool,
+    typer.Option(
+        "--no-chores",
+        help="Only answer requests; else $HORAE_SERVER_CHORES. Then schedules fire, lost jobs come back and timeouts "
+        "end only where a `horae worker` with a database runs.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -45,16 +53,20 @@ def server(
     host: Host = None,
     port: Port = None,
     no_auth: NoAuth = False,
+    no_chores: NoChores = False,
     log_format: LogFormat = None,
     log_level: LogLevel = None,
 ) -> None:
     """Serve the HTTP API until Ctrl-C.
 
-    Jobs are run by workers, in this or other languages: `horae worker`, or over HTTP. Ctrl-C and SIGTERM end it in
-    order: nothing more is accepted, what is being answered is finished. A store that does not answer yet is waited for.
+    Jobs are run by workers, in this or other languages: `horae worker`, or over HTTP. What else a store needs happens
+    here: due schedules fire, lost jobs are handed on, timeouts are served, the audit is sealed, old rows are deleted.
+    Servers and workers take turns. Ctrl-C and SIGTERM end it in order: nothing more is accepted, what is being answered
+    is finished. A store that does not answer yet is waited for.
     """
     start_chosen_logging(terminal, log_format, log_level)
-    chosen = replace(terminal, settings=settings_at(terminal, host, port))
+    settings = settings_at(terminal, host, port)
+    chosen = replace(terminal, settings=replace(settings, server_chores=settings.server_chores and not no_chores))
     _serve(chosen, load_or_bare(chosen, target), no_auth)
 
 
@@ -102,10 +114,10 @@ def with_alerts(queues: Mapping[str, int], settings: Settings) -> dict[str, int]
 
 
 def send_alerts(app: Horae, settings: Settings) -> Hosted | None:
-    """Send alerts from this process too, so that dead letters are reported where no worker runs (S0-20).
+    """Deliver alerts from this process too, so that dead letters are reported where no worker runs (S0-20).
 
-    It runs nothing but the webhooks of alerts, and fires no schedule. Any number of processes may do so: an alert is a
-    job with a key, so it is made and delivered once.
+    It runs nothing but the webhooks of alerts. Any number of processes may do so: an alert is a job with a key, so it
+    is made and delivered once. What there is to report is found by a chore.
     """
     from horae.alerts import sender
     from horae.clock import SystemDice
@@ -117,8 +129,7 @@ def send_alerts(app: Horae, settings: Settings) -> Hosted | None:
         lambda: sender(
             app.world,
             app.definitions.find,
-            app.chores,
-            retention=app.retention,
+            (),
             version=VERSION,
             grace=settings.grace,
         ),

@@ -101,7 +101,7 @@ class Door:
 
         settings = self.terminal.settings
         try:
-            service = self.app.asgi(settings)
+            service = self.app.asgi(replace(settings, server_chores=False))  # the worker beside it does them
         except ConfigurationError as problem:
             if not isinstance(problem.__cause__, ModuleNotFoundError):
                 raise

@@ -136,7 +136,7 @@ def add(
 ) -> None:
     """Store a new schedule.
 
-    Give exactly one of --cron, --every, --once and --after. It fires from now on, as soon as a worker runs.
+    Give exactly one of --cron, --every, --once and --after. It fires from now on, as soon as a worker or a server runs.
     """
     timing = values_from(given, given["zone"], required=True)
     if disabled:

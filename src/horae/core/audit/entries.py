@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 from horae.core.audit.chain import hash_link
 from horae.core.time.instants import iso
@@ -13,7 +14,11 @@ from horae.core.time.instants import iso
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One accountable act, written in the transaction that it describes."""
+    """One accountable act, written in the transaction that it describes.
+
+    A new field needs a default, and is hashed only where it differs from it, so that chains of earlier releases stay
+    valid. Fields hold text, whole numbers, truth values, lists and mappings; never a floating point number.
+    """
 
     at: datetime
     actor: str
@@ -27,11 +32,48 @@ class Entry:
     evidence: tuple[str, ...] = ()
 
 
-def hash_entry(previous: str, seq: int, number: int, entry: Entry) -> str:
-    """Return the hash of an entry at its place: it holds every entry of its owner before it in place."""
+# Hashed in every entry, set or not, since the first release. This list never changes.
+ALWAYS_HASHED = frozenset(
+    ("at", "actor", "verb", "object_type", "object_id", "owner", "reason", "before", "after", "evidence")
+)
+
+
+def entry_body(seq: int, number: int, entry: Entry) -> dict[str, Any]:
+    """Return what is hashed of an entry, and exported: plain JSON."""
     body = {
         "seq": seq, "id": number, "at": iso(entry.at), "actor": entry.actor, "verb": entry.verb,
         "object_type": entry.object_type, "object_id": entry.object_id, "owner": entry.owner, "reason": entry.reason,
         "before": dict(entry.before), "after": dict(entry.after), "evidence": list(entry.evidence),
     }  # fmt: skip
-    return hash_link(previous, body)
+    for name, default in _optional_fields(cast(Hashable, type(entry))):
+        value = getattr(entry, name)
+        if value != default:
+            body[name] = value
+    return body
+
+
+def hash_entry(previous: str, seq: int, number: int, entry: Entry) -> str:
+    """Return the hash of an entry at its position, which covers every entry of its owner before it."""
+    return hash_link(previous, entry_body(seq, number, entry))
+
+
+def without_floats(value: Any) -> Any:
+    """Return a value without floating point numbers: whole ones as integers, others as their decimal text.
+
+    Two readers need not agree on how to write a floating point number, and a hash must not depend on it.
+    """
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else repr(value)
+    if isinstance(value, Mapping):
+        return {name: without_floats(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_floats(each) for each in value]
+    return value
+
+
+@cache
+def _optional_fields(kind: Hashable) -> tuple[tuple[str, Any], ...]:
+    """Return the fields that are hashed only where they are set, each with its default."""
+    later = [each for each in fields(cast(type[Entry], kind)) if each.name not in ALWAYS_HASHED]
+    assert all(each.default is not MISSING for each in later), "a new field of an entry needs a plain default"
+    return tuple((each.name, each.default) for each in later)

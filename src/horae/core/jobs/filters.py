@@ -112,6 +112,11 @@ def parse_filter(text: str, *, now: datetime, zone: str = "UTC") -> JobQuery:
     return JobQuery(terms)
 
 
+def read_frozen(text: str) -> JobQuery:
+    """Read a filter that ``str()`` wrote: its times are instants, and it may be longer than a person may write."""
+    return JobQuery(tuple(_Reader(text, EPOCH, "UTC").terms()))
+
+
 class _Reader:
     """Walk over the text of a filter; ``at`` is where the next sign stands."""
 

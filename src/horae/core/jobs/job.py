@@ -150,6 +150,17 @@ class Filter:
     queues: tuple[str, ...] = ()  # only of these; none named means any
     terms: tuple[Term, ...] = ()  # what else must hold, from a filter in words
 
+    @property
+    def needs_bound(self) -> bool:
+        """Whether looking for it could read rows without end: neither everything is wanted, nor what an index holds.
+
+        Dead and running jobs have indexes of their own.
+        """
+        if self.states and set(self.states) <= {"dead", "running"}:
+            return False
+        anything = Filter(machinery=self.machinery)
+        return self != anything
+
 
 @dataclass(frozen=True, slots=True)
 class Run:

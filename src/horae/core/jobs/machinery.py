@@ -1,4 +1,5 @@
-"""Jobs of Horae's own: they keep what it has promised, the timeouts of waits and confirmations, starts and deadlines.
+"""Jobs of Horae's own: they keep what it has promised, the timeouts of waits and confirmations, starts and deadlines,
+and work on bulk acts.
 
 They live in one reserved queue, which every worker serves beside its own queues. A person's verbs are refused there,
 because a wait without its timeout would stay open for ever.
@@ -14,6 +15,7 @@ from horae.errors import InvalidName, ReservedQueue
 MACHINERY = "horae"
 BEFORE = "attention"  # where these jobs were kept by versions before the queue was reserved
 TIMEOUT, START, DEADLINE = "attention.timeout", "attention.start", "attention.deadline"
+ACT = "acts.batch"  # one batch of a bulk act; the job is put off until the next
 HANDLERS = (TIMEOUT, START, DEADLINE)
 OWN_NAMES = "horae:"  # prefix of the unique names of these jobs, reserved for them
 SERVED_AT_ONCE = 20  # small, because every worker serves them, and each is a short transaction
@@ -38,10 +40,13 @@ def refuse_own(job: Job) -> None:
     if job.queue != MACHINERY:
         return
     payload = job.payload if isinstance(job.payload, dict) else {}
-    if job.handler == TIMEOUT:
+    if job.handler == ACT:
+        kept = f"act_{payload.get('act')} going"
+        advice = f"pause or cancel that act: horae act cancel act_{payload.get('act')}"
+    elif job.handler == TIMEOUT:
         kept = f"the timeout of wait {payload.get('wait')}"
-        advice = "post what that waits for, or cancel the task that waits"
+        advice = "post what that waits for, or cancel the task that waits (horae attention …)"
     else:
         kept = f"the {'start' if job.handler == START else 'deadline'} of task t{payload.get('task')}"
-        advice = "cancel that task"
+        advice = "cancel that task (horae attention …)"
     raise ReservedQueue("job_reserved", id=job.id, kept=kept, advice=advice)

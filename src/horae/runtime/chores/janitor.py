@@ -1,123 +1,244 @@
-"""Periodic housekeeping: delete old rows, let in jobs that are held although there is room, run chores."""
+"""The janitor: what has to be done now and then, by one process at a time over all that share a store.
+
+A chore is a line in ``CHORES``. The process that takes it holds it under a stored lease, judged by the line of leases
+that all processes agree on, and extends that while it works; another takes over when it dies or freezes. The lease
+spares work, it is not what makes a chore correct: a process that wakes up late may finish the step that it was in. So
+every step must be one or more transactions that are safe to repeat and to do twice at once; a late process does no
+further step, and the database refuses what it writes about its turn.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from datetime import timedelta
 
+from horae.actions import chores as verbs
+from horae.actions import partitions, roll_up
 from horae.actions.attention.journal_chain import seal_left
 from horae.actions.audit import seal_audit
+from horae.actions.chores import HeldChore
 from horae.actions.jobs import jobs, machinery
+from horae.actions.jobs.acts import restart_lost
 from horae.actions.jobs.leftovers import find_lost_parents, let_in_forgotten
-from horae.actions.retention import BATCH, Retention, clean
-from horae.errors import HandlerFailed, HoraeError
-from horae.ports import World
+from horae.actions.retention import Retention, clean_step
+from horae.errors import HandlerFailed, HoraeError, StoreError
+from horae.ports import Upcoming, World
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.loop import Alarm
 from horae.runtime.worker.calls import call_through
 from horae.runtime.worker.tracebacks import error_line, loggable
 
 log = logging.getLogger("horae.janitor")
-EVERY = timedelta(hours=1)
+LEASE = timedelta(seconds=30)  # after which another process takes over from one that died
+FIRST = timedelta(minutes=1)  # within which a process that starts asks for each chore; most are not due then
+AWAY = timedelta(minutes=1)  # how long a chore rests, at most, after the store did not answer
+HOUR = timedelta(hours=1)
+SOON = timedelta(milliseconds=50)  # before a chore that another process has just given back is asked for again
+LONG = timedelta(days=1)  # nothing to expect: the next look rings
 
 
 @dataclass(frozen=True, slots=True)
 class Chore:
-    """A short periodic task of every worker, run in a thread for the store; its function is plain or async."""
+    """Something short to be done now and then, in a thread for the store; plain or async.
+
+    *work* does one bounded step. When it returns true or a number above 0 there may be more: the next step follows at
+    once, and other chores get their turn in between. With *when* it is done only while the last look at the store says
+    that there is something to do, and no more often than *every*.
+    """
 
     name: str
     every: timedelta
     work: Callable[[World], object]
+    when: Callable[[Upcoming], bool] | None = None
+    lock: str | None = None  # the name under which processes take turns; None: the chore's own name
+    goes_on: bool = True  # False: one step each time, whatever it returns
 
 
-# The chores of every worker; an application's own come on top.
+# What is done on every store, by one process at a time. Add a line here to have something done.
 CHORES = (
-    Chore("seal the audit", timedelta(seconds=30), seal_audit),
-    Chore("seal journals", timedelta(minutes=5), seal_left),
-    Chore("repair what Horae keeps", timedelta(minutes=1), machinery.repair),
-    Chore("settle children of ended jobs", timedelta(minutes=1), jobs.settle_children),
+    Chore(
+        "seal the audit",
+        timedelta(seconds=10),
+        lambda world: seal_audit(world).more,
+        lambda look: look.unsealed,
+    ),
+    Chore("roll up endings", timedelta(minutes=1), roll_up.keep_up, lambda look: look.unrolled),
+    Chore("settle children", timedelta(seconds=10), jobs.settle_children, lambda look: look.unsettled),
+    Chore("seal journals", timedelta(minutes=5), seal_left, lambda look: look.unsealed_lines),
+    Chore("repair what Horae keeps", timedelta(minutes=30), machinery.repair, goes_on=False),
+    Chore("count endings that came late", 2 * HOUR, roll_up.keep_up, goes_on=False),
+    Chore("keep the partitions of the history", 12 * HOUR, partitions.keep_history, goes_on=False),
+    Chore("let in forgotten jobs", HOUR, lambda world: _let_in(world), goes_on=False),
+    Chore("give lost acts a job again", HOUR, restart_lost, goes_on=False),
+    Chore("find lost parents", HOUR, lambda world: _find_lost(world), goes_on=False),
 )
 
 
-@dataclass(slots=True)
-class _Round:
-    """A chore and the moment, by the monotonic clock, when it is due."""
+def cleaning(retention: Retention) -> Chore:
+    """Return the chore that deletes what has been kept long enough; processes that keep it differently do their own."""
+    spans = ", ".join(f"{each.name} {getattr(retention, each.name)}" for each in fields(retention))
+    lock = f"delete what is older than {spans}"[:255]
+    return Chore("delete what is old", 3 * HOUR, lambda world: clean_step(world, retention), lock=lock)
 
-    at: float
-    every: timedelta
-    work: Callable[[], Awaitable[object]]
+
+def _let_in(world: World) -> None:
+    queues = let_in_forgotten(world)
+    if queues:
+        log.warning("released jobs that were held although there was room, in queues: %s", ", ".join(sorted(queues)))
+
+
+def _find_lost(world: World) -> None:
+    lost = find_lost_parents(world)
+    if lost:
+        log.warning("repaired %s jobs that still waited for jobs which had already ended", lost)
+
+
+class _Round:
+    """One chore in this process: when to ask for it next, and whether there is a reason to."""
+
+    def __init__(self, chore: Chore, at: float, alarm: Alarm) -> None:
+        self.chore, self.at, self.alarm = chore, at, alarm
+        self.is_wanted = chore.when is None
 
 
 class Janitor:
-    """Run the housekeeping of one process; several processes may do so at the same time."""
+    """The chores of one process; any number of them take turns."""
 
     def __init__(
-        self, world: World, database: DatabaseThreads, retention: Retention, chores: Sequence[Chore] = ()
+        self,
+        world: World,
+        database: DatabaseThreads,
+        chores: Sequence[Chore],
+        *,
+        name: str = "",
+        lease: timedelta = LEASE,
     ) -> None:
         self._world = world
         self._database = database
-        self._retention = retention
         self._chores = tuple(chores)
-        self._alarm: Alarm | None = None
+        self._name = name
+        self._lease = lease
+        self._rounds: list[_Round] = []
+        self._upcoming: Upcoming | None = None
         self._stopping = False
+        self._is_away = False  # the store did not answer, which was logged
+
+    def expect(self, upcoming: Upcoming) -> None:
+        """Take over what a look at the store says is to be done."""
+        self._upcoming = upcoming
+        for each in self._rounds:
+            if each.chore.when is not None:
+                each.is_wanted = each.chore.when(upcoming)
+                if each.is_wanted:
+                    each.alarm.ring()
 
     def stop(self) -> None:
         self._stopping = True
-        if self._alarm is not None:
-            self._alarm.ring()
+        for each in self._rounds:
+            each.alarm.ring()
 
     async def run(self) -> None:
-        """Clean once an hour and run each chore in its own interval; a random first delay keeps processes apart."""
-        self._alarm = Alarm(self._world.clock)
-        rounds = [self._round(EVERY, self._clean)]
-        rounds += [self._round(chore.every, self._make_work(chore)) for chore in self._chores]
+        """Do each chore in its own rhythm until :meth:`stop`, one step of one chore at a time."""
+        self._turn = asyncio.Lock()
+        self._rounds = [self._round(chore) for chore in self._chores]
+        if self._upcoming is not None:
+            self.expect(self._upcoming)
+        async with asyncio.TaskGroup() as all_chores:
+            for each in self._rounds:
+                all_chores.create_task(self._attend(each), name=f"horae-chore {each.chore.name}")
+
+    def _round(self, chore: Chore) -> _Round:
+        clock = self._world.clock
+        first = min(chore.every, FIRST).total_seconds() * self._world.dice.roll() if chore.when is None else 0.0
+        return _Round(chore, clock.monotonic() + first, Alarm(clock))
+
+    async def _attend(self, each: _Round) -> None:
         while not self._stopping:
-            next_one = min(rounds, key=lambda each: each.at)
-            wait = next_one.at - self._world.clock.monotonic()
-            if wait > 0:
-                await self._alarm.sleep(None, timedelta(seconds=wait))
+            wait = each.at - self._world.clock.monotonic()
+            if wait > 0 or not each.is_wanted:
+                await each.alarm.sleep(None, timedelta(seconds=wait) if each.is_wanted else LONG)
                 continue
             try:
-                await next_one.work()
-            except HoraeError as problem:
-                log.warning("housekeeping is postponed to the next round: %s", problem)
+                rest = await self._do(each)
+            except StoreError as problem:
+                log.log(logging.DEBUG if self._is_away else logging.WARNING, "chores wait for the store: %s", problem)
+                self._is_away = True
+                rest = min(each.chore.every, AWAY)
             except Exception:
-                log.exception("housekeeping failed; it is tried again in the next round")
-            next_one.at = self._world.clock.monotonic() + next_one.every.total_seconds()
+                log.exception("the chore %s failed; it is tried again in %s", each.chore.name, each.chore.every)
+                rest = each.chore.every
+            each.at = self._world.clock.monotonic() + rest.total_seconds()
 
-    def _round(self, every: timedelta, work: Callable[[], Awaitable[object]]) -> _Round:
-        first = self._world.clock.monotonic() + every.total_seconds() * self._world.dice.roll()
-        return _Round(first, every, work)
+    async def _do(self, each: _Round) -> timedelta:
+        """Take the chore and do it until nothing is left; return how long it rests then.
 
-    def _make_work(self, chore: Chore) -> Callable[[], Awaitable[object]]:
-        async def do() -> None:
-            _, problem = await call_through(chore.name, lambda: chore.work(self._world), self._database.call)
-            if isinstance(problem, HoraeError) and not isinstance(problem, HandlerFailed):
+        Where the store fails on the way, or there is no time at the end, nothing is given back: the lease runs out.
+        """
+        chore = each.chore
+        async with self._turn:
+            held = await self._database.call(lambda: self._take(chore))
+        self._is_away = False
+        if isinstance(held, timedelta):
+            return min(max(held, SOON), chore.every)
+        hold = _Hold(self._world, self._database, held, self._lease)
+        is_done, rest = await self._steps(chore, hold)
+        await self._database.call(lambda: verbs.end(self._world, held, every=rest, is_done=is_done))
+        each.is_wanted = chore.when is None
+        return chore.every
+
+    def _take(self, chore: Chore) -> HeldChore | timedelta:
+        name = chore.lock or chore.name
+        return verbs.take(self._world, name, holder=self._name, every=chore.every, lease=self._lease)
+
+    async def _steps(self, chore: Chore, hold: _Hold) -> tuple[bool, timedelta]:
+        """Do one step after the other; return whether the last one ended well, and when the chore is due again."""
+        while await hold.is_kept():
+            async with self._turn:
+                result, problem = await self._step(chore, hold)
+            if isinstance(problem, StoreError):
                 raise problem
             if problem is not None:
+                expected = isinstance(problem, HoraeError) and not isinstance(problem, HandlerFailed)
                 log.error(
                     "chore %r failed; it is tried again in %s: %s",
-                    chore.name, chore.every, error_line(problem), exc_info=loggable(problem),
+                    chore.name, chore.every, error_line(problem), exc_info=None if expected else loggable(problem),
                 )  # fmt: skip
+                return False, chore.every
+            if not (chore.goes_on and isinstance(result, int) and result > 0):
+                return True, chore.every
+            if self._stopping:
+                return True, timedelta(0)  # another process goes on with it
+        log.warning("this process lost the chore %s: a step took longer than its lease", chore.name)
+        return False, chore.every
 
-        return do
+    async def _step(self, chore: Chore, hold: _Hold) -> tuple[object, BaseException | None]:
+        """Do one step, and hold the chore meanwhile; return its result and what went wrong."""
+        work = asyncio.ensure_future(call_through(chore.name, lambda: chore.work(self._world), self._database.call))
+        try:
+            while not work.done():
+                await asyncio.wait([work], timeout=hold.pause)
+                if not work.done():
+                    await hold.is_kept()
+            return work.result()
+        finally:
+            work.cancel()
 
-    async def _clean(self) -> None:
-        while not self._stopping and await self.step():
-            continue
 
-    async def step(self) -> bool:
-        """Clean one small batch; return true when there is probably more."""
-        freed = await self._database.call(lambda: let_in_forgotten(self._world))
-        if freed:
-            log.warning("released jobs that were held although there was room, in queues: %s", ", ".join(sorted(freed)))
-        lost = await self._database.call(lambda: find_lost_parents(self._world))
-        if lost:
-            log.warning("repaired %s jobs that still waited for jobs which had already ended", lost)
-        gone = await self._database.call(lambda: clean(self._world, self._retention))
-        if any(gone.values()):
-            forgotten = ", ".join(f"{count} of {table}" for table, count in gone.items() if count)
-            log.debug("deleted old rows: %s", forgotten)
-        return any(count >= BATCH for count in gone.values())
+class _Hold:
+    """The lease of a chore: extended at a third of its time, asked for before each step."""
+
+    def __init__(self, world: World, database: DatabaseThreads, held: HeldChore, lease: timedelta) -> None:
+        self._world, self._database, self._held, self._lease = world, database, held, lease
+        self.pause = lease.total_seconds() / 3
+        self._known_at = world.clock.monotonic()
+
+    async def is_kept(self) -> bool:
+        """Return whether this process still holds the chore; ask the store only when a third of the lease is over."""
+        now = self._world.clock.monotonic()
+        if now - self._known_at < self.pause:
+            return True
+        self._known_at = now
+        return await self._database.call(lambda: verbs.extend(self._world, self._held, lease=self._lease))

@@ -159,4 +159,5 @@ def _heartbeat(node: Node) -> Heartbeat:
         started_at=node.started_at,
         queues=dict(node.queues),
         state="stopping" if node.state == "stopping" else "running",
+        release=node.release,
     )

@@ -26,12 +26,13 @@ class WorkerSettings:
     look_every: timedelta = timedelta(seconds=60)
     batch: int = 500  # most jobs of one queue in one claim
     version: str = ""
+    release: str | None = None  # of the application; shown with its workers and error groups
     fault: str = ""
     retention: Retention | None = None  # None: that of the application
     rates: Mapping[str, Limiter] = field(default_factory=dict)  # how often jobs of a queue may start
     chores: tuple[Chore, ...] = ()
     fires: bool = True  # whether it turns due schedules into jobs
-    cleans: bool = True  # whether it deletes old rows and runs chores
+    cleans: bool = True  # whether it takes turns at chores, the deletion of what is old among them
 
     def __post_init__(self) -> None:
         for queue in self.queues:
@@ -41,4 +42,4 @@ class WorkerSettings:
         """Return the worker as listed among the nodes."""
         state = "stopping" if stopping else "running"
         host, queues = socket.gethostname(), dict(self.queues)
-        return Node(node_id, host, os.getpid(), self.version, started_at, now, queues, state)
+        return Node(node_id, host, os.getpid(), self.version, started_at, now, queues, state, self.release)

@@ -28,14 +28,12 @@ from horae.core.jobs.job import Change, Job, Lease, Outcome
 from horae.core.jobs.machinery import MACHINERY
 from horae.errors import HoraeError, ServiceUnavailable, StoreError
 from horae.ports import JobSource, Node, Upcoming, World
-from horae.runtime.chores.janitor import Janitor
-from horae.runtime.chores.machinery import Machinery
-from horae.runtime.chores.reaper import Reaper
+from horae.runtime.chores.janitor import cleaning
+from horae.runtime.chores.keeper import Keeper
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.logs import marking_logs
 from horae.runtime.loop import Alarm, Backoff, finish
 from horae.runtime.schedules.declared import Declared
-from horae.runtime.schedules.scheduler import Scheduler
 from horae.runtime.worker.attempt_port import AttemptPort
 from horae.runtime.worker.attempt_runner import AttemptRunner
 from horae.runtime.worker.attempts import Attempt, ended_by, for_owner, log_ending, time_left
@@ -99,11 +97,14 @@ class Worker:
         )
         self._renewer = Renewer(source, world.clock, settings.lease, self._stop_from_renewer)
         self._teller = Teller(listeners)
-        self._reaper = Reaper(world, self.database, self._teller.dead)
         self.measures = Measures()
-        self._scheduler = Scheduler(world, self.database, self.measures.count_fired)
-        self._machinery = Machinery(world, self.database, self.node_id)
-        self._janitor = Janitor(world, self.database, settings.retention or Retention(), settings.chores)
+        retention = settings.retention or Retention()
+        chores = (cleaning(retention), *settings.chores)
+        kept = replace(world, retention=retention)
+        self._keeper = Keeper(
+            kept, self.database, self.node_id, chores, self._teller.dead, self.measures.count_fired,
+            fires=settings.fires, cleans=settings.cleans,
+        )  # fmt: skip
         self._held: dict[tuple[int, int], Attempt] = {}
         self._busy: Counter[str] = Counter()
         self._beaten_at: datetime | None = None
@@ -134,21 +135,17 @@ class Worker:
         ends_by: float | None = None  # when the grace ends; an interrupted worker spends all of it on writing outcomes
         try:
             await self.declared.open(self.database, self._local_runs().fire)
-            if self.settings.fires:
-                beside.append(asyncio.create_task(self._scheduler.run(), name="horae-scheduler"))
-            if self.settings.cleans:
-                beside.append(asyncio.create_task(self._janitor.run(), name="horae-janitor"))
+            beside += self._keeper.start()
             beside.append(asyncio.create_task(self._serve_on(), name="horae-serving"))
             await self._stop_requested.wait()
             ends_by = self.world.clock.monotonic() + self.settings.grace.total_seconds()
-            self._scheduler.stop()
-            self._janitor.stop()
+            self._keeper.stop()
             *others, serving = beside
             await finish(ROUND_PATIENCE, serving)
             await asyncio.gather(
                 self._until_free(self.settings.grace),
                 self.declared.close(self.settings.grace),
-                self._machinery.wait_until_done(),
+                self._keeper.ended(),
                 finish(self.settings.cancel_grace.total_seconds(), *others),
             )
         except asyncio.CancelledError:
@@ -210,7 +207,7 @@ class Worker:
     def _subscribe(self) -> Callable[[], None]:
         def wake(queue: str) -> None:
             if queue == MACHINERY:
-                self._machinery.was_hinted = True
+                self._keeper.note_hint()
             if queue in ("*", MACHINERY) or queue in self.settings.queues:
                 self._alarm.ring_from_elsewhere()
 
@@ -234,8 +231,7 @@ class Worker:
             return
         upcoming = await self._peek()
         now = self.world.clock.now()
-        self._machinery.serve(upcoming, now, self._alarm.ring)
-        if upcoming.next_expiry_at is not None and upcoming.next_expiry_at < now and await self._reaper.step():
+        if await self._keeper.serve(upcoming, now, self._alarm.ring):
             return
         newly_due = upcoming.next_due_at is not None and upcoming.next_due_at <= now
         if not (claimed and (more or newly_due)):
@@ -288,7 +284,7 @@ class Worker:
         upcoming = await self.database.call(lambda: self.source.peek(open_queues, node=node, worker_id=worker_id))
         self._beaten_at = now if beat else self._beaten_at
         self._looked_at = self.world.clock.monotonic()
-        self._scheduler.expect(upcoming.next_fire_at)
+        self._keeper.expect(upcoming)
         for key in [key for key in self._held if key[0] in upcoming.cancelled]:
             self._stop_attempt(key, "cancelled")
         return upcoming
@@ -305,13 +301,10 @@ class Worker:
         if not self.source.hears():
             at_most = min(at_most, self._quiet)
             self._quiet = min(self._quiet * 1.5, QUIET_LAST)
-        expiry = upcoming.next_expiry_at
-        if expiry is not None and expiry <= now:  # the reaper has just handled it
-            expiry = now + BLOCKED_WAIT
-        wakes = [moment for moment in (due, expiry, self._machinery.next_look(upcoming, now)) if moment is not None]
+        wakes = [*self._keeper.next_looks(upcoming, now), *([] if due is None else [due])]
         rang = await self._alarm.sleep(min(wakes, default=None), at_most)
         due_now = due is not None and due <= self.world.clock.now()
-        self._expects_work = due_now or (rang and not self._machinery.takes_hint())
+        self._expects_work = due_now or (rang and not self._keeper.takes_hint())
 
     # -- attempts ------------------------------------------------------------------------------------------------
 

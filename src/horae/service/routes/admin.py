@@ -1,4 +1,6 @@
-"""``/runs`` and ``/definitions``: the log of runs, and what the house's workers can run."""
+"""``/runs``, ``/admin/retention`` and ``/definitions``: the log of runs, how long they are kept, and what the house's
+workers can run.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
-from horae.api.admin import SCHEDULER, Admin, Definition, LoggedRun, RunsCleaned
+from horae.api.admin import SCHEDULER, Admin, Definition, LoggedRun, Retention, RunsCleaned
 from horae.api.operation import Page
 from horae.service.fields import Body, Instant, Seconds
 from horae.service.inputs import Line, ReasonBody, Tenant, TextFilter
@@ -20,9 +22,11 @@ router = APIRouter()
 Outcome = Literal[
     "running", "succeeded", "failed", "timed_out", "lost", "skipped", "cancelled", "snoozed", "released"
 ]  # fmt: skip
+Ended = Literal["succeeded", "failed", "timed_out", "lost", "skipped", "cancelled", "snoozed", "released"]
 Outcomes = Annotated[list[Outcome], Query(max_length=9)]
 RunId = Annotated[str, Path(min_length=1, max_length=50, examples=["job_12.1"])]
 MOST = 1000
+LONGEST_KEPT = 36_500 * 86_400  # seconds
 
 
 class CleanRuns(ReasonBody):
@@ -36,6 +40,20 @@ class CleanRuns(ReasonBody):
     handler: Line | None = None
     owner: Line | None = None
     dry_run: bool = True
+
+
+class SetRetention(ReasonBody):
+    """How long runs are kept; without `queue` and `outcome` the rule holds for all of them."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"queue": "mail", "outcome": "succeeded", "keep": 604800}]}
+    )
+
+    keep: Annotated[float, Field(ge=3600, le=LONGEST_KEPT, allow_inf_nan=False)] | None = Field(
+        description="Seconds; null forgets the rule, and the next wider one decides."
+    )
+    queue: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    outcome: Ended | None = None
 
 
 class NewDefinition(Body):
@@ -97,6 +115,26 @@ async def clean_runs(body: CleanRuns, rooms: CallerRooms = rooms_for(Admin.clean
     dead stay. Says how many would go; removes them only with `dry_run: false`.
     """
     return answer(await rooms.admin.clean_runs(**dict(body)))
+
+
+@router.get(
+    "/admin/retention", tags=["runs"], operation_id="get_retention", summary="How long runs are kept",
+    response_model=Retention,
+)  # fmt: skip
+async def get_retention(rooms: CallerRooms = rooms_for(Admin.retention)) -> Response:
+    """The stored rules, and the setting of this server for what no rule names."""
+    return answer(await rooms.admin.retention())
+
+
+@router.put(
+    "/admin/retention", tags=["runs"], operation_id="set_retention", summary="Say how long runs are kept",
+    response_model=Retention,
+)  # fmt: skip
+async def set_retention(body: SetRetention, rooms: CallerRooms = rooms_for(Admin.set_retention)) -> Response:
+    """Of a queue, of an outcome, of both together, or all. The most particular rule decides; a stored rule wins over
+    the setting `HORAE_KEEP_RUNS`. Answers with all rules.
+    """
+    return answer(await rooms.admin.set_retention(**dict(body)))
 
 
 @router.get(

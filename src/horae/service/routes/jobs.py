@@ -12,7 +12,6 @@ from pydantic import Field
 
 from horae.actions.jobs.requests import Request as NewJob
 from horae.actions.jobs.requests import keyed_by_call
-from horae.api.jobs.local import Revived
 from horae.api.jobs.room import NOT_SENT, Enqueued, Job, Jobs, Reason, Run, options_of
 from horae.api.operation import Page
 from horae.core.jobs.job import State
@@ -77,17 +76,6 @@ class Rerun(ReasonBody):
 AGAIN = Rerun()
 
 
-class ReviveMany(ReasonBody):
-    """A filter for dead jobs. By default they are only counted; `dry_run: false` revives them."""
-
-    queue: str | None = None
-    handler: str | None = None
-    tag: str | None = None
-    object_type: str | None = None
-    object_id: str | None = None
-    dry_run: bool = True
-
-
 @router.post(
     "",
     operation_id="enqueue",
@@ -149,12 +137,6 @@ async def list_(
         object_type=object_type, object_id=object_id, owner=owner, where=q,
     )  # fmt: skip
     return answer(await found.page(cursor, limit=limit))
-
-
-@router.post("/revive", operation_id="revive_dead", summary="Revive many dead jobs", response_model=Revived)
-async def revive_many(body: ReviveMany, rooms: CallerRooms = rooms_for(Jobs.revive_many)) -> Response:
-    """Return how many match; change them only with `dry_run: false`. One refusal does not stop the others."""
-    return answer(await rooms.jobs.revive_many(**body.model_dump()))
 
 
 @router.get("/{job_id}", operation_id="get", summary="One job", response_model=Job, responses=refuses(404))

@@ -26,9 +26,18 @@ class Dialect:
     last_number: str  # asks for the number drawn last, where a transaction that writes is the only one that does
     position_function: str  # where a text begins in another, compared byte by byte
     rows_need_values: bool  # (a, b) IN (VALUES (1, 2)) instead of (a, b) IN ((1, 2))
+    json_rows: str  # reads a JSON list of lists as rows; the columns are made by json_column, counted from 0
+    json_column: tuple[str, str]  # a whole number, a text
+    update_from: str  # changes a table by rows that are given
+    upsert: tuple[str, str]  # what stands behind the rows to insert, and how a new value is named
     time_micros: str  # the database's own time in microseconds, NULL where the system's clock rules
+    # a scalar that is not NULL while a line of a journal may be without a seal
+    unsealed_line: str = "(SELECT lane_id FROM horae_journal WHERE hash IS NULL ORDER BY lane_id LIMIT 1)"
+    unsealed_index: str = ""  # forces the index that finds audit entries without a seal, where it is not chosen
+    groups_by_sorting: bool = False  # and in this process, so that a dictionary groups many rows faster
     no_limits: tuple[str, ...] = ()  # statements that lift every limit of a session
     limits_end_with_transaction: bool = True  # so that lifting them affects no other transaction
+    partitions: str = ""  # asks for name and bounds of the partitions of :table, the catch-all last; empty: has none
 
 
 SQLITE = Dialect(
@@ -46,7 +55,12 @@ SQLITE = Dialect(
     rows_need_values=True,
     last_number="SELECT last_insert_rowid()",
     position_function="instr",
+    json_rows="(SELECT {columns} FROM json_each(:rows) AS e) AS v",
+    json_column=("json_extract(e.value, '$[{index}]') AS {name}", "json_extract(e.value, '$[{index}]') AS {name}"),
+    update_from="UPDATE {table} SET {values} FROM {rows} WHERE {condition}",
+    upsert=("WHERE true ON CONFLICT ({key}) DO UPDATE SET", "excluded.{name}"),
     time_micros="NULL",
+    groups_by_sorting=True,
 )
 POSTGRES = Dialect(
     name="postgresql",
@@ -63,11 +77,22 @@ POSTGRES = Dialect(
     rows_need_values=False,
     last_number="",
     position_function="strpos",
+    json_rows="(SELECT {columns} FROM json_array_elements(CAST(:rows AS json)) AS e) AS v",
+    json_column=("CAST(e ->> {index} AS bigint) AS {name}", "e ->> {index} AS {name}"),
+    update_from="UPDATE {table} SET {values} FROM {rows} WHERE {condition}",
+    upsert=("WHERE true ON CONFLICT ({key}) DO UPDATE SET", "excluded.{name}"),
     time_micros="(extract(epoch from clock_timestamp()) * 1000000)::bigint",
     no_limits=(
         "SET LOCAL statement_timeout = 0",
         "SET LOCAL lock_timeout = 0",
         "SET LOCAL idle_in_transaction_session_timeout = 0",
+    ),
+    partitions=(
+        "SELECT substr(c.relname, length(p.relname) + 2), (regexp_match(b.text, 'FROM \\(''?(-?[0-9]+)'))[1]::bigint, "
+        "(regexp_match(b.text, 'TO \\(''?(-?[0-9]+)'))[1]::bigint AS high FROM pg_inherits i "
+        "JOIN pg_class p ON p.oid = i.inhparent JOIN pg_class c ON c.oid = i.inhrelid "
+        "CROSS JOIN LATERAL (SELECT pg_get_expr(c.relpartbound, c.oid) AS text) b "
+        "WHERE i.inhparent = to_regclass(:table) ORDER BY high NULLS LAST"
     ),
 )
 MYSQL = Dialect(
@@ -85,11 +110,23 @@ MYSQL = Dialect(
     rows_need_values=False,
     last_number="",
     position_function="instr",
+    json_rows="JSON_TABLE(:rows, '$[*]' COLUMNS ({columns})) AS v",
+    json_column=("{name} BIGINT PATH '$[{index}]'", "{name} VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[{index}]'"),
+    update_from="UPDATE {rows} STRAIGHT_JOIN {table} SET {values} WHERE {condition}",
+    upsert=("ON DUPLICATE KEY UPDATE", "VALUES({name})"),
+    unsealed_line="1",  # without a partial index only a walk over all lanes could tell
+    unsealed_index=" FORCE INDEX (horae_audit_chain)",
     time_micros="TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
     no_limits=(
         "SET SESSION innodb_lock_wait_timeout = 3600"
         "/*M!100300 , SESSION idle_transaction_timeout = 0, SESSION max_statement_time = 0 */",
     ),
     limits_end_with_transaction=False,
+    partitions=(
+        "SELECT partition_name, LAG(high) OVER (ORDER BY place), high FROM (SELECT partition_name, "
+        "partition_ordinal_position AS place, CASE partition_description WHEN 'MAXVALUE' THEN NULL "
+        "ELSE CAST(partition_description AS SIGNED) END AS high FROM information_schema.partitions "
+        "WHERE table_schema = DATABASE() AND table_name = :table AND partition_name IS NOT NULL) p ORDER BY place"
+    ),
 )
 BY_NAME = {"sqlite": SQLITE, "postgresql": POSTGRES, "mysql": MYSQL, "mariadb": MYSQL}

@@ -8,14 +8,14 @@ fewer round trips. Every write to a running job is guarded by its token.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 from horae.core.jobs.job import CLOSED, Job, Lease, Settlement
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.time.instants import instant, micros
-from horae.ports import Claim, Node, Renewed, Upcoming
+from horae.ports import Claim, Node, PutBack, Renewed, Upcoming
 from horae.stores.codecs import to_micros
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
@@ -35,10 +35,22 @@ SKIP_FIRE = (
     "UPDATE horae_fires SET verdict = 'skipped', reason = %s "
     "WHERE schedule_id = %s AND kind = 'schedule' AND fire_at = %s AND job_id = %s"
 )
+PUT_BACK = (
+    "UPDATE horae_jobs SET state = 'queued', token = token + 1, run_at = %s, last_error = COALESCE(%s, last_error), "
+    "worker_id = NULL, leased_until = NULL, started_at = NULL WHERE id = %s"
+)
 # These jobs are all in the first band, and their queue cannot be paused.
 NEXT_MACHINERY = (
     f"(SELECT run_at FROM horae_jobs WHERE queue = '{MACHINERY}' AND state = 'queued' AND held = '' AND band = 0 "
     "ORDER BY run_at LIMIT 1)"
+)
+UNSETTLED = "(SELECT 1 FROM horae_needs WHERE state IN ('failed', 'revived', 'met') LIMIT 1)"
+# In the order of the index, so that no statistics can talk a planner into reading the table.
+UNSEALED = "(SELECT id FROM horae_audit{} WHERE chain_seq IS NULL ORDER BY id LIMIT 1)"
+# An ending that is not in the statistics yet: one look at the end of an index. NULL while all are.
+UNROLLED = (
+    "(SELECT finished_at FROM horae_runs WHERE finished_at >= COALESCE((SELECT rolled_until FROM horae_roll_up "
+    "WHERE id = 1), 0) ORDER BY finished_at LIMIT 1)"
 )
 STATE, TOKEN, WORKER, LEASED, STARTED, LINKED = map(
     JOBS.columns.index, ("state", "token", "worker_id", "leased_until", "started_at", "linked")
@@ -236,6 +248,25 @@ class Hot:
                 ],
             )
 
+    def put_back(self, driver: Driver, returned: Sequence[PutBack]) -> tuple[set[int], set[str]]:
+        """Queue claimed jobs again; answers with those that were not, and the queues that may have work again.
+
+        There is no run and no attempt, because none began. A slot that the claim took is free again.
+        """
+        wanted = {each.number: each for each in returned}
+        found = self._running(driver, sorted(wanted), self.dialect.waiting_lock)
+        kept = [number for number, (token, stop) in found.items() if token == wanted[number].token and stop is None]
+        if kept:
+            driver.many(PUT_BACK, [_put_back_row(wanted[number]) for number in kept])
+        queues = self.slots.give_back(driver, sorted(kept))
+        return set(wanted) - set(kept), queues
+
+    def lock_held(self, driver: Driver, leases: Iterable[Lease]) -> set[int]:
+        """Lock jobs that are still held with these tokens; answers with their numbers."""
+        tokens = {lease.job_number: lease.token for lease in leases}
+        found = self._running(driver, sorted(tokens), self.dialect.waiting_lock)
+        return {number for number, (token, _) in found.items() if token == tokens[number]}
+
     def _bury(self, driver: Driver, settlements: Sequence[Settlement], now: datetime) -> None:
         if settlements:
             driver.many(
@@ -337,8 +368,10 @@ class Hot:
             "ORDER BY leased_until LIMIT 1)"
         )
         parts.append("(SELECT next_due_at FROM horae_schedules WHERE next_due_at > 0 ORDER BY next_due_at LIMIT 1)")
-        parts.append(self.dialect.time_micros)
-        *dues, machinery, expiry, fire, time = driver.rows(f"{opening}SELECT {', '.join(parts)}", parameters)[0]
+        parts += (UNSETTLED, UNSEALED.format(self.dialect.unsealed_index), self.dialect.unsealed_line)
+        parts += (UNROLLED, self.dialect.time_micros)
+        found = driver.rows(f"{opening}SELECT {', '.join(parts)}", parameters)[0]
+        *dues, machinery, expiry, fire, unsettled, unsealed, line, unrolled, time = found
         due = min((value for value in dues if value is not None), default=None)
         stopping: frozenset[int] = frozenset()
         if worker_id is not None:
@@ -351,6 +384,10 @@ class Hot:
             next_machinery_at=None if machinery is None else instant(machinery),
             store_time=None if time is None else instant(int(time)),
             cancelled=stopping,
+            unsealed=unsealed is not None,
+            unsealed_lines=line is not None,
+            unrolled=bool(unrolled),
+            unsettled=unsettled is not None,
         )
 
     def beat(self, driver: Driver, node: Node) -> tuple[str, list[Any]]:
@@ -369,6 +406,10 @@ def _still_holds(settlement: Settlement, current: tuple[int, int] | None) -> boo
         return False
     expired_before = to_micros(settlement.expired_before)
     return expired_before is None or current[1] < expired_before
+
+
+def _put_back_row(returned: PutBack) -> tuple[Any, ...]:
+    return micros(returned.run_at), returned.reason, returned.number
 
 
 def _lease(row: Sequence[Any], claim: Claim, now: datetime, linked: bool) -> Job:

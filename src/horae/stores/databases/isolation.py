@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Engine, event, text
+from sqlalchemy import Connection, Engine, event, text
 
 from horae.errors import ConfigurationError
 from horae.stores.databases.dialects import POSTGRES
 from horae.stores.declaration import metadata
+from horae.stores.partitions import Partitions
 from horae.stores.schema import lift_timeouts
 
 SETTING = "horae.owner"
@@ -37,14 +38,20 @@ def isolate(engine: Engine, *, on: bool = True) -> list[str]:
     tables = metadata.sorted_tables
     with engine.begin() as connection, lift_timeouts(connection):
         for table in tables:
-            connection.execute(text(f"DROP POLICY IF EXISTS {POLICY} ON {table.name}"))
-            if not on:
-                for word in ("NO FORCE", "DISABLE"):
-                    connection.execute(text(f"ALTER TABLE {table.name} {word} ROW LEVEL SECURITY"))
-                continue
             own_rows = f" OR owner = current_setting('{SETTING}', true)" if "owner" in table.c else ""
-            connection.execute(text(f"ALTER TABLE {table.name} ENABLE ROW LEVEL SECURITY"))
-            connection.execute(text(f"ALTER TABLE {table.name} FORCE ROW LEVEL SECURITY"))
-            rule = f"({EVERYBODY}{own_rows})"
-            connection.execute(text(f"CREATE POLICY {POLICY} ON {table.name} USING {rule} WITH CHECK {rule}"))
+            for name in (table.name, *_partitions(connection, table.name)):
+                _wall(connection, name, f"({EVERYBODY}{own_rows})" if on else None)
     return [table.name for table in tables]
+
+
+def _partitions(connection: Connection, table: str) -> list[str]:
+    """Return the partitions of a table: a session that names one of them goes past the wall of the whole."""
+    return [f"{table}_{partition.name}" for partition in Partitions(connection).all(table)]
+
+
+def _wall(connection: Connection, table: str, rule: str | None) -> None:
+    connection.execute(text(f"DROP POLICY IF EXISTS {POLICY} ON {table}"))
+    for word in ("NO FORCE", "DISABLE") if rule is None else ("ENABLE", "FORCE"):
+        connection.execute(text(f"ALTER TABLE {table} {word} ROW LEVEL SECURITY"))
+    if rule is not None:
+        connection.execute(text(f"CREATE POLICY {POLICY} ON {table} USING {rule} WITH CHECK {rule}"))

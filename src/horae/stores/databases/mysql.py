@@ -15,17 +15,22 @@ import pymysql
 from pymysql.constants import ER
 from sqlalchemy import Column, Connection, Engine, event
 from sqlalchemy.dialects import mysql
+from sqlalchemy.exc import DBAPIError
 
 from horae.core.jobs.job import NewJob, Settlement
+from horae.core.partitions import Partition
 from horae.core.time.instants import micros
 from horae.core.timeouts import Timeouts, client_limit
 from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull
+from horae.ports import PartitionChange
 from horae.stores.databases.dialects import MYSQL
 from horae.stores.databases.driver import Driver, marks
 from horae.stores.databases.hot import Hot
 from horae.stores.databases.mysql_connections import BoundedConnection
+from horae.stores.partitions import FIRES, Partitions
 from horae.stores.schedules.fires import MOVED, Firings
-from horae.stores.store import SqlStore, unavailable
+from horae.stores.schema import lift_timeouts
+from horae.stores.store import SqlStore, driver_error, unavailable
 from horae.stores.tables.jobs import ATTEMPT, ENDING, INSERT_COLUMNS, SNAPSHOT, ending_row, new_job_row, runs
 from horae.stores.tables.jobs import jobs as job_table
 from horae.stores.tables.schedules import schedules
@@ -34,6 +39,10 @@ RETRIED = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT}
 GONE = {2003, 2006, 2013, 2055, 1053, 1152, 1158, 1159, 1160, 1161, 1205, 4031}
 DISK_FULL = {1021, 1114}
 TOOK_TOO_LONG = {1969}  # longer than max_statement_time: the server stopped it itself
+DENIED = {1044, 1142, 1143, 1227}
+DONE_BEFORE = {1493, 1507, 1517}  # bounds not increasing, no such partition, a partition of that name
+LOCK_PATIENCE, MANY_SECONDS = 1, 86_400  # of a change of partitions: a settle that comes after it waits as long
+COPIED_AT_MOST = 100_000  # rows; so many are copied in about a second
 INSERT_HEAD = f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES "
 
 
@@ -109,6 +118,66 @@ def _see_the_present(connection: Any, _: Any) -> None:
     if not isinstance(connection, BoundedConnection):
         with closing(connection.cursor()) as cursor:
             cursor.execute(f"SET SESSION TRANSACTION ISOLATION LEVEL {PRESENT}")
+
+
+def alter_partitions(
+    connection: Connection, change: PartitionChange, partition: Partition, *, patient: bool = False
+) -> bool:
+    """Add, split off or drop a partition on one connection; False where another process has done it already.
+
+    To add one is to split the catch-all, whose rows the server copies. ``old`` must go on taking old fires: a day that
+    is dropped is emptied and merged into it, which copies what ``old`` holds, so that there must not be much of it.
+    """
+    run, table, name = connection.exec_driver_sql, partition.table, partition.name
+    assert partition.high is not None
+    high = micros(partition.high)
+    verb = "drop" if change == "drop" else "add"
+    if verb == "drop" and table == FIRES and _is_lowest(connection, partition):
+        if _rows_of_old(connection, table) > COPIED_AT_MOST:
+            return False
+        verb = "merge"
+    added = f"PARTITION {name} VALUES LESS THAN ({high}), PARTITION p_rest VALUES LESS THAN MAXVALUE"
+    statements = {
+        "add": [f"REORGANIZE PARTITION p_rest INTO ({added})"],
+        "drop": [f"DROP PARTITION {name}"],
+        "merge": [
+            f"TRUNCATE PARTITION {name}",
+            f"REORGANIZE PARTITION p_old, {name} INTO (PARTITION p_old VALUES LESS THAN ({high}))",
+        ],
+    }
+    try:
+        try:
+            for statement in statements[verb]:
+                run(f"ALTER TABLE {table} {statement}")
+        except DBAPIError as problem:
+            if _number(problem) not in DENIED:
+                raise
+            patience = MANY_SECONDS if patient else LOCK_PATIENCE
+            run("CALL horae_partition(%s, %s, %s, 0, %s, %s)", (verb, table, name, high, patience))
+    except DBAPIError as problem:
+        if _number(problem) in DONE_BEFORE:
+            return False
+        raise
+    if verb != "add":
+        run("DELETE FROM horae_counted_partitions WHERE table_name = %s AND name = %s", (table, name))
+        connection.commit()
+    return True
+
+
+def _is_lowest(connection: Connection, partition: Partition) -> bool:
+    """Return whether a partition follows ``old``."""
+    found = Partitions(connection).all(partition.table)
+    return len(found) > 1 and found[1].name == partition.name
+
+
+def _rows_of_old(connection: Connection, table: str) -> int:
+    some = f"SELECT 1 FROM {table} PARTITION (p_old) LIMIT {COPIED_AT_MOST + 1}"
+    return int(connection.exec_driver_sql(f"SELECT COUNT(*) FROM ({some}) x").scalar_one())
+
+
+def _number(problem: DBAPIError) -> int | None:
+    cause = driver_error(problem)
+    return cause.args[0] if cause.args else None
 
 
 class MysqlStore(SqlStore):
@@ -191,6 +260,25 @@ class MysqlStore(SqlStore):
 
     def hears(self) -> bool:
         return False
+
+    # -- partitions ----------------------------------------------------------------------------------------------
+
+    def alter_partitions(self, change: PartitionChange, partition: Partition, *, patient: bool = False) -> bool:
+        """Alter the table; a role that may not calls the procedure of the migration, if it may do that."""
+
+        def attempt() -> bool:
+            with self.acquire(self.engine.connect) as connection:
+                if patient:
+                    with lift_timeouts(connection):
+                        return alter_partitions(connection, change, partition, patient=True)
+                connection.exec_driver_sql(f"SET SESSION lock_wait_timeout = {LOCK_PATIENCE}")
+                try:
+                    return alter_partitions(connection, change, partition)
+                finally:
+                    if not connection.invalidated:
+                        connection.exec_driver_sql("SET SESSION lock_wait_timeout = DEFAULT")
+
+        return self.run_with_retry(attempt, timedelta(0))
 
     def translate_error(self, problem: Exception, *, sent: bool = True) -> Exception:
         if not isinstance(problem, pymysql.MySQLError):

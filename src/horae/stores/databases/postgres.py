@@ -18,10 +18,11 @@ from psycopg import errors as pg
 from sqlalchemy import BigInteger, Column, Connection, Engine, Integer, Table, func, select
 
 from horae.core.jobs.job import OPEN_HANDLERS, PRIORITIES, Job, NewJob, Order, Settlement
+from horae.core.partitions import Partition
 from horae.core.time.instants import instant, micros
 from horae.core.timeouts import Timeouts, client_limit, milliseconds
 from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull
-from horae.ports import Claim, Node, Upcoming
+from horae.ports import Claim, Node, PartitionChange, Upcoming
 from horae.stores.codecs import Json
 from horae.stores.databases.arrays import arrays
 from horae.stores.databases.dialects import POSTGRES
@@ -40,6 +41,8 @@ from horae.stores.tables.schedules import FIRE_COLUMNS, fires, schedules
 CLAIM_SIZES = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 RETRIED = (pg.DeadlockDetected, pg.SerializationFailure, pg.LockNotAvailable)
 MAX_SPARE = 16
+LOCK_PATIENCE = timedelta(seconds=1)  # of a change of partitions: a settle that comes after it waits as long
+PARTITION_PATIENCE = 3 * LOCK_PATIENCE
 
 
 def _type_of(column: Column[Any]) -> str:
@@ -354,12 +357,12 @@ class PostgresStore(SqlStore):
         return {s.number for s in settlements} - accepted
 
     def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
-        return self._alone(lambda driver: self.hot.peek(driver, queues, node, worker_id))
+        return self.alone(lambda driver: self.hot.peek(driver, queues, node, worker_id))
 
     def read_time(self) -> datetime | None:
-        return self._alone(lambda driver: instant(driver.rows("SELECT " + self.dialect.time_micros)[0][0]))
+        return self.alone(lambda driver: instant(driver.rows("SELECT " + self.dialect.time_micros)[0][0]))
 
-    def _alone(self, work: Callable[[Driver], T]) -> T:
+    def alone(self, work: Callable[[Driver], T]) -> T:
         """Run a statement without a transaction: an idle worker may send two statements a minute, not seven."""
 
         def attempt() -> T:
@@ -367,6 +370,25 @@ class PostgresStore(SqlStore):
                 return work(Driver(connection))
 
         return self.run_with_retry(attempt)
+
+    # -- partitions ----------------------------------------------------------------------------------------------
+
+    def alter_partitions(self, change: PartitionChange, partition: Partition, *, patient: bool = False) -> bool:
+        """Let the function of the migration do it, with the rights of the role that made the tables."""
+
+        def attempt() -> bool:
+            with self.writing() as connection, self.lend(connection, None if patient else PARTITION_PATIENCE):
+                return call_partition(connection, change, partition, patient=patient)
+
+        changed = self.run_with_retry(attempt, timedelta(0))
+        if change == "drop" and changed:
+            self.run_with_retry(lambda: self._validate_old(partition), timedelta(0))
+        return changed
+
+    def _validate_old(self, partition: Partition) -> None:
+        """Prove the new bound of ``old`` while others use it, so that the next drop need not read it under a lock."""
+        with self.writing() as connection, self.lend(connection, None):
+            call_partition(connection, "validate", replace(partition, name="old"))
 
     # -- errors --------------------------------------------------------------------------------------------------
 
@@ -420,6 +442,15 @@ class PostgresStore(SqlStore):
         self._drop_spares()
         self._hot_pool.dispose()
         super().close()
+
+
+def call_partition(connection: Connection, verb: str, partition: Partition, *, patient: bool = False) -> bool:
+    """Call the function that changes partitions."""
+    assert partition.low is not None or verb == "validate"
+    low, high = (None if bound is None else micros(bound) for bound in (partition.low, partition.high))
+    patience = "0" if patient else f"{milliseconds(LOCK_PATIENCE)}ms"
+    made = func.horae_partition(verb, partition.table, partition.name, low, high, patience)
+    return bool(connection.execute(select(made)).scalar_one())
 
 
 def in_order(jobs: Sequence[Job], order: Order | None) -> list[Job]:

@@ -28,6 +28,7 @@ from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull, StoreU
 from horae.stores.databases.dialects import NO_ROOM, SQLITE
 from horae.stores.databases.driver import Driver, marks
 from horae.stores.store import SqlStore, driver_error
+from horae.stores.tables.chores import chores
 from horae.stores.tables.jobs import INSERT_COLUMNS, jobs, new_job_row
 from horae.stores.tables.queues import lease_line
 
@@ -360,6 +361,7 @@ def _fix_line(connection: Connection, boot: Boot, began: datetime) -> datetime:
         connection.execute(update(jobs).where(jobs.c.state == "running").values(leased_until=LONG_AGO))
         connection.execute(update(lanes).where(lanes.c.leased_until.is_not(None)).values(leased_until=LONG_AGO))
         connection.execute(update(locks).values(expires_at=LONG_AGO))
+        connection.execute(update(chores).values(due_at=LONG_AGO, leased_until=0))
         connection.execute(delete(lease_line))
     connection.execute(insert(lease_line).values(id=1, boot=boot.name, began_at=micros(began)))
     return began

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     CTE,
@@ -27,11 +27,11 @@ from sqlalchemy import (
     update,
 )
 
-from horae.core.jobs.job import CLOSED, Filter, Job, NewJob, Run
+from horae.core.jobs.job import CLOSED, Filter, Job, Lease, NewJob, Run, Settlement
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.reasons import Parent
 from horae.core.time.instants import instant, micros
-from horae.ports import DueBacklog, Placed
+from horae.ports import DueBacklog, Placed, PutBack
 from horae.stores.databases.dialects import BY_NAME, Dialect
 from horae.stores.databases.driver import Driver
 from horae.stores.declaration import Reader
@@ -39,14 +39,19 @@ from horae.stores.jobs.filters import conditions, holds_tag
 from horae.stores.tables.jobs import ATTEMPT, FINISHED_JOBS, JOBS, RUNS, SNAPSHOT, jobs, keys, needs, running_run, runs
 from horae.stores.tables.queues import slots
 
+if TYPE_CHECKING:
+    from horae.stores.databases.hot import Hot
+
 FINISHED = ("succeeded", "cancelled")  # what lives on only in the history
 
 
 class Jobs:
     """The job rows of one transaction."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, hot: Hot | None = None, woken: set[str] | None = None) -> None:
         self.connection = connection
+        self._hot = hot
+        self._woken = set[str]() if woken is None else woken
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -68,17 +73,36 @@ class Jobs:
         row = self.connection.execute(select(*JOBS.select).where(jobs.c.id == number).with_for_update()).first()
         return None if row is None else JOBS.read(row)
 
-    def find(self, wanted: Filter, *, limit: int, before: int | None) -> list[Job]:
-        """Return a page of jobs, live and finished together, newest first."""
+    def lock_many(self, numbers: Iterable[int]) -> list[Job]:
+        """Return those of these jobs that are live or dead, kept from changing, in the order of their numbers."""
+        query = select(*JOBS.select).where(jobs.c.id.in_(sorted(numbers))).order_by(jobs.c.id).with_for_update()
+        return [JOBS.read(row) for row in self.connection.execute(query)]
+
+    def look_back(self, rows: int, *, before: int | None) -> int | None:
+        """Return the number down to which a look over so many live and so many ended rows reaches; None: to the end.
+
+        Both walks read a key alone, so that they cost little beside the look itself.
+        """
+        reached = []
+        for column in (jobs.c.id, runs.c.job_id):
+            walk = select(column).order_by(column.desc()).offset(rows).limit(1)
+            walk = walk if before is None else walk.where(column < before)
+            reached.append(self.connection.execute(walk).scalar())
+        return max((int(number) for number in reached if number is not None), default=None)
+
+    def find(self, wanted: Filter, *, limit: int, before: int | None, least: int | None = None) -> list[Job]:
+        """Return a page of jobs, live and finished together, newest first; none below the number *least*."""
         found: dict[int, Job] = {}
         if not wanted.states or set(wanted.states) - set(FINISHED):
-            live = _apply_filter(select(*JOBS.select), JOBS, wanted).order_by(jobs.c.id.desc()).limit(limit)
+            live = apply_filter(select(*JOBS.select), JOBS, wanted).order_by(jobs.c.id.desc()).limit(limit)
             live = live if before is None else live.where(jobs.c.id < before)
+            live = live if least is None else live.where(jobs.c.id >= least)
             found |= {row[0]: JOBS.read(row) for row in self.connection.execute(live)}
         if not wanted.states or set(wanted.states) & set(FINISHED):
-            ended = _apply_filter(select(*FINISHED_JOBS.select).where(runs.c.state.is_not(None)), FINISHED_JOBS, wanted)
+            ended = apply_filter(select(*FINISHED_JOBS.select).where(runs.c.state.is_not(None)), FINISHED_JOBS, wanted)
             ended = ended.order_by(runs.c.job_id.desc()).limit(limit)
             ended = ended if before is None else ended.where(runs.c.job_id < before)
+            ended = ended if least is None else ended.where(runs.c.job_id >= least)
             for row in self.connection.execute(ended):  # one that ended between the looks is found twice
                 found[row.job_id] = FINISHED_JOBS.read(row)
         return [found[number] for number in sorted(found, reverse=True)[:limit]]
@@ -91,8 +115,10 @@ class Jobs:
         under_way = job is not None and job.state == "running" and job.token not in {run.token for run in ended}
         return [*ended, running_run(job)] if job is not None and under_way else ended
 
-    def counts(self, queue: str | None, owner: str | None, machinery: bool = False) -> dict[tuple[str, str], int]:
-        """Return how many jobs are in which (queue, state)."""
+    def counts(
+        self, queue: str | None, owner: str | None, machinery: bool = False, ended_since: datetime | None = None
+    ) -> dict[tuple[str, str], int]:
+        """Return how many jobs are in which (queue, state); those of the history only from *ended_since* on."""
         found: dict[tuple[str, str], int] = {}
         for table in (jobs, runs):
             query = select(table.c.queue, table.c.state, func.count()).where(table.c.state.is_not(None))
@@ -103,12 +129,16 @@ class Jobs:
                 query = query.where(table.c.queue != MACHINERY)
             if owner is not None:
                 query = query.where(table.c.owner == owner)
+            if table is runs and ended_since is not None:
+                query = query.where(runs.c.finished_at >= micros(ended_since))
             for name, state, count in self.connection.execute(query):
                 found[name, state] = found.get((name, state), 0) + count
         return found
 
-    def metrics(self, *, now: datetime, since: datetime, owner: str | None) -> dict[str, Any]:
-        """Return the raw figures behind S0-29 to S0-33; finished jobs count from *since* on."""
+    def metrics(
+        self, *, now: datetime, since: datetime, owner: str | None, ended_since: datetime | None = None
+    ) -> dict[str, Any]:
+        """Return the raw figures behind S0-29 to S0-33; finished jobs count from *since*, or *ended_since*, on."""
         conditions = [jobs.c.queue != MACHINERY, *([jobs.c.owner == owner] if owner is not None else [])]
         due = and_(jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at <= micros(now))
         due_count, oldest = self.connection.execute(
@@ -118,7 +148,7 @@ class Jobs:
             select(func.count(), func.coalesce(func.sum(case((jobs.c.finished_at >= micros(since), 1), else_=0)), 0))
             .where(jobs.c.state == "dead", *conditions)
         ).one()  # fmt: skip
-        recent = [runs.c.finished_at >= micros(since), runs.c.queue != MACHINERY]
+        recent = [runs.c.finished_at >= micros(ended_since or since), runs.c.queue != MACHINERY]
         recent += [runs.c.owner == owner] if owner is not None else []
         ended = self.connection.execute(
             select(
@@ -237,6 +267,34 @@ class Jobs:
         """Return a driver in this transaction, for flows that the hot statements share."""
         return Driver(self.connection.connection.driver_connection, self._dialect.placeholder)
 
+    # -- endings in a transaction of the caller's ----------------------------------------------------------------
+
+    def settle(self, settlements: Sequence[Settlement], now: datetime) -> set[int]:
+        """Write endings in this transaction; return the numbers of the jobs whose token was no longer current."""
+        if not settlements:
+            return set()
+        rejected, queues = self._flows.settle(self._driver(), settlements, now)
+        self._woken |= queues
+        return rejected
+
+    def put_back(self, returned: Sequence[PutBack]) -> set[int]:
+        """Queue claimed jobs again with a raised token; return the numbers of those that were not put back."""
+        if not returned:
+            return set()
+        rejected, queues = self._flows.put_back(self._driver(), returned)
+        self._woken |= queues
+        return rejected
+
+    def lock_held(self, leases: Iterable[Lease]) -> set[int]:
+        """Keep these jobs from changing hands until the transaction ends; return the numbers of those still held."""
+        return self._flows.lock_held(self._driver(), leases)
+
+    @property
+    def _flows(self) -> Hot:
+        from horae.stores.databases.hot import Hot
+
+        return self._hot or Hot(self._dialect)
+
     def _takes_name(self, job: Job, now: datetime) -> bool:
         """Take the unique name of a revived job again; another job may have it by now."""
         row = {"scope": "unique", "owner": job.owner, "name": job.unique, "job_id": job.number, "request_hash": ""}
@@ -246,14 +304,7 @@ class Jobs:
 
     def end_waiting(self, job: Job, *, reason: str | None, now: datetime) -> bool:
         """Finish a job that is not running: its row moves to the history as cancelled."""
-        copied = [jobs.c[name] for name in (*ATTEMPT, *SNAPSHOT) if name != "cancel_reason"]
-        row = select(
-            jobs.c.id, jobs.c.token + 1, literal("cancelled"), literal("cancelled"), jobs.c.attempt,
-            literal(micros(now)), literal(reason or ""), jobs.c.last_error, *copied,
-        ).where(*_guard(job))  # fmt: skip
-        names = ["job_id", "token", "outcome", "state", "attempt", "finished_at", "cancel_reason", "error"]
-        names += [column.name for column in copied]
-        self.connection.execute(insert(runs).from_select(names, row))
+        self._copy_cancelled(_guard(job), reason or "", now)
         if self.connection.execute(delete(jobs).where(*_guard(job))).rowcount != 1:
             return False
         self.connection.execute(delete(keys).where(keys.c.scope == "unique", keys.c.job_id == job.number))
@@ -265,6 +316,48 @@ class Jobs:
 
             Links(self._dialect).settle(self._driver(), [Ended(job.number, job.schedule_id, False)], now)
         return True
+
+    def _copy_cancelled(self, which: Sequence[ColumnElement[bool]], reason: str, now: datetime) -> None:
+        """Write the final rows of jobs that are cancelled while they wait."""
+        copied = [jobs.c[name] for name in (*ATTEMPT, *SNAPSHOT) if name != "cancel_reason"]
+        row = select(
+            jobs.c.id, jobs.c.token + 1, literal("cancelled"), literal("cancelled"), jobs.c.attempt,
+            literal(micros(now)), literal(reason), jobs.c.last_error, *copied,
+        ).where(*which)  # fmt: skip
+        names = ["job_id", "token", "outcome", "state", "attempt", "finished_at", "cancel_reason", "error"]
+        names += [column.name for column in copied]
+        self.connection.execute(insert(runs).from_select(names, row))
+
+    # -- the same for many, whose rows are locked: one statement for all that concern nobody else -------------------
+
+    def requeue_many(self, chosen: Sequence[Job], *, run_at: datetime, revive: bool, now: datetime) -> set[int]:
+        """Put jobs (back) into the queue, with *revive* with all their attempts; return those that are refused."""
+        refused, plain = set(), []
+        for job in chosen:
+            if _stands_alone(job) and not (revive and (job.unique is not None or job.has_dependents)):
+                plain.append(job.number)
+            elif not self.requeue(job, run_at=run_at, attempt=0 if revive else job.attempt, band=None, now=now):
+                refused.add(job.number)
+        values: dict[str, Any] = {"run_at": micros(run_at), "held": "", "held_for": None}
+        if revive:
+            values |= {"state": "queued", "attempt": 0, "finished_at": None, "token": jobs.c.token + 1}
+            values |= {"worker_id": None, "started_at": None, "cancel_reason": None}
+        if plain:
+            self.connection.execute(update(jobs).where(jobs.c.id.in_(plain)).values(values))
+        return refused
+
+    def end_waiting_many(self, chosen: Sequence[Job], *, reason: str, now: datetime) -> set[int]:
+        """Finish jobs that are not running; return those that are refused."""
+        plain = [job for job in chosen if _stands_alone(job) and not job.has_dependents]
+        numbers = [job.number for job in plain]
+        rest = [job for job in chosen if job.number not in set(numbers)]
+        if numbers:
+            self._copy_cancelled([jobs.c.id.in_(numbers)], reason, now)
+            self.connection.execute(delete(jobs).where(jobs.c.id.in_(numbers)))
+        named = [job.number for job in plain if job.unique is not None]
+        if named:
+            self.connection.execute(delete(keys).where(keys.c.scope == "unique", keys.c.job_id.in_(named)))
+        return {job.number for job in rest if not self.end_waiting(job, reason=reason, now=now)}
 
     def ask_to_cancel(self, job: Job, *, reason: str) -> bool:
         """Ask a running job to stop; its worker obeys at the next safe moment."""
@@ -324,7 +417,7 @@ def _lost_above(number: int) -> Select[tuple[int, int]]:
     return found.where(needs.c.state == "settled").group_by(up.c.parent)
 
 
-def _apply_filter(query: Select[Any], reader: Reader[Job], wanted: Filter) -> Select[Any]:
+def apply_filter(query: Select[Any], reader: Reader[Job], wanted: Filter) -> Select[Any]:
     """Keep what the filter wants: by equal values where it has a field of the job's, else as said here."""
     query = query.where(*reader.equal(wanted))
     if wanted.queue is None and not wanted.machinery:
@@ -342,6 +435,11 @@ def _apply_filter(query: Select[Any], reader: Reader[Job], wanted: Filter) -> Se
     if wanted.created_before is not None:
         query = query.where(reader["created_at"] < micros(wanted.created_before))
     return query.where(*conditions(reader, wanted.terms))
+
+
+def _stands_alone(job: Job) -> bool:
+    """Return whether a waiting or dead job holds up nobody and waits for nobody."""
+    return job.concurrency_key is None and job.group is None and job.held in ("", CLOSED)
 
 
 def _guard(job: Job) -> tuple[ColumnElement[bool], ...]:

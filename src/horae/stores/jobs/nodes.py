@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, insert, select, update
 
 from horae.core.time.instants import micros
 from horae.ports import Node
 from horae.stores.tables.queues import NODES, nodes
+
+LEFT = "left"  # no longer on the list; kept for a day, for the release of its last runs
 
 
 class Nodes:
@@ -16,14 +19,22 @@ class Nodes:
         self.connection = connection
 
     def all(self) -> list[Node]:
-        return [NODES.read(row) for row in self.connection.execute(select(*NODES.select).order_by(nodes.c.id))]
+        query = select(*NODES.select).where(nodes.c.state != LEFT).order_by(nodes.c.id)
+        return [NODES.read(row) for row in self.connection.execute(query)]
 
     def put(self, node: Node) -> None:
-        self.remove(node.node_id)
+        self.connection.execute(delete(nodes).where(nodes.c.id == node.node_id))
         self.connection.execute(insert(nodes), NODES.row(node))
 
     def remove(self, node_id: str) -> None:
-        self.connection.execute(delete(nodes).where(nodes.c.id == node_id))
+        """Take a node off the list; its release stays known for a day, because its last runs are looked at later."""
+        self.connection.execute(delete(nodes).where(nodes.c.id == node_id, nodes.c.app_release.is_(None)))
+        self.connection.execute(update(nodes).where(nodes.c.id == node_id).values(state=LEFT))
+
+    def releases(self, node_ids: Collection[str]) -> dict[str, str]:
+        """Return the releases of these nodes, also of those that have left lately."""
+        query = select(nodes.c.id, nodes.c.app_release).where(nodes.c.app_release.is_not(None))
+        return {row[0]: row[1] for row in self.connection.execute(query) if row[0] in node_ids}
 
     def forget_silent(self, before: datetime) -> int:
         return self.connection.execute(delete(nodes).where(nodes.c.seen_at < micros(before))).rowcount

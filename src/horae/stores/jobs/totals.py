@@ -18,6 +18,7 @@ from sqlalchemy import (
     and_,
     case,
     cast,
+    exists,
     func,
     null,
     or_,
@@ -30,22 +31,34 @@ from horae.stores.codecs import at
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
 from horae.stores.tables.jobs import runs
+from horae.stores.tables.retention import counted_partitions
 from horae.stores.tables.schedules import run_totals
 
 RAN = ("succeeded", "failed", "timed_out", "lost")  # what was given back, put off or called off does not count as run
 SCHEDULE, HANDLER = "schedule", "handler"
+LOCK = "lock"  # the name of the row behind which runs are removed and counted
 COUNTED = ("schedule_id", "handler", "outcome")
 Removed = tuple[int | None, str, str]  # the values of COUNTED
+Counts = dict[tuple[int | None, str], tuple[int, int]]  # schedule and handler: runs, and how many of them failed
 
 
 def add_removed(driver: Driver, dialect: Dialect, removed: Iterable[Removed]) -> None:
     """Add runs that this transaction removes: to their schedule, or, without one, to their handler."""
-    counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    counts: Counts = {}
     for schedule_id, handler, outcome in removed:
         if outcome in RAN:
-            count = counts[(HANDLER, handler) if schedule_id is None else (SCHEDULE, str(schedule_id))]
-            count[0] += 1
-            count[1] += outcome != "succeeded"
+            count, fails = counts.get((schedule_id, handler), (0, 0))
+            counts[schedule_id, handler] = (count + 1, fails + (outcome != "succeeded"))
+    add_counts(driver, dialect, counts)
+
+
+def add_counts(driver: Driver, dialect: Dialect, given: Counts) -> None:
+    """Add counts of runs: to their schedule, or, without one, to their handler."""
+    counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for (schedule_id, handler), (count, fails) in given.items():
+        total = counts[(HANDLER, handler) if schedule_id is None else (SCHEDULE, str(schedule_id))]
+        total[0] += count
+        total[1] += fails
     numbers = [int(name) for scope, name in counts if scope == SCHEDULE]
     known = {str(number) for number in _known_schedules(driver, numbers)}
     before, behind = dialect.insert_ignore
@@ -60,6 +73,25 @@ def add_removed(driver: Driver, dialect: Dialect, removed: Iterable[Removed]) ->
             )
 
 
+def not_counted() -> ColumnElement[bool]:
+    """Return the condition for runs that are not in a partition which was counted and is about to be dropped."""
+    marks = counted_partitions.c
+    inside = (runs.c.finished_at >= marks.begins_at, runs.c.finished_at < marks.ends_at)
+    return ~exists().where(marks.table_name == runs.name, *inside)
+
+
+def lock_counts(driver: Driver, dialect: Dialect) -> None:
+    """Let only one transaction at a time remove runs and count them, where a partition may be counted as a whole."""
+    if not dialect.partitions:
+        return
+    before, behind = dialect.insert_ignore
+    lock = f"SELECT name FROM horae_counted_partitions WHERE table_name = %s AND name = %s{dialect.waiting_lock}"
+    if not driver.rows(lock, [runs.name, LOCK]):
+        columns = "(table_name, name, begins_at, ends_at)"
+        driver.change(f"{before} horae_counted_partitions {columns} VALUES (%s, %s, 0, 0) {behind}", [runs.name, LOCK])
+        driver.rows(lock, [runs.name, LOCK])
+
+
 def _known_schedules(driver: Driver, numbers: list[int]) -> list[int]:
     """Return those that still exist; the counts of a deleted one are of no use."""
     if not numbers:
@@ -71,7 +103,7 @@ def _known_schedules(driver: Driver, numbers: list[int]) -> list[int]:
 def tallies(connection: Connection, scope: str, names: Sequence[Any]) -> dict[Any, Tally]:
     """Return runs and failures, kept and removed, and how the last one went, by schedule or by handler."""
     by, removed = _names(scope)
-    wanted = and_(by.in_(names), runs.c.outcome.in_(RAN))
+    wanted = and_(by.in_(names), runs.c.outcome.in_(RAN), not_counted())
     if scope == HANDLER:
         wanted = and_(wanted, runs.c.schedule_id.is_(None))
     failed = func.sum(case((runs.c.outcome == "succeeded", 0), else_=1))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
-from sqlalchemy import BigInteger, Column, Index, String, Table
+from sqlalchemy import BigInteger, Column, ForeignKeyConstraint, Index, String, Table
 
-from horae.core.audit.entries import Entry
-from horae.stores.codecs import INSTANT, LONG_TEXT, NAME, NUMBER, ROW_NUMBER, WORDS, Codec, Json, Name, text
+from horae.core.audit.entries import Entry, without_floats
+from horae.stores.codecs import INSTANT, LONG_TEXT, NAME, NUMBER, ROW_NUMBER, WORDS, Codec, Json, Name, Number, text
 from horae.stores.declaration import Declaration, Field, Mark, metadata
 
-_STATE = Codec(Json(), json.loads, lambda state: json.dumps(dict(state), default=str))
+_STATE = Codec(Json(), json.loads, lambda state: json.dumps(without_floats(state), default=str))
 
 AUDIT = Declaration(
     "horae_audit",
@@ -31,9 +31,24 @@ AUDIT = Declaration(
     Index("horae_audit_object", "object_id"),
     Index("horae_audit_owner", "owner", "id"),
     Index("horae_audit_chain", "chain_seq", "id"),
+    Index("horae_audit_owner_chain", "owner", "chain_seq", "id"),
     sqlite_autoincrement=True,
+    info={"postgresql": {"with": {"autovacuum_vacuum_scale_factor": "0.02"}}},
 )
 audit = AUDIT.table
+# What is not sealed yet, here and in journals. Without partial indexes, horae_audit_chain finds the entries.
+UNSEALED_INDEXES = (
+    "CREATE INDEX horae_audit_unsealed ON horae_audit (id) WHERE chain_seq IS NULL",
+    "CREATE INDEX horae_journal_unsealed ON horae_journal (lane_id) WHERE hash IS NULL",
+)
+
+# Always empty. Its foreign key makes InnoDB refuse to truncate the audit, which fires no trigger there.
+audit_guard = Table(
+    "horae_audit_guard",
+    metadata,
+    Column("entry", Number, primary_key=True, autoincrement=False),
+    ForeignKeyConstraint(["entry"], ["horae_audit.id"], name="horae_audit_guard_entry"),
+)
 
 # The head of each owner's chain of audit entries; the row with an empty owner is the lock of sealing.
 chains = Table(

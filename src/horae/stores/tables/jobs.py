@@ -133,7 +133,8 @@ RUNS = Declaration(
     *(_EVERY[name] for name in _LATER),
     *(each.copy(INTERNAL) for each in _FINAL.values()),
     *(each for name, each in _EVERY.items() if name not in _PLACED),
-    PrimaryKeyConstraint("job_id", "token"),
+    # The fence is the token on the job's row. The end belongs to the key because the table is partitioned by it.
+    PrimaryKeyConstraint("job_id", "token", "finished_at"),
     Index("horae_runs_finished", "finished_at"),
     Index("horae_runs_schedule", "schedule_id", "job_id"),
 )

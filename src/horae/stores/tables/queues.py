@@ -64,6 +64,7 @@ NODES = Declaration(
     Field("seen_at", INSTANT, required=True),
     Field("state", text(12), required=True),
     Field("queues", MAPPING, required=True),
+    Field("release", text(100), column="app_release"),  # RELEASE is a word of MariaDB's own
 )
 nodes = NODES.table
 

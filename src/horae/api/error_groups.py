@@ -1,0 +1,161 @@
+"""Groups of errors: failures with the same cause, however their numbers, ids and times differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar
+
+from horae.actions import error_groups
+from horae.api.here import Here
+from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
+from horae.api.values import Get, drop_none, to_public
+from horae.core.cursors import cursor_from, read_cursor
+from horae.core.time.instants import iso, micros
+from horae.core.values import PYDANTIC
+
+USER_OR_WORKER = ("tasks", "worker")
+
+
+def _of_group(name: str) -> Get:
+    return lambda view: getattr(view.group, name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorGroup:
+    """Failures of one owner with one fingerprint. ``message`` is that of the latest, with secrets masked.
+
+    A release is what ``Horae(release=…)`` or ``HORAE_RELEASE`` named in the worker that ran the attempt.
+    """
+
+    __pydantic_config__ = PYDANTIC
+    FROM_GROUP: ClassVar[tuple[str, ...]] = (
+        "fingerprint", "owner", "handler", "kind", "title", "raised_in", "message", "count", "first_seen", "last_seen",
+        "first_release", "last_release", "muted_at", "muted_until", "muted_by", "mute_reason",
+    )  # fmt: skip
+    DERIVED: ClassVar[dict[str, Get]] = {
+        **{name: _of_group(name) for name in FROM_GROUP},
+        "sample_job": lambda view: f"job_{view.group.sample_job}",
+        "sample_run": lambda view: f"job_{view.group.sample_job}.{view.group.sample_token}",
+        "muted": lambda view: view.is_muted,
+        "days": lambda view: {iso(day)[:10]: count for day, count in view.days.items()},
+    }
+
+    fingerprint: str
+    owner: str
+    handler: str
+    kind: str
+    title: str
+    raised_in: str
+    message: str
+    count: int
+    first_seen: datetime
+    last_seen: datetime
+    sample_job: str
+    sample_run: str
+    first_release: str | None = None
+    last_release: str | None = None
+    muted: bool = False
+    muted_at: datetime | None = None
+    muted_until: datetime | None = None
+    muted_by: str | None = None
+    mute_reason: str | None = None
+    days: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retried:
+    """How many dead jobs were revived, how many were left as they are, and whether to call again."""
+
+    __pydantic_config__ = PYDANTIC
+
+    revived: int
+    skipped: int = 0
+    more: bool = False
+
+
+class ErrorGroups(Room[S]):
+    """Errors by cause. A tenant sees its own; an operator names another owner than the house."""
+
+    @PAGES("/errors", *USER_OR_WORKER)
+    def list(
+        self,
+        *,
+        owner: str | None = None,
+        handler: str | None = None,
+        muted: bool | None = None,
+        seen_since: datetime | None = None,
+        limit: int | None = None,
+    ) -> Listing[ErrorGroup]:
+        """List groups, those seen last first; *muted* False leaves out muted ones. Counts by day are left out."""
+
+        def fetch(here: Here, cursor: str | None, size: int) -> tuple[list[ErrorGroup], str | None]:
+            begin = read_cursor(cursor, int, str, str)
+            found = error_groups.find_groups(
+                here.world,
+                owner=here.caller.filter_owner(owner),
+                handler=handler,
+                muted=muted,
+                seen_since=seen_since,
+                limit=size + 1,
+                before=None if begin is None else (begin[0], begin[1], begin[2]),
+            )
+            further = None
+            if len(found) > size:
+                last = found[size - 1].group
+                further = cursor_from([micros(last.last_seen), last.owner, last.fingerprint])
+            return [to_public(ErrorGroup, each) for each in found[:size]], further
+
+        query = drop_none(owner=owner, handler=handler, muted=muted, seen_since=seen_since)
+        return Listing(Call(Page[ErrorGroup], query=query), limit, fetch)
+
+    @GET("/errors/{fingerprint}", *USER_OR_WORKER)
+    def get(self, fingerprint: str, *, owner: str | None = None) -> Call[ErrorGroup]:
+        """Return one group, with its counts by day over the last 30 days."""
+
+        def fetch(here: Here) -> Any:
+            return error_groups.get_group(here.world, fingerprint, owner=here.caller.resolve_owner(owner))
+
+        return Call(ErrorGroup, fetch, at={"fingerprint": fingerprint}, query=drop_none(owner=owner))
+
+    @POST("/errors/{fingerprint}/mute", *USER_OR_WORKER)
+    def mute(
+        self, fingerprint: str, *, reason: str, until: datetime | None = None, owner: str | None = None
+    ) -> Call[ErrorGroup]:
+        """Mute a group until an instant, or until it is unmuted. It goes on counting, and stays muted when it grows."""
+
+        def act(here: Here) -> Any:
+            whose = here.caller.resolve_owner(owner)
+            return error_groups.mute(
+                here.world, fingerprint, owner=whose, until=until, actor=here.actor, reason=reason
+            )  # fmt: skip
+
+        body = {"reason": reason, **drop_none(until=until)}
+        at = {"fingerprint": fingerprint}
+        return Call(ErrorGroup, act, at=at, query=drop_none(owner=owner), body=body, repeats=True)
+
+    @POST("/errors/{fingerprint}/unmute", *USER_OR_WORKER)
+    def unmute(self, fingerprint: str, *, reason: str = "", owner: str | None = None) -> Call[ErrorGroup]:
+        """Let a group be heard of again."""
+
+        def act(here: Here) -> Any:
+            whose = here.caller.resolve_owner(owner)
+            return error_groups.unmute(here.world, fingerprint, owner=whose, actor=here.actor, reason=reason)
+
+        body, at = drop_none(reason=reason or None), {"fingerprint": fingerprint}
+        return Call(ErrorGroup, act, at=at, query=drop_none(owner=owner), body=body, repeats=True)
+
+    @POST("/errors/{fingerprint}/retry", *USER_OR_WORKER)
+    def retry(
+        self, fingerprint: str, *, limit: int = 1000, reason: str = "", owner: str | None = None
+    ) -> Call[Retried]:
+        """Revive dead jobs of a group, at most *limit*; call again while ``more`` is true."""
+
+        def act(here: Here) -> Any:
+            whose = here.caller.resolve_owner(owner)
+            return error_groups.retry(
+                here.world, fingerprint, owner=whose, limit=limit, actor=here.actor, reason=reason
+            )  # fmt: skip
+
+        body, at = {"limit": limit, **drop_none(reason=reason or None)}, {"fingerprint": fingerprint}
+        return Call(Retried, act, at=at, query=drop_none(owner=owner), body=body, repeats=True)
