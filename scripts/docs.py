@@ -259,6 +259,7 @@ def json_section() -> str:
         ("`errors retry`", '`{"revived", "skipped", "more": bool}`'),
         ("`limit list`", '`{"items": [LIMIT]}`'),
         ("`limit set`, `reset`", "LIMIT"),
+        ("`retention show`, `set`", "the same as `GET /admin/retention`"),
         ("`db migrate`", '`{"schema": {"found", "wanted", "migrated": bool}}`'),
         ("`db check`", '`{"schema": {"found", "wanted", "current": bool}}`'),
         ("`db isolate`", '`{"isolated": bool, "tables": [name]}`'),
