@@ -43,7 +43,7 @@ GROUPS = {
     "config": "See which settings are in force.",
     "token": "Make, list and revoke tokens of the service.",
     "attention": "See what an agent attends to, tell it something, answer it.",
-    "audit": "Verify what was written down.",
+    "audit": "Verify and export what was written down.",
     "demo": "See Horae at work: stories that need nothing set up.",
 }
 

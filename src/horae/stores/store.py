@@ -1,5 +1,7 @@
 """The common base of the three stores: transactions, retries, translation of errors, wake-ups, the control plane."""
 
+# size: one class with every verb of the port, each a line or two over the flows of its room
+
 from __future__ import annotations
 
 import threading
