@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from horae.core.timeouts import Timeouts
 from horae.errors import ConfigurationError, InvalidInput
+from horae.words.languages import Language, from_environment
 
 DEFAULT_URL = "sqlite:///.horae/horae.db"
 PREFIX = "HORAE_"
@@ -349,6 +350,16 @@ class Settings:
             "how long due work waits before its queue counts as stalled",
             "shorter alerts sooner, also for a short burst",
             span_from,
+        ),
+    )
+    lang: Language = field(
+        default="en",
+        metadata=_from(
+            "HORAE_LANG",
+            "the language of sentences on the terminal, `en` or `zh`",
+            "`--lang` wins over it; `--json` stays English",
+            lambda text: from_environment({"HORAE_LANG": text}),
+            unset="Chinese where `LC_ALL` or `LANG` says so, else English",
         ),
     )
     url: str | None = field(

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
@@ -24,6 +24,7 @@ from horae.core.jobs.job import LIVE, Filter, OnParentDead, Priority, State
 from horae.core.jobs.retry import DEFAULT_RETRY, Retry, span, time_limit
 from horae.core.traces import trace_id_of
 from horae.errors import InvalidInput, WaitTimeout
+from horae.words.languages import Language
 
 HIDDEN = {"number", "linked", "held_for", "schedule_id"}  # fields of the core value that are not public
 HIDDEN_RUN = {"job_number", "schedule_id"}
@@ -136,10 +137,21 @@ class Run:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a job stands where it stands: a sentence, and a stable code for programs."""
+    """Why a job stands where it stands: a stable code for programs, and a sentence.
+
+    ``reason`` says which sentence it is and ``facts`` what it is about, so that it can be put into other words.
+    """
 
     code: str
     text: str
+    reason: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def in_words(self, language: Language) -> str:
+        """Return the sentence in a language; as it came where this release does not know it."""
+        from horae.words.sentences import why_line
+
+        return why_line(self.reason, self.facts, language) or self.text
 
 
 # -- the room ----------------------------------------------------------------------------------------------------------

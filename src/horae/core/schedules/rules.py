@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal, Protocol, Self, runtime_checkable
 
-from horae.core.schedules.words import Language, describe_every, describe_once
+from horae.core.schedules.words import describe_every, describe_once
 from horae.core.time.cron import Cron
 from horae.core.time.instants import EPOCH, aware, later
 from horae.errors import InvalidInput, InvalidInterval
+from horae.words.languages import Language
 
 __all__ = ["Anchor", "Cron", "Every", "Once", "Rule"]
 

@@ -23,12 +23,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from horae.core.schedules.words import Language, describe_cron
+from horae.core.schedules.words import describe_cron
 from horae.core.time.calendars import Calendar, DayMatch
 from horae.core.time.cron_text import Parsed, parse
 from horae.core.time.instants import aware
 from horae.core.time.zones import EARLIEST, Span, shift, span_at, spans_of, zone_named
 from horae.errors import InvalidInput, NeverFires
+from horae.words.languages import Language
 
 Gap = Literal["after", "skip"]
 Fold = Literal["first", "both"]
