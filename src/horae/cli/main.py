@@ -37,7 +37,7 @@ GROUPS = {
     "schedule": "Make, see, explain and steer schedules.",
     "queue": "See, pause, resume and limit queues.",
     "limit": "Limit how many jobs run at once.",
-    "db": "Migrate, check and copy the database.",
+    "db": "Migrate, check, copy and move the database.",
     "config": "See which settings are in force.",
     "token": "Make, list and revoke tokens of the service.",
     "attention": "See what an agent attends to, tell it something, answer it.",

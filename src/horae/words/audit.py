@@ -14,6 +14,7 @@ VERBS = {
     "delete": "deleted",
     "disable": "disabled",
     "enable": "enabled",
+    "import": "imported",
     "limit": "limited",
     "move": "moved to new times",
     "open": "opened to tenants",

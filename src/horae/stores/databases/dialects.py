@@ -27,6 +27,11 @@ class Dialect:
     position_function: str  # where a text begins in another, compared byte by byte
     rows_need_values: bool  # (a, b) IN (VALUES (1, 2)) instead of (a, b) IN ((1, 2))
     time_micros: str  # the database's own time in microseconds, NULL where the system's clock rules
+    drawn_number: str  # the highest number that a table has drawn for its id
+    continue_after: tuple[
+        str, ...
+    ]  # let a table without rows draw its numbers above one; ends a transaction on MariaDB
+    snapshot: str | None = None  # the isolation under which a transaction reads one moment; None: any does
     no_limits: tuple[str, ...] = ()  # lift every limit of a session of ours
     limits_end_with_transaction: bool = True  # so that lifting them concerns nobody else
 
@@ -47,6 +52,11 @@ SQLITE = Dialect(
     last_number="SELECT last_insert_rowid()",
     position_function="instr",
     time_micros="NULL",
+    drawn_number="SELECT seq FROM sqlite_sequence WHERE name = '{table}'",
+    continue_after=(
+        "DELETE FROM sqlite_sequence WHERE name = '{table}'",
+        "INSERT INTO sqlite_sequence (name, seq) VALUES ('{table}', {number})",
+    ),
 )
 POSTGRES = Dialect(
     name="postgresql",
@@ -64,6 +74,9 @@ POSTGRES = Dialect(
     last_number="",
     position_function="strpos",
     time_micros="(extract(epoch from clock_timestamp()) * 1000000)::bigint",
+    drawn_number="SELECT pg_sequence_last_value(pg_get_serial_sequence('{table}', 'id')::regclass)",
+    continue_after=("SELECT setval(pg_get_serial_sequence('{table}', 'id'), {number})",),
+    snapshot="REPEATABLE READ",
     no_limits=(
         "SET LOCAL statement_timeout = 0",
         "SET LOCAL lock_timeout = 0",
@@ -86,6 +99,10 @@ MYSQL = Dialect(
     last_number="",
     position_function="instr",
     time_micros="TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
+    drawn_number="SELECT auto_increment FROM information_schema.tables"
+    " WHERE table_schema = DATABASE() AND table_name = '{table}'",
+    continue_after=("ALTER TABLE {table} AUTO_INCREMENT = {number}",),
+    snapshot="REPEATABLE READ",
     no_limits=(
         "SET SESSION innodb_lock_wait_timeout = 3600"
         "/*M!100300 , SESSION idle_transaction_timeout = 0, SESSION max_statement_time = 0 */",

@@ -14,6 +14,7 @@ VERBS = {
     "delete": "删除",
     "disable": "停用",
     "enable": "启用",
+    "import": "导入",
     "limit": "设置上限",
     "move": "改到新的时间",
     "open": "对租户开放",
