@@ -10,6 +10,7 @@ imported when a sentence in their language is asked for.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
@@ -107,9 +108,9 @@ def words_in(language: Language) -> Words:
 def _fill(words: Words, template: str | None, facts: Mapping[str, Any]) -> str | None:
     if template is None:
         return None
-    known = {name: words.terms.get(str(facts[name]), facts[name]) for name in TERM_FACTS if name in facts}
+    terms = {name: words.terms[str(facts[name])] for name in TERM_FACTS if str(facts.get(name)) in words.terms}
     try:
-        return words.writer.vformat(template, (), {**facts, **known}).rstrip()
+        return words.writer.vformat(template, (), ChainMap(terms, dict(facts)) if terms else facts).rstrip()
     except KeyError:  # a user's own error may have such a word as its text
         return None
 
