@@ -128,7 +128,7 @@ def export(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
-    """Write all that Horae keeps into a file that any of its databases can read.
+    """Write everything into a file that each database can read.
 
     JSON lines of one moment, while the database is in use. Secrets stay sealed, tokens are digests; payloads are as
     they are, so keep the file to yourself.
