@@ -205,7 +205,7 @@ def json_section() -> str:
     rows = [
         ("`job enqueue`", '`{"id", "state", "run_at", "deduplicated": bool, "late": bool}`'),
         ("`job list`", '`{"items": [JOB], "next_cursor": for --cursor, or null}`'),
-        ("`job show`", '`{"job": JOB, "why": [{"code", "text"}], "runs": [RUN]}`'),
+        ("`job show`", '`{"job": JOB, "why": [WHY], "runs": [RUN]}`'),
         ("`job wait`", "`JOB`"),
         (
             "`job cancel`, `revive`, `reschedule`",
@@ -222,8 +222,8 @@ def json_section() -> str:
         ("`schedule list`", '`{"items": [SCHEDULE], "next_cursor": for --cursor, or null}`'),
         (
             "`schedule show`",
-            '`{"schedule": SCHEDULE with "runs": {"run_count", "fail_count", "last_outcome", …} and "why": [{"code", '
-            '"text"}], "history": [FIRE], "versions": [{"at", "actor", "verb", "reason", "before", "after"}]}`',
+            '`{"schedule": SCHEDULE with "runs": {"run_count", "fail_count", "last_outcome", …} and "why": [WHY], '
+            '"history": [FIRE], "versions": [{"at", "actor", "verb", "reason", "before", "after"}]}`',
         ),
         (
             "`schedule add`, `change`, `pause`, `resume`",
@@ -264,6 +264,11 @@ def json_section() -> str:
         ("`db check`", '`{"schema": {"found", "wanted", "current": bool}}`'),
         ("`db isolate`", '`{"isolated": bool, "tables": [name]}`'),
         ("`db backup`", '`{"backup": COPY}`, where COPY is `{"file", "bytes", "schema", "rows": {table: count}}`'),
+        (
+            "`db export`",
+            '`{"export": {"file", "bytes", "rows": {table: count}}}`; without `--out` the lines themselves',
+        ),
+        ("`db import`", '`{"import": {"file", "database", "rows": {table: count}, "lost": count}}`'),
         ("`db restore`", '`{"restore": COPY with "database", "kept": file or null, "lost": count}`'),
         ("`check`", '`{"check": {"jobs": count, "files": [path], "findings": [{"severity", "where", "text"}]}}`'),
         ("`doctor`", '`{"doctor": {"healthy": bool, "database", "checks": [{"check", "level", "text", "mend"}]}}`'),
@@ -328,6 +333,7 @@ def json_section() -> str:
     shown = {
         "JOB": to_json(to_public(PublicJob, job)),
         "RUN": to_json(to_public(PublicRun, run)),
+        "WHY": dict.fromkeys(("code", "text", "reason", "facts")),
         "QUEUE": to_json(to_public(PublicQueue, Queue("mail"))),
         "LIMIT": to_json(to_public(PublicLimit, RunningLimit("global"))),
         "SCHEDULE": to_json(to_public(PublicSchedule, daily)),

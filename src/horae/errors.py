@@ -69,7 +69,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import isfinite
 from types import MappingProxyType
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+if TYPE_CHECKING:
+    from horae.words.languages import Language
 
 Fact: TypeAlias = str | int | float | Sequence[str] | Sequence[int] | None  # what JSON can carry; never a secret
 
@@ -98,6 +101,22 @@ class HoraeError(Exception):
         text = super().__str__()
         words = self._words(text)
         return text if words is None else words
+
+    def in_words(self, language: Language) -> str:
+        """Return the sentence in a language; as ``str`` does where the error was raised with a sentence.
+
+        An error that quotes the one it came from quotes it in the same language.
+        """
+        from horae.words.sentences import sentence
+
+        if language == "en" or not self.reason:
+            return str(self)
+        facts, cause = self.facts, self.__cause__
+        if isinstance(cause, HoraeError):
+            quoted = str(cause)
+            facts = {name: cause.in_words(language) if each == quoted else each for name, each in facts.items()}
+        words = sentence(self.reason, facts, language)
+        return str(self) if words is None else words
 
     def __repr__(self) -> str:
         given = [*map(repr, self.args), *(f"{name}={value!r}" for name, value in self.facts.items())]

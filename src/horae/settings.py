@@ -20,6 +20,7 @@ from typing import Any, Literal
 from horae.core.retention import check_keep
 from horae.core.timeouts import Timeouts
 from horae.errors import ConfigurationError, InvalidInput
+from horae.words.languages import Language, from_environment
 
 DEFAULT_URL = "sqlite:///.horae/horae.db"
 PREFIX = "HORAE_"
@@ -364,6 +365,16 @@ class Settings:
             "the audit and deletes what is old",
             "with `0` none of that happens unless a `horae worker` with a database runs",
             _switch,
+        ),
+    )
+    lang: Language = field(
+        default="en",
+        metadata=_from(
+            "HORAE_LANG",
+            "the language of sentences on the terminal, `en` or `zh`",
+            "`--lang` wins over it; `--json` stays English",
+            lambda text: from_environment({"HORAE_LANG": text}),
+            unset="Chinese where `LC_ALL` or `LANG` says so, else English",
         ),
     )
     url: str | None = field(

@@ -222,7 +222,7 @@ def test_a_once_task_that_keeps_failing_is_disabled_with_the_reason(world: World
     assert [outcome for outcome, _, _ in response(world, task_id)] == ["failed"] * RETRY.attempts
     assert (facts.enabled, facts.next_run_at) == (False, None)
     assert facts.reason is not None
-    assert "Given up after attempt 5: no answer" in facts.reason
+    assert "Given up after attempt 5: no answer" in facts.reason.text
     assert [reason.code for reason in scheduled_tasks.why(world, task_id, owner="alice")[1]] == ["over"]
 
 

@@ -88,6 +88,7 @@ def test_every_sentence_can_be_made_whatever_its_facts_are(value: Any) -> None:
             return value
 
     assert [reason for reason in ENGLISH if not sentence(reason, Anything())] == []
+    assert [reason for reason in ENGLISH if not sentence(reason, Anything(), "zh")] == []
 
 
 @pytest.mark.parametrize(

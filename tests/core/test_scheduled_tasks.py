@@ -387,9 +387,9 @@ def test_a_once_task_that_was_given_up_says_so() -> None:
     """C-30."""
     run = Run(1, 9, "failed", 5, "dispatch", "default", "alice", "w", NOON, NOON, "no answer")
 
-    assert Facts(over(), last=run).reason == (
-        "Given up after attempt 5: no answer. Send enabled and a new next_run_at to try again."
-    )
+    reason = Facts(over(), last=run).reason
+    assert reason is not None
+    assert reason.text == "Given up after attempt 5: no answer. Send enabled and a new next_run_at to try again."
 
 
 def test_enabling_a_once_task_again_needs_a_time() -> None:

@@ -11,8 +11,9 @@ from horae.actions.jobs import claims, endings, jobs
 from horae.actions.schedules import fires
 from horae.core.jobs.job import Ending, Job, Outcome
 from horae.ports import World
-from horae.service.dialects.scheduled_tasks import preferred_language, versions_from
+from horae.service.dialects.scheduled_tasks import versions_from
 from horae.testing.clock import VirtualClock
+from horae.words.languages import preferred_language
 from tests.service.conftest import Connect
 
 HOUR = timedelta(hours=1)

@@ -277,10 +277,10 @@ def why(
     facts = get(world, task_id, owner=owner, queues=queues)
     found = [reason for job in facts.live for reason in reasons.why(world, job, owner=owner)]
     if facts.is_over and facts.reason is not None:
-        found.append(Reason("over", facts.reason))
+        found.append(facts.reason)
     silent = why_silent(facts.schedule, world.clock.now())
     found += [reason for reason in silent if facts.schedule.kind != "once" or reason.code not in ("spent", "passed")]
-    return facts, tuple(found) or (Reason("scheduled", "nothing stands in its way; it runs at next_run_at"),)
+    return facts, tuple(found) or (Reason("scheduled", "nothing_in_its_way"),)
 
 
 def preview(world: World, task_id: str, *, owner: str | None, queues: Collection[str] = (), count: int = 5) -> Preview:

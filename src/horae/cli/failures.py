@@ -29,6 +29,7 @@ from horae.errors import (
     Unauthorized,
     WaitTimeout,
 )
+from horae.words.languages import Language
 
 
 class Exit(enum.IntEnum):
@@ -108,8 +109,8 @@ def as_json(problem: HoraeError) -> dict[str, Any]:
     return document
 
 
-def message(problem: HoraeError) -> str:
-    text = str(problem)
+def message(problem: HoraeError, language: Language = "en") -> str:
+    text = problem.in_words(language)
     for parameter, flag in FLAGS if isinstance(problem, InvalidCron) else ():
         text = text.replace(parameter, flag).replace(parameter.capitalize(), flag.capitalize())
     return text

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
 
-from horae.cli.failures import Exit, as_json, exit_code, point_at
+from horae.cli.failures import Exit, as_json, exit_code, message, point_at
 from horae.errors import HoraeError
 from horae.version import VERSION
+from horae.words.languages import Language, from_environment
 
 PLAIN: dict[str, Any] = {
     "rich_markup_mode": None,
@@ -39,7 +41,7 @@ GROUPS = {
     "errors": "See errors by cause; mute them, retry their jobs.",
     "limit": "Limit how many jobs run at once.",
     "retention": "See and say how long finished runs are kept.",
-    "db": "Migrate, check and copy the database.",
+    "db": "Migrate, check, copy and move the database.",
     "config": "See which settings are in force.",
     "token": "Make, list and revoke tokens of the service.",
     "attention": "See what an agent attends to, tell it something, answer it.",
@@ -80,8 +82,8 @@ def command_tree(typed: str | None = None) -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         epilog=(
-            "Every command takes --db, --json, --quiet and --no-color; act, attention, errors, job, limit, queue, "
-            "retention, schedule, stats and token also take --url. "
+            "Every command takes --db, --json, --lang, --quiet and --no-color; act, attention, errors, job, limit, "
+            "queue, retention, schedule, stats and token also take --url. "
             "Exit codes: docs/reference/command-line.md."
         ),
         **PLAIN,
@@ -141,7 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ended = command_tree(_typed(given))(given, prog_name="horae", standalone_mode=False)
         return ended if isinstance(ended, int) else Exit.OK
     except HoraeError as problem:
-        return print_error(given, as_json(problem), exit_code(problem))
+        said = message(problem, typed_language(given, os.environ))
+        return print_error(given, as_json(problem), exit_code(problem), said)
     except typer.TyperException as problem:
         if type(problem).__name__ == "NoArgsIsHelpError":  # its message is the help itself
             print(problem.format_message(), file=sys.stderr)
@@ -163,12 +166,24 @@ def usage(problem: typer.TyperException) -> str:
     return f"{problem.format_message()}{hint}"
 
 
-def print_error(arguments: Sequence[str], error: dict[str, Any], code: Exit) -> int:
+def typed_language(arguments: Sequence[str], environment: Mapping[str, str]) -> Language:
+    """Return the language of the terminal; found without parsing, because what is wrong may be the options."""
+    own = list(arguments)
+    own = own[: own.index("--")] if "--" in own else own
+    values = [after for option, after in pairwise([*own, ""]) if option == "--lang"]
+    values += [each.removeprefix("--lang=") for each in own if each.startswith("--lang=")]
+    if values:
+        return "zh" if values[-1] == "zh" else "en"
+    return from_environment(environment)
+
+
+def print_error(arguments: Sequence[str], error: dict[str, Any], code: Exit, said: str = "") -> int:
+    """Print an error: as JSON always in English, for a person in their language where it is known."""
     if wants_json(arguments):
         from horae.cli.terminal import dump_json
 
         print(dump_json({"error": error}))
-    print("error:", " ".join(error["message"].split()), file=sys.stderr)
+    print("error:", " ".join((said or error["message"]).split()), file=sys.stderr)
     if where := point_at(error):
         print(where, file=sys.stderr)
     return code

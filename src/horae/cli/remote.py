@@ -45,7 +45,8 @@ def client_of(terminal: Terminal, kind: type[C]) -> Iterator[C]:
     """Yield a client of the service that the terminal names, until the command is done."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        client = kind(terminal.url or "", terminal.token)
+        language = "en" if terminal.is_json else terminal.language
+        client = kind(terminal.url or "", terminal.token, language=language)
     for warning in caught:
         terminal.say(f"warning: {warning.message}")
     with client:

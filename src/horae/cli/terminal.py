@@ -22,6 +22,7 @@ import typer
 from horae.cli.words import table
 from horae.errors import InvalidInput, NotFound
 from horae.settings import Settings, is_on, unknown_names
+from horae.words.languages import Language, from_environment
 
 if TYPE_CHECKING:
     from horae.ports import Tracing, World
@@ -45,6 +46,10 @@ NoUrl = Annotated[str | None, typer.Option("--url", hidden=True)]
 NoToken = Annotated[str | None, typer.Option("--token", hidden=True)]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the result.")]
+Lang = Annotated[
+    str | None,
+    typer.Option("--lang", metavar="en|zh", help="The language of sentences; else $HORAE_LANG, or that of the shell."),
+]
 NoColor = Annotated[bool, typer.Option("--no-color", help="No colours; $NO_COLOR does the same.")]
 SHARED: tuple[tuple[str, Any, Any], ...] = (
     ("db", Db, None),
@@ -53,6 +58,7 @@ SHARED: tuple[tuple[str, Any, Any], ...] = (
     ("as_json", Json, False),
     ("quiet", Quiet, False),
     ("no_color", NoColor, False),
+    ("lang", Lang, None),
 )
 ByUrl = bool | Literal["flag"]
 NEAR_ONLY = {"url": NoUrl, "token": NoToken}  # for commands that no service can do in our place
@@ -70,6 +76,7 @@ class Terminal:
     is_json: bool = False
     is_quiet: bool = False
     is_plain: bool = False
+    language: Language = "en"
 
     def result(self, value: Mapping[str, Any], text: str) -> None:
         """Print the result on stdout, as JSON or as text."""
@@ -164,6 +171,7 @@ def terminal_for(
     as_json: bool,
     quiet: bool,
     no_color: bool,
+    lang: str | None,
     *,
     by_url: ByUrl = False,
 ) -> Terminal:
@@ -176,10 +184,18 @@ def terminal_for(
         settings = replace(settings, database_url=db)
     service = url or (settings.url if by_url is True and not db else None)
     plain = no_color or bool(os.environ.get("NO_COLOR")) or as_json or not sys.stdout.isatty()
-    terminal = Terminal(settings, db, service, token or settings.token, as_json, quiet, plain)
+    language = language_from(lang) if lang else from_environment(os.environ)
+    terminal = Terminal(settings, db, service, token or settings.token, as_json, quiet, plain, language)
     for name, meant in unknown_names(os.environ).items():
         terminal.say(f"warning: {name} is not a setting of Horae" + (f"; did you mean {meant}?" if meant else "."))
     return terminal
+
+
+def language_from(text: str) -> Language:
+    match text:
+        case "en" | "zh":
+            return text
+    raise InvalidInput("language_unknown", language=text)
 
 
 def actor(terminal: Terminal) -> str:

@@ -15,13 +15,15 @@ except ModuleNotFoundError as missing:
 from horae.api.operation import AsyncSender, Sender
 from horae.api.rooms import Rooms
 from horae.client.transport import AsyncTransport, Endpoint, Patience, SyncTransport
+from horae.words.languages import Language
 
 
 class Client(Rooms[Sender]):
     """A client whose calls block. Use it as a context manager, or call :meth:`close`; threads may share it.
 
     A call that finds no connection, or is answered with 429 or 503, is repeated up to *retries* times where that can do
-    no harm; *timeout* is in seconds, for each try.
+    no harm; *timeout* is in seconds, for each try. *language* is that of sentences the service writes, ``"en"`` or
+    ``"zh"``: of its errors and of why lines.
     """
 
     def __init__(
@@ -31,9 +33,12 @@ class Client(Rooms[Sender]):
         *,
         timeout: float = Patience.timeout,
         retries: int = Patience.retries,
+        language: Language = "en",
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._transport = SyncTransport(Endpoint(url, token, Patience(timeout=timeout, retries=retries)), transport)
+        self._transport = SyncTransport(
+            Endpoint(url, token, Patience(timeout=timeout, retries=retries), language), transport
+        )
         super().__init__(self._transport)
 
     def close(self) -> None:
@@ -62,9 +67,12 @@ class AsyncClient(Rooms[AsyncSender]):
         *,
         timeout: float = Patience.timeout,
         retries: int = Patience.retries,
+        language: Language = "en",
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._transport = AsyncTransport(Endpoint(url, token, Patience(timeout=timeout, retries=retries)), transport)
+        self._transport = AsyncTransport(
+            Endpoint(url, token, Patience(timeout=timeout, retries=retries), language), transport
+        )
         super().__init__(self._transport)
 
     async def aclose(self) -> None:

@@ -20,6 +20,7 @@ from horae.client.streams import Events
 from horae.clock import SystemClock, SystemDice, pause, pause_async
 from horae.errors import HoraeError, InvalidInput, ServiceUnavailable
 from horae.version import VERSION
+from horae.words.languages import TAGS, Language
 
 T = TypeVar("T")
 RETRY_STATUSES = (429, 503)
@@ -45,6 +46,7 @@ class Endpoint:
     url: str
     token: str | None = field(default=None, repr=False)
     patience: Patience = Patience()
+    language: Language = "en"
 
     def __post_init__(self) -> None:
         parts = _split_url(self.url)
@@ -71,6 +73,7 @@ class Endpoint:
         """The arguments of an httpx client."""
         patience = self.patience
         headers = {"User-Agent": f"horae-client/{VERSION}", "Accept": "application/json"}
+        headers["Accept-Language"] = TAGS[self.language]
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         timeout = httpx.Timeout(patience.timeout, connect=patience.connect_timeout)

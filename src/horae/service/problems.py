@@ -37,6 +37,8 @@ from horae.errors import (
     Unauthorized,
     VersionConflict,
 )
+from horae.service import languages
+from horae.words.sentences import words_in
 
 log = logging.getLogger("horae.service")
 MEDIA = "application/problem+json"
@@ -74,7 +76,6 @@ MOST_ERRORS = 50  # of the places where an input does not fit
 LONGEST_NAME = 64
 # How pydantic names a branch of a union.
 INTERNAL = re.compile(r"function-(?:before|after|plain|wrap)\[|constrained-|literal\[|<")
-NOT_JSON = "Send JSON, with the header Content-Type: application/json."
 RETRY_AFTER = 2  # seconds: when a store that does not answer is worth another try
 
 
@@ -83,15 +84,28 @@ def status_of(problem: HoraeError) -> int:
 
 
 def problem(status: int, code: str, detail: str, headers: dict[str, str] | None = None, **more: Any) -> JSONResponse:
+    """Return a problem document; its title is in the language of the request, as its detail should be."""
+    phrase = HTTPStatus(status).phrase
     body = {
         "type": TYPE.format(code=code),
-        "title": HTTPStatus(status).phrase,
+        "title": words_in(languages.current()).titles.get(phrase, phrase),
         "status": status,
         "code": code,
         "detail": mask_tokens(detail),
         **more,
     }
-    return JSONResponse(body, status, headers, media_type=MEDIA)
+    return JSONResponse(body, status, {**(headers or {}), **languages.headers()}, media_type=MEDIA)
+
+
+def refusal(
+    status: int, code: str, reason: str, headers: dict[str, str] | None = None, **facts: str | int
+) -> JSONResponse:
+    """Return a problem document that the service words itself, by a table of its own in :mod:`horae.words`."""
+    return problem(status, code, own_words(reason, **facts), headers)
+
+
+def own_words(reason: str, **facts: str | int) -> str:
+    return words_in(languages.current()).problems[reason].format(**facts)
 
 
 HAPPENS = {
@@ -133,11 +147,11 @@ def answer_error(request: Request, error: HoraeError) -> JSONResponse:
         log.warning("the store: %s", error, extra={"request_id": request_id(request)})
     if status == 500:
         return answer_failure(request, error)
-    detail = str(error)
+    detail = error.in_words(languages.current())
     if isinstance(error, StoreUnavailable) and error.outcome_unknown:
-        detail = OUTCOME_UNKNOWN
+        detail = own_words("store_outcome_unknown")
     elif isinstance(error, StoreError):
-        detail = STORE_SAYS.get(error.code, STORE_DOWN)
+        detail = own_words(error.code if error.code in STORE_SAYS else "store_down")
     else:
         more |= error.as_json()  # what the database said stays in the log
     return problem(status, error.code, detail, headers, **mask_token_values(more))
@@ -149,17 +163,7 @@ def attributes_of(error: HoraeError) -> dict[str, Any]:
     return {name: value for name, value in own.items() if name not in ("facts", "reason") and value not in ("", False)}
 
 
-OUTCOME_UNKNOWN = (
-    "The store broke off before it answered, so whether this was done is unknown. Look, or repeat it with the same "
-    "Idempotency-Key."
-)
-STORE_DOWN = "The store does not answer at the moment. Nothing was changed; repeat in a few seconds."
-STORE_SAYS = {
-    "store_busy": "The store is busy with another transaction. Nothing was changed; repeat in a moment.",
-    "store_full": "The store has no room left. Nothing was changed; the operator must free some space.",
-    "schema_missing": "The store's tables are not up to date. The operator must run: horae db migrate",
-    "schema_too_new": "The store was migrated by a newer Horae than this service. The operator must upgrade it.",
-}
+STORE_SAYS = frozenset({"store_busy", "store_full", "schema_missing", "schema_too_new"})  # codes with a sentence
 
 
 def answer_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -168,7 +172,7 @@ def answer_invalid(request: Request, error: RequestValidationError) -> JSONRespo
     first = errors[0] if errors else {"where": "body", "message": "cannot be read"}
     is_other = "json" not in request.headers.get("content-type", "")
     if first["where"] == "body" and first.get("kind") != "missing" and is_other:
-        return problem(422, "invalid_input", NOT_JSON, errors=errors)
+        return problem(422, "invalid_input", own_words("not_json_type"), errors=errors)
     return problem(422, "invalid_input", f"{first['where']}: {first['message']}", errors=errors)
 
 
@@ -192,7 +196,7 @@ def refuse_request(request: Request, error: HTTPException) -> JSONResponse:
     headers = dict(error.headers or {})
     if error.status_code == 404:
         root = request.scope.get("root_path", "")
-        detail = f"There is nothing at this address. {root}/openapi.json lists what there is."
+        detail = own_words("nothing_at_address", root=root)
     if error.status_code == 405:
         return method_not_allowed(allowed_methods(request))
     return problem(error.status_code, code, detail, headers)
@@ -200,7 +204,7 @@ def refuse_request(request: Request, error: HTTPException) -> JSONResponse:
 
 def method_not_allowed(methods: Iterable[str]) -> JSONResponse:
     allow = ", ".join(methods)
-    return problem(405, "method_not_allowed", f"This address knows only {allow}.", {"Allow": allow})
+    return refusal(405, "method_not_allowed", "methods_known", {"Allow": allow}, methods=allow)
 
 
 def allowed_methods(request: Request) -> list[str]:
@@ -214,8 +218,7 @@ def answer_failure(request: Request, error: Exception) -> JSONResponse:
     """Answer that the service failed, and log the exception."""
     identifier = request_id(request)
     log.error("request %s failed", identifier, exc_info=error, extra={"request_id": identifier})
-    detail = f"Something went wrong here, not with your request. It is in the log as request {identifier}."
-    return problem(500, "internal_error", detail, request_id=identifier)
+    return problem(500, "internal_error", own_words("failed_here", request_id=identifier), request_id=identifier)
 
 
 def request_id(request: Request) -> str:

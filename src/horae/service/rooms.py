@@ -15,8 +15,10 @@ from horae.api.operation import AsyncSender, Method
 from horae.api.rooms import Rooms
 from horae.api.senders.local_async import LocalAsync
 from horae.api.values import as_list, to_json
+from horae.api.wording import translated
 from horae.core.access.callers import Caller
 from horae.core.scheduled_tasks.task import Terms
+from horae.service import languages
 from horae.service.options import Options
 from horae.service.state import require_scopes, service_of, world_of
 
@@ -61,6 +63,11 @@ def terms_of(options: Options) -> Terms:
         known=frozenset(handlers) or None,  # a service without a worker in its process does not know its handlers
         queues={name: getattr(each, "queue", "default") for name, each in handlers.items()},
     )
+
+
+def answer_in_words(value: Any, status: int = 200, **headers: str) -> Response:
+    """Return a public value as JSON, its sentences in the language of the request."""
+    return answer(translated(value, languages.current()), status, **languages.headers(), **headers)
 
 
 def answer(value: Any, status: int = 200, **headers: str) -> Response:

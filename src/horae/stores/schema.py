@@ -44,7 +44,7 @@ class Schema:
 
 def inspect_schema(engine: Engine) -> Schema:
     """Return which version the tables have; None where there are none. A newer one is refused."""
-    with _translate_errors(), engine.connect().execution_options(horae_reading=True) as connection:
+    with translate_errors(), engine.connect().execution_options(horae_reading=True) as connection:
         found = _version(connection)  # reading: an app may be opened first inside its own write transaction
     if found is not None and found not in KNOWN:
         raise SchemaTooNew("tables_too_new", version=found, known=HEAD)
@@ -67,7 +67,7 @@ def migrate(engine: Engine) -> Schema:
     before = inspect_schema(engine)
     if before.is_current and _is_guarded(engine):
         return before
-    with _translate_errors(), _lock_migrations(engine) as connection:
+    with translate_errors(), lock_migrations(engine) as connection:
         if _version(connection) != HEAD:
             _upgrade(connection)
         audit_guard.install(connection)
@@ -75,7 +75,7 @@ def migrate(engine: Engine) -> Schema:
 
 
 def _is_guarded(engine: Engine) -> bool:
-    with _translate_errors(), engine.connect().execution_options(horae_reading=True) as connection:
+    with translate_errors(), engine.connect().execution_options(horae_reading=True) as connection:
         return not audit_guard.missing(connection)
 
 
@@ -119,7 +119,7 @@ def _upgrade(connection: Connection) -> None:
 
 
 @contextmanager
-def _translate_errors() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     try:
         yield
     except (OperationalError, InterfaceError) as problem:
@@ -133,7 +133,7 @@ def _translate_errors() -> Iterator[None]:
 
 
 @contextmanager
-def _lock_migrations(engine: Engine) -> Iterator[Connection]:
+def lock_migrations(engine: Engine) -> Iterator[Connection]:
     """Lock migrations for one connection; the transaction, where DDL has one, covers the whole upgrade."""
     name = BY_NAME[engine.dialect.name].name
     with engine.connect() as connection:

@@ -50,3 +50,9 @@ ERRORS = {
     "wait_timeout_missing": "A wait needs a finite timeout above zero: its event may never come.",
     "wait_too_long": "A wait of {timeout:span} is longer than this lane allows; wait at most {longest:span}.",
 }
+
+# Why a task of a lane is left alone.
+WHY = {
+    "left_alone": "left alone: the lane's last driver has no cognition for tasks of kind {kind!r}; start one that "
+    "declares it",
+}

@@ -111,3 +111,58 @@ ERRORS = {
     "end first.",
     "wait_timeout_negative": "timeout={timeout} is below zero; give zero to look once, or more.",
 }
+
+# Why a job stands where it stands: a line without a capital and a full stop, which stands behind a label.
+WHY = {
+    "asked_to_stop_because": "asked to stop ({because}); its worker obeys at the next safe moment",
+    "asked_to_stop_unexplained": "asked to stop; its worker obeys at the next safe moment",
+    "attempt_failed": "attempt {attempt} of {max_attempts} failed; the next is due {run_at}",
+    "attempt_lost": "attempt {attempt} of {max_attempts} lost; the next is due {run_at}",
+    "attempt_timed_out": "attempt {attempt} of {max_attempts} timed out; the next is due {run_at}",
+    "cancelled_because": "cancelled: {because}",
+    "cancelled_unexplained": "cancelled: no reason was given",
+    "concurrency_taken": "it waits for a slot of its concurrency key {key!r}",
+    "concurrency_taken_by": "it waits for a slot of its concurrency key {key!r}, taken by {holders}",
+    "done": "done",
+    "done_without_result": "done, but its result could not be kept",
+    "due_since": "due since {run_at}; next when a worker of its queue has a free slot",
+    "global_limit_reached": "at most {most} jobs run at once over all, and {running} are running",
+    "global_limit_reached_for_tenant": "as many jobs run at once over all as may",
+    "group_limit_reached": "its group {group} runs at most {most} at once, and {running} are running",
+    "group_limit_reached_for_tenant": "its group {group} runs as many as it may",
+    "handler_closed": "its handler {handler!r} is not open to tenants, so the house's workers leave it alone until it "
+    "is declared with tenants=True; a worker with a token of the tenant's own may pull it",
+    "held_by_worker": "held by worker {worker}",
+    "held_by_worker_until": "held by worker {worker} until {leased_until}",
+    "job_dead": "gave up after {attempt} of {max_attempts} attempts; reviving it grants new ones",
+    "no_worker_pulls": "no worker serves the queue {queue} by itself; it waits until a caller pulls it",
+    "no_worker_serves": "no worker serves the queue {queue}",
+    "parent_cancelled_cancel": "it waits for {parent}, which was cancelled; it is cancelled for it as soon as a worker "
+    "looks after it",
+    "parent_cancelled_run": "it waits for {parent}, which was cancelled; it runs without it as soon as a worker looks "
+    "after it",
+    "parent_cancelled_wait": "it waits for {parent}, which was cancelled and cannot be revived (on_parent_dead=wait); "
+    "cancel this job",
+    "parent_dead_cancel": "it waits for {parent}, which is dead; it is cancelled for it as soon as a worker looks "
+    "after it",
+    "parent_dead_run": "it waits for {parent}, which is dead; it runs without it as soon as a worker looks after it",
+    "parent_dead_wait": "it waits for {parent}, which is dead, and waits on (on_parent_dead=wait); revive {parent}, or "
+    "cancel this job",
+    "parent_gone_cancel": "it waits for {parent}, which is no longer on record; it is cancelled for it as soon as a "
+    "worker looks after it",
+    "parent_gone_run": "it waits for {parent}, which is no longer on record; it runs without it as soon as a worker "
+    "looks after it",
+    "parent_gone_wait": "it waits for {parent}, which is no longer on record and cannot be revived "
+    "(on_parent_dead=wait); cancel this job",
+    "parent_waits_for_lost": "it waits for {parent}, which waits for {lost}, which is lost",
+    "queue_limit_reached": "its queue runs at most {most} at once, and {running} are running",
+    "queue_limit_reached_for_tenant": "its queue runs as many jobs at once as it may",
+    "queue_paused_unexplained": "its queue {queue} was paused by {by}",
+    "queue_paused_because": "its queue {queue} was paused by {by}: {because}",
+    "scheduled_for": "scheduled for {run_at}",
+    "snoozed_because": "snoozed until {run_at}: {because}",
+    "snoozed_unexplained": "snoozed until {run_at}",
+    "waits_for_end": "it waits for other jobs to end",
+    "waits_for_jobs": "it waits for {jobs} to succeed",
+    "waits_for_others": "it waits for other jobs to succeed",
+}

@@ -27,3 +27,13 @@ ERRORS = {
     "one disabled.",
     "zone_name_too_long": "The timezone has {length} characters; use an IANA name such as Asia/Shanghai.",
 }
+
+# Why a user's task does not run.
+WHY = {
+    "nothing_in_its_way": "nothing stands in its way; it runs at next_run_at",
+    "task_given_up": "Given up after attempt {attempt}: {error}. Send enabled and a new next_run_at to try again.",
+    "task_inactive": "{because}",
+    "task_paused_unexplained": "Paused by {by} at {paused_at}.",
+    "task_paused_because": "Paused by {by} at {paused_at}: {because}",
+    "task_ran": "It ran once, as asked, for {expression}.",
+}

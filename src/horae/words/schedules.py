@@ -46,3 +46,21 @@ ERRORS = {
     "title_unprintable": "A title is one line of at most {most} printable characters; shorten it, or leave it out.",
     "too_many_schedules": "There are {allowed} schedules, which is the most. Delete one first.",
 }
+
+# Why a schedule does not fire: a line without a capital and a full stop, which stands behind a label.
+WHY = {
+    "begins_later": "it begins at {starts_at}",
+    "counts_from_end": "it counts from the end of its job, which has not ended yet",
+    "disabled_by": "it is disabled (by {source})",
+    "ends_before_next": "it ends at {ends_at}, and no fire is left before that",
+    "fired_often_enough": "it has fired {count} of at most {most} times",
+    "follows_others": "it has no times of its own: it runs after {leaders} succeeded",
+    "inactive_because": "it is inactive: {because}",
+    "instant_passed": "its one instant, {expression}, is behind it",
+    "no_fire_left": "no fire is left",
+    "overdue_since": "it has been due since {due_at}, and no worker has come by to fire it",
+    "runs_on_each_node": "each node runs it by a timer of its own; its fires are not stored",
+    "schedule_paused_unexplained": "it was paused by {by} at {paused_at}",
+    "schedule_paused_because": "it was paused by {by} at {paused_at}: {because}",
+    "switched_off": "it is switched off until a worker of its application starts again",
+}

@@ -1,16 +1,22 @@
-"""The sentence of an error, from its reason and its facts.
+"""The sentence of an error or of a why line, from its reason and its facts, and the phrase of an audit verb.
 
-A sentence says what is wrong, then what to do. Its placeholders are the facts; ``{name!r}`` and the formats of numbers
-are Python's, a list is read with commas (``{circle:path}`` with arrows, ``{problems:lines}`` line by line), and
-``{wait:span}`` reads seconds as hours, minutes and days.
+The sentence of an error says what is wrong, then what to do. Its placeholders are the facts; ``{name!r}`` and the
+formats of numbers are Python's, a list is read with commas (``{circle:path}`` with arrows, ``{problems:lines}`` line by
+line), and ``{wait:span}`` reads seconds as hours, minutes and days.
+
+English is the first language; other tables (:mod:`horae.words.chinese`) have the same keys and placeholders and are
+imported when a sentence in their language is asked for.
 """
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import cache
+from importlib import import_module
 from string import Formatter
-from typing import Any
+from typing import Any, NamedTuple
 
 from horae.words import (
     access,
@@ -31,6 +37,7 @@ from horae.words import (
     statistics,
     stores,
 )
+from horae.words.languages import Language
 
 ROOMS: dict[str, Mapping[str, str]] = {
     "common": common.ERRORS,
@@ -51,34 +58,88 @@ ROOMS: dict[str, Mapping[str, str]] = {
     "settings": settings.ERRORS,
     "command_line": cli.ERRORS,
 }
-JOINED = {"lines": "\n", "path": " → "}  # how a list is read, where it is not with commas
+# Why a job, a schedule or a task stands where it stands.
+REASONS: dict[str, Mapping[str, str]] = {
+    "jobs": jobs.WHY,
+    "schedules": schedules.WHY,
+    "scheduled_tasks": scheduled_tasks.WHY,
+    "attention": attention.WHY,
+    "audit": {**audit.COMPLAINTS, **audit.GUARD},
+}
+TERM_FACTS = ("thing", "what")  # facts that hold a word of ours and nothing of a caller's
 ENGLISH = {reason: text for table in ROOMS.values() for reason, text in table.items()}
+WHY = {reason: text for table in REASONS.values() for reason, text in table.items()}
 
 
-def sentence(reason: str, facts: Mapping[str, Any], table: Mapping[str, str] = ENGLISH) -> str | None:
-    """Return the sentence of a reason; None for a text that is no reason, or one without its facts.
+class Words(NamedTuple):
+    """All tables of one language."""
 
-    *table* is another one than that of the errors.
-    """
-    template = table.get(reason)
+    errors: Mapping[str, str]
+    why: Mapping[str, str]
+    verbs: Mapping[str, str]
+    problems: Mapping[str, str]  # of the service alone
+    titles: Mapping[str, str]  # of HTTP statuses
+    terms: Mapping[str, str]  # words inside facts
+    writer: Formatter
+
+
+def sentence(reason: str, facts: Mapping[str, Any], language: Language = "en") -> str | None:
+    """Return the sentence of an error's reason; None for a text that is no reason, or one without its facts."""
+    words = words_in(language)
+    return _fill(words, words.errors.get(reason), facts)
+
+
+def why_line(reason: str, facts: Mapping[str, Any], language: Language = "en") -> str | None:
+    """Return the line that says why something does not run; None for an unknown reason, or one without its facts."""
+    words = words_in(language)
+    return _fill(words, words.why.get(reason), facts)
+
+
+def verb_phrase(verb: str, language: Language = "en") -> str:
+    """Return what was done, for a person; a verb that this release does not know is its own phrase."""
+    return words_in(language).verbs.get(verb, verb)
+
+
+@cache
+def words_in(language: Language) -> Words:
+    """Return the tables of a language; other tables than the English ones are imported here."""
+    if language == "en":
+        return Words(ENGLISH, WHY, audit.VERBS, service.PROBLEMS, {}, {}, _Writer())
+    zh: Any = import_module("horae.words.chinese.tables")
+    return Words(zh.ERRORS, zh.WHY, zh.VERBS, zh.PROBLEMS, zh.TITLES, zh.TERMS, _ChineseWriter())
+
+
+def _fill(words: Words, template: str | None, facts: Mapping[str, Any]) -> str | None:
     if template is None:
         return None
+    terms = {name: words.terms[str(facts[name])] for name in TERM_FACTS if str(facts.get(name)) in words.terms}
     try:
-        return _WORDS.vformat(template, (), facts).rstrip()
+        return words.writer.vformat(template, (), ChainMap(terms, dict(facts)) if terms else facts).rstrip()
     except KeyError:  # a user's own error may have such a word as its text
         return None
 
 
-class _Words(Formatter):
+class _Writer(Formatter):
     """Fills a template."""
+
+    joined: Mapping[str, str] = {"": ", ", "lines": "\n", "path": " → "}  # how a list is read
+    nothing = "none"
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if isinstance(value, list | tuple):
-            return JOINED.get(format_spec, ", ").join(str(each) for each in value) or "none"
+            return self.joined.get(format_spec, self.joined[""]).join(str(each) for each in value) or self.nothing
         try:
-            return str(timedelta(seconds=value)) if format_spec == "span" else format(value, format_spec)
+            return self.span(value) if format_spec == "span" else format(value, format_spec)
         except (OverflowError, TypeError, ValueError):  # a value that does not fit may be what the error is about
             return str(value)
 
+    def span(self, seconds: float) -> str:
+        return str(timedelta(seconds=seconds))
 
-_WORDS = _Words()
+
+class _ChineseWriter(_Writer):
+    joined: Mapping[str, str] = {**_Writer.joined, "": "、"}
+    nothing = "无"
+
+    def span(self, seconds: float) -> str:
+        return super().span(seconds).replace(" days, ", " 天 ").replace(" day, ", " 天 ")

@@ -50,3 +50,24 @@ ERRORS = {
     "too_many_with_token": "Too many requests with this token. Repeat after the time that Retry-After names.",
     "too_many_wrong_tokens": "Too many wrong tokens from this address. Repeat after the time that Retry-After names.",
 }
+
+# The details of problem documents that the service makes without an error of the library, by its own reasons.
+PROBLEMS = {
+    "body_encoded": "Send the body as it is, without Content-Encoding.",
+    "body_too_large": "The body is longer than {most:,} bytes. Store the data elsewhere and send a reference to it.",
+    "body_too_slow": "The body did not arrive in time.",
+    "failed_here": "Something went wrong here, not with your request. It is in the log as request {request_id}.",
+    "host_unknown_here": "This service is not known under that name. Use the URL it printed.",
+    "methods_known": "This address knows only {methods}.",
+    "not_json_type": "Send JSON, with the header Content-Type: application/json.",
+    "nothing_at_address": "There is nothing at this address. {root}/openapi.json lists what there is.",
+    "nul_in_address": "The address contains a NUL character. Remove it.",
+    "page_of_other_site": "A page of another site may not change anything here.",
+    "schema_missing": "The store's tables are not up to date. The operator must run: horae db migrate",
+    "schema_too_new": "The store was migrated by a newer Horae than this service. The operator must upgrade it.",
+    "store_busy": "The store is busy with another transaction. Nothing was changed; repeat in a moment.",
+    "store_down": "The store does not answer at the moment. Nothing was changed; repeat in a few seconds.",
+    "store_full": "The store has no room left. Nothing was changed; the operator must free some space.",
+    "store_outcome_unknown": "The store broke off before it answered, so whether this was done is unknown. Look, or "
+    "repeat it with the same Idempotency-Key.",
+}

@@ -29,7 +29,24 @@ ERRORS = {
     "database_unsupported": "Horae does not speak to {kind!r}. Use sqlite, postgresql or mysql (MariaDB).",
     "database_url_unreadable": "The database URL cannot be read. It looks like sqlite:///horae.db, "
     "postgresql://user@host/name or mysql://user@host/name.",
+    "export_changed": "{path} was changed after it was written: its SHA-256 differs. Use the file as it was exported.",
+    "export_counts_differ": "{path} has other numbers of rows than its last line says. Export it again.",
+    "export_cut_off": "{path} ends too early: its last line is missing. Export it again.",
+    "export_field_missing": "Line {line}: a row of {table} has no {field!r}, which this Horae needs. Export with a "
+    "newer Horae.",
+    "export_field_unknown": "Line {line}: this Horae knows no field {field!r} of {table}. Upgrade to the version that "
+    "exported the file.",
+    "export_goes_on": "{path} goes on behind its last line, at line {line}. Use the file as it was exported.",
+    "export_line_unreadable": "Line {line} of {path} cannot be read. Use the file as it was exported.",
+    "export_not_ours": "{path} was not written by `horae db export`; choose another file.",
+    "export_table_unknown": "Line {line}: this Horae knows no table {table!r}. Upgrade to the version that exported "
+    "the file.",
+    "export_too_new": "{path} has the format {format}, written by Horae {version}, which this Horae does not know. "
+    "Upgrade it.",
     "folder_unmakable": "The folder {folder} of the database cannot be made: {problem}.",
+    "import_not_empty": "The database holds something already, in {tables}. Import into an empty one, made with: horae "
+    "db migrate",
+    "import_row_refused": "The database refused a row of {table}: {problem}. Nothing was written.",
     "lock_held": "The lock {key!r} is held by another process. Try again later, wait longer with wait=…, or ask with "
     "try_lock and do something else when it answers None.",
     "lock_key_unreadable": "A lock needs a printable key of 1 to {most} characters, not {key}.",

@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from horae.api.values import Get, to_public
-from horae.core.attention.lanes import EventState, WaitKind, WaitState
+from horae.core.attention.lanes import EventState, WaitKind, WaitState, left_alone
 from horae.core.attention.task import Phase, TaskState
 from horae.core.jobs.payloads import decode
 from horae.core.values import PYDANTIC
+from horae.words.languages import Language
 
 # Of each core value: fields that are public under another name, and fields that are not public.
 RENAMED = {
@@ -103,6 +104,11 @@ class Task:
     ready_since: datetime | None = None
     due_by: datetime | None = None
     expires_at: datetime | None = None
+
+    def reason_in(self, language: Language) -> str | None:
+        """Return the reason in a language: a sentence of ours can be translated, what an agent wrote stays as it is."""
+        is_left_alone = self.reason is not None and self.state in ("ready", "suspended")
+        return left_alone(self.kind).in_words(language) if is_left_alone else self.reason
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
@@ -25,6 +25,7 @@ from horae.core.jobs.retry import DEFAULT_RETRY, Retry, span, time_limit
 from horae.core.traces import trace_id_of
 from horae.core.values import PYDANTIC
 from horae.errors import InvalidInput, WaitTimeout
+from horae.words.languages import Language
 
 HIDDEN = {"number", "has_dependents", "held_for", "schedule_id"}  # fields of the core value that are not public
 HIDDEN_RUN = {"job_number", "schedule_id"}
@@ -137,10 +138,21 @@ class Run:
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason for a job's state: a sentence, and a stable code for programs."""
+    """A reason for a job's state: a stable code for programs, and a sentence.
+
+    ``reason`` says which sentence it is and ``facts`` what it is about, so that it can be put into other words.
+    """
 
     code: str
     text: str
+    reason: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def in_words(self, language: Language) -> str:
+        """Return the sentence in a language; as it came where this release does not know it."""
+        from horae.words.sentences import why_line
+
+        return why_line(self.reason, self.facts, language) or self.text
 
 
 # -- the room ----------------------------------------------------------------------------------------------------------

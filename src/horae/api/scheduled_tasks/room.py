@@ -27,9 +27,9 @@ from horae.api.values import drop_none, to_json, to_public
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.scheduled_tasks.task import Terms
 from horae.core.schedules.status import schedule_status
-from horae.core.schedules.words import Language
 from horae.core.time.instants import micros
 from horae.errors import InvalidInput
+from horae.words.languages import Language
 
 USER = ("tasks",)
 

@@ -17,12 +17,12 @@ from horae.core.schedules.notes import effects, warnings
 from horae.core.schedules.notes_words import say, say_change, say_effect
 from horae.core.schedules.schedule import Schedule
 from horae.core.schedules.status import ScheduleStatus
-from horae.core.schedules.words import Language
 from horae.core.time.readings import local
 from horae.core.traces import trace_id_of
 from horae.core.values import PYDANTIC
 from horae.errors import InvalidInput
 from horae.ports import ScheduledTaskRun as Attempt
+from horae.words.languages import Language
 
 RunStatus = Literal["running", "success", "failed"]
 STATUS: dict[str, RunStatus] = {"running": "running", "succeeded": "success"}  # everything else has failed
@@ -230,7 +230,7 @@ def task_of(
         day_match=schedule.day_match,
         lenient=schedule.lenient,
         inactive=schedule.inactive is not None or schedule.paused_at is not None,
-        reason=facts.reason,
+        reason=None if facts.reason is None else facts.reason.in_words(language),
         warnings=(*warnings, *facts.notices),
         deduplicated=deduplicated,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from horae.api.values import as_list, to_json
+from horae.api.wording import translated
 from horae.cli import words
 from horae.cli.arguments import arguments_from, instant_from
 from horae.cli.attention import screen, top
@@ -85,8 +86,8 @@ def show(
             _show_task(terminal, here, name, owned_by, task)
             return
         view, now = here.attention.get(name, owner=owned_by), here.now()
-    text = "\n".join([terminal.bold(screen.heading(view, now)), *screen.view_lines(view, now)])
-    terminal.result(to_json(view), text)
+    lines = screen.view_lines(translated(view, terminal.language), now)
+    terminal.result(to_json(view), "\n".join([terminal.bold(screen.heading(view, now)), *lines]))
 
 
 def _show_task(terminal: Terminal, here: Verbs, lane: str, owner: str | None, task_id: str) -> None:

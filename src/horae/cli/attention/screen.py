@@ -200,7 +200,7 @@ def task_page(terminal: Terminal, task: TaskDetail, waits: Sequence[Wait], now: 
         ("priority", task.priority),
         ("phase", PHASES[task.phase] if task.state == "running" else ""),
         ("turns", f"{task.turn}, {words.count(task.step, 'step')}"),
-        ("reason", task.reason),
+        ("reason", task.reason_in(terminal.language)),
         ("payload", _word(task.payload)),
         ("context", "" if task.context is None else _word(task.context)),
         ("note", task.note),

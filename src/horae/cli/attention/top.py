@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from horae.api.values import to_json
+from horae.api.wording import translated
 from horae.cli.attention.screen import heading, view_lines
 from horae.cli.terminal import Terminal
 from horae.errors import InvalidInput
@@ -88,6 +89,7 @@ def frame(terminal: Terminal, view: LaneDetail, now: datetime) -> str:
     import shutil
 
     size = shutil.get_terminal_size((100, 24))
+    view = translated(view, terminal.language)
     lines = view_lines(view, now, min(size.columns, 120) if sys.stdout.isatty() else 100)
     room = size.lines - 3 if sys.stdout.isatty() else len(lines)
     shown_lines = lines if len(lines) <= room else [*lines[: room - 1], f"         … and {len(lines) - room + 1} more"]

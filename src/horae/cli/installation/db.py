@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-group = typer.Typer(help="Migrate, check and copy the database.", no_args_is_help=True, rich_markup_mode=None)
+group = typer.Typer(help="Migrate, check, copy and move the database.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @command(group, "migrate")
@@ -122,6 +122,40 @@ def restore(
         terminal.say(f"What was there before is in {kept}")
     if running:
         terminal.say(f"{words.count(running, 'job')} that ran when the copy was made: handed on as lost")
+
+
+@command(group, "export", examples=("horae db export --out monday.jsonl",))
+def export(
+    terminal: Terminal,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the file goes; else to stdout.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write everything into a file that each database can read.
+
+    JSON lines of one moment, while the database is in use. Secrets stay sealed, tokens are digests; payloads are as
+    they are, so keep the file to yourself.
+    """
+    from horae.cli.installation import transfers
+
+    refuse_missing_file(terminal.settings.database_url)
+    transfers.export(terminal, out, force)
+
+
+@command(group, "import", examples=("horae db import monday.jsonl --db postgresql://horae@db/horae",))
+def import_(
+    terminal: Terminal,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file made with `horae db export`.")],
+) -> None:
+    """Read such a file into an empty database, of whichever kind.
+
+    The file is checked before anything is written, and written in one transaction. Jobs that were running are handed
+    on as lost; numbers and tokens jump, so that whoever still works on the old database is refused here.
+    """
+    from horae.cli.installation import transfers
+
+    transfers.load(terminal, file)
 
 
 def _on_engine(settings: Settings, work: Callable[[Engine], T]) -> T:

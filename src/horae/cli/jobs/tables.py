@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from horae.cli import words
+from horae.words.languages import Language
 
 if TYPE_CHECKING:
     from horae.api.acts import Act
@@ -39,7 +40,9 @@ def when(job: Job) -> tuple[str, datetime]:
 
 def job_page(terminal: Terminal, job: Job, why: Sequence[Reason], runs: Sequence[Run], now: datetime) -> str:
     lines = [f"{terminal.bold(job.id)}  {job.handler}  {terminal.state(job.state)}"]
-    lines += [f"  {name:<12}{value}" for name, value in _facts(job, why, now) if value not in ("", None)]
+    lines += [
+        f"  {name:<12}{value}" for name, value in _facts(job, why, now, terminal.language) if value not in ("", None)
+    ]
     if runs:
         lines += [
             "",
@@ -50,8 +53,8 @@ def job_page(terminal: Terminal, job: Job, why: Sequence[Reason], runs: Sequence
     return "\n".join(lines)
 
 
-def _facts(job: Job, why: Sequence[Reason], now: datetime) -> list[tuple[str, Any]]:
-    because = [("why" if index == 0 else "", reason.text) for index, reason in enumerate(why)]
+def _facts(job: Job, why: Sequence[Reason], now: datetime, language: Language) -> list[tuple[str, Any]]:
+    because = [("why" if index == 0 else "", reason.in_words(language)) for index, reason in enumerate(why)]
     return [
         *because,
         ("due", words.both(job.run_at, now)),

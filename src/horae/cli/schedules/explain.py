@@ -18,7 +18,7 @@ from horae.settings import span_from
 if TYPE_CHECKING:
     from horae.core.schedules.notes import Effect
     from horae.core.schedules.rules import Rule
-    from horae.core.schedules.words import Language
+    from horae.words.languages import Language
 
 Rhythm = Annotated[
     str, typer.Argument(metavar="WHEN", help='Cron in quotes ("0 9 * * 1-5"), a span (15m) or an instant.')
@@ -38,7 +38,6 @@ Count = Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, max=100
 From = Annotated[
     str | None, typer.Option("--from", metavar="INSTANT", help="Begin there instead of now, such as 2030-01-07T06:00Z.")
 ]
-Lang = Annotated[str, typer.Option("--lang", metavar="en|zh", help="In English or Chinese.")]
 
 HEADINGS = {
     "en": {"next": "next fires", "clocks": "changes of clocks", "warnings": "good to know", "none": "no fire"},
@@ -56,7 +55,6 @@ def explain(
     terminal: Terminal,
     when: Rhythm,
     zone: Zone = None,
-    lang: Lang = "en",
     count: Count = 5,
     day_match: DayMatch = None,
     gap: Gap = None,
@@ -73,7 +71,7 @@ def explain(
     from horae.core.schedules.notes_words import say
     from horae.core.time.readings import instant_from
 
-    language = language_from(lang)
+    language = terminal.language
     now, zone_name = _now(), _zone_name(zone)
     begin = now if start is None else instant_from(start, zone, "--from")
     options = {"day_match": day_match, "gap": gap, "fold": fold, "lenient": lenient}
@@ -149,13 +147,6 @@ def clock(moment: datetime, zone: str) -> str:
         return f"{local(moment, zone).isoformat(sep=' ', timespec='seconds')} {zone}"
     except UnknownZone:
         return f"unknown zone {zone}"
-
-
-def language_from(text: str) -> Language:
-    match text:
-        case "en" | "zh":
-            return text
-    raise InvalidInput("language_unknown", language=text)
 
 
 def _zone_name(zone: str | None) -> str:

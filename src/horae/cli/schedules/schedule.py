@@ -101,7 +101,9 @@ def preview(terminal: Terminal, key: Key, count: Count = 10, owner: Owner = "sys
         ahead = here.schedules.preview(key, count=count, owner=owner)
         now = here.now()
     lines = [terminal.bold(schedule.words), *(fire_lines(ahead.fires, schedule.zone, now) or ["  no fire"])]
-    terminal.result(to_json(ahead), "\n".join([*lines, *(f"  {reason.text}" for reason in schedule.why)]))
+    terminal.result(
+        to_json(ahead), "\n".join([*lines, *(f"  {reason.in_words(terminal.language)}" for reason in schedule.why)])
+    )
     counts_from_end = schedule.kind == "every" and schedule.anchor == "finish"
     if counts_from_end and ahead.fires and not terminal.is_json:
         terminal.say("It counts from the end of each job; shown here as if jobs took no time.")
@@ -305,7 +307,8 @@ def _print_schedule(terminal: Terminal, here: Verbs, schedule: Schedule, done: s
         zone = "" if schedule.zone == "UTC" else f", {clock(schedule.next_fire_at, schedule.zone)}"
         lines.append(f"  next fire {words.both(schedule.next_fire_at, now)}{zone}")
     if not terminal.is_json:
-        lines += [f"  {reason.text}" for reason in here.schedules.get(schedule.key, owner=schedule.owner).why]
+        found = here.schedules.get(schedule.key, owner=schedule.owner).why
+        lines += [f"  {reason.in_words(terminal.language)}" for reason in found]
     terminal.result(to_json(schedule), "\n".join(lines))
 
 

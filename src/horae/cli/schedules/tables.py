@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from horae.cli import words
 from horae.cli.schedules.explain import clock
+from horae.words.languages import Language
 
 if TYPE_CHECKING:
     from horae.api.schedules.values import Fire, RunSummary, Schedule, ScheduleDetail, Version
@@ -63,20 +64,24 @@ def schedule_page(
     terminal: Terminal, schedule: ScheduleDetail, fires: Sequence[Fire], changes: Sequence[Version], now: datetime
 ) -> str:
     lines = [f"{terminal.bold(schedule.key)}  {schedule.handler}  {schedule.status}"]
-    lines += [f"  {name:<15}{value}" for name, value in _facts(schedule, now) if value not in ("", None)]
+    lines += [
+        f"  {name:<15}{value}" for name, value in _facts(schedule, now, terminal.language) if value not in ("", None)
+    ]
     lines += ["", terminal.faint("policies, and where each value comes from")]
     lines += [f"  {name:<15}{value}" for name, value in _sourced(schedule)]
     if fires:
         lines += ["", fire_table(terminal, schedule, fires)]
     if changes:
         lines += ["", terminal.faint("changes")]
-        lines += [f"  {_change(entry, now)}" for entry in changes]
+        lines += [f"  {_change(entry, now, terminal.language)}" for entry in changes]
     return "\n".join(lines)
 
 
-def _facts(schedule: ScheduleDetail, now: datetime) -> list[tuple[str, Any]]:
+def _facts(schedule: ScheduleDetail, now: datetime, language: Language) -> list[tuple[str, Any]]:
     tally = schedule.runs
-    because = [("silent because" if index == 0 else "", reason.text) for index, reason in enumerate(schedule.why)]
+    because = [
+        ("silent because" if index == 0 else "", reason.in_words(language)) for index, reason in enumerate(schedule.why)
+    ]
     fire, due = schedule.next_fire_at, schedule.next_due_at
     runs = f"{words.count(tally.run_count, 'run')}, {tally.fail_count:,} failed"
     return [
@@ -140,9 +145,13 @@ def _plain(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _change(entry: Version, now: datetime) -> str:
+def _change(entry: Version, now: datetime, language: Language) -> str:
+    from horae.words.sentences import verb_phrase
+
     because = f": {entry.reason}" if entry.reason else ""
-    return f"{entry.verb} by {entry.actor} {words.both(entry.at, now)}{because}"
+    done = verb_phrase(entry.verb, language)
+    who = f"由 {entry.actor} {done}" if language == "zh" else f"{done} by {entry.actor}"
+    return f"{who} {words.both(entry.at, now)}{because}"
 
 
 def fire_table(terminal: Terminal, schedule: Schedule, fires: Sequence[Fire]) -> str:

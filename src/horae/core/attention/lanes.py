@@ -17,6 +17,7 @@ from horae.core.attention.task import Phase, TaskState, Weighed
 from horae.core.audit.chain import GENESIS, hash_link
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.payloads import decode, name
+from horae.core.jobs.reasons import Reason
 from horae.core.time.instants import iso
 from horae.errors import InvalidName
 
@@ -68,11 +69,15 @@ class Lane:
         """Return the task as people see it: one that the driver leaves alone carries the reason."""
         if task.state not in ("ready", "suspended") or self.knows(task):
             return task
-        why = f"the lane's last driver has no cognition for tasks of kind {task.kind!r}; start one that declares it"
-        return replace(task, reason=f"left alone: {why}")
+        return replace(task, reason=left_alone(task.kind).text)
 
     def is_driven(self, now: datetime) -> bool:
         return self.leased_until is not None and self.leased_until > now
+
+
+def left_alone(kind: str) -> Reason:
+    """Say why a task waits in the backlog or on the stack, although its turn may have come."""
+    return Reason("left_alone", "left_alone", {"kind": kind})
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from horae.words.audit import COMPLAINTS
-from horae.words.sentences import sentence
+from horae.words.sentences import why_line
 
 GENESIS = "0" * 64
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode  # made once: 5 µs
@@ -48,7 +47,7 @@ class Complaint:
     facts: Mapping[str, str | int] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return sentence(self.reason, self.facts, COMPLAINTS) or self.reason
+        return why_line(self.reason, self.facts) or self.reason
 
 
 @dataclass(frozen=True, slots=True)

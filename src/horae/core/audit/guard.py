@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from horae.words.audit import GUARD, GUARD_PARTS
-from horae.words.sentences import sentence
+from horae.words.sentences import why_line
 
 ADVICE = GUARD["guard_advice"]
 GUARDED = GUARD["audit_guarded"]
@@ -17,4 +17,4 @@ def describe_missing(missing: Sequence[str]) -> str:
     if not known:
         return GUARD["guard_invisible"]
     harm = tuple(dict.fromkeys(GUARD_PARTS[name] for name in known))
-    return str(sentence("audit_unguarded", {"harm": harm, "missing": tuple(known)}, GUARD))
+    return str(why_line("audit_unguarded", {"harm": harm, "missing": tuple(known)}))

@@ -11,14 +11,32 @@ from datetime import datetime
 
 from horae.core.jobs.job import CLOSED, Job, OnParentDead, Run
 from horae.core.time.instants import iso
+from horae.errors import Fact
+from horae.words.languages import Language
+
+UNKNOWN = "unknown"  # who did it, where it was not kept
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One sentence, and a stable word for programs."""
+    """Why something stands where it stands: a stable code for programs, which sentence, and its facts.
+
+    The code is coarse and the reason precise, as with errors; the sentence stands in the tables of :mod:`horae.words`.
+    """
 
     code: str
-    text: str
+    reason: str
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The sentence in English."""
+        return self.in_words("en")
+
+    def in_words(self, language: Language) -> str:
+        from horae.words.sentences import why_line  # here, because most processes never explain anything
+
+        return why_line(self.reason, self.facts, language) or self.reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,30 +79,33 @@ def why(job: Job, around: Around, *, now: datetime) -> tuple[Reason, ...]:
         case "running":
             return (_running(job),)
         case "dead":
-            return (
-                Reason(
-                    "dead", f"gave up after {job.attempt} of {job.max_attempts} attempts; reviving it grants new ones"
-                ),
-            )
+            return (Reason("dead", "job_dead", {"attempt": job.attempt, "max_attempts": job.max_attempts}),)
         case "cancelled":
-            return (Reason("cancelled", f"cancelled: {job.cancel_reason or job.last_error or 'no reason was given'}"),)
+            return (explained("cancelled", "cancelled", job.cancel_reason or job.last_error),)
         case "succeeded":
-            unkept = "" if job.last_error is None else ", but its result could not be kept"
-            return (Reason("succeeded", f"done{unkept}"),)
+            return (Reason("succeeded", "done" if job.last_error is None else "done_without_result"),)
+
+
+def explained(code: str, reason: str, because: str | None, **facts: Fact) -> Reason:
+    """Return the reason that quotes what a person said, or its twin where nothing was said."""
+    if because:
+        return Reason(code, f"{reason}_because", {**facts, "because": because})
+    return Reason(code, f"{reason}_unexplained", facts)
 
 
 def _running(job: Job) -> Reason:
     if job.cancel_requested:
-        return Reason("stopping", f"asked to stop ({job.cancel_reason}); its worker obeys at the next safe moment")
-    until = "" if job.leased_until is None else f" until {iso(job.leased_until)}"
-    return Reason("running", f"held by worker {job.worker_id}{until}")
+        return explained("stopping", "asked_to_stop", job.cancel_reason)
+    worker = job.worker_id or ""
+    if job.leased_until is None:
+        return Reason("running", "held_by_worker", {"worker": worker})
+    return Reason("running", "held_by_worker_until", {"worker": worker, "leased_until": iso(job.leased_until)})
 
 
 def _waiting(job: Job, around: Around, now: datetime) -> Iterator[Reason]:
     if around.paused_at is not None:
-        because = f": {around.pause_reason}" if around.pause_reason else ""
-        by = around.paused_by or "an unknown caller"
-        yield Reason("queue_paused", f"its queue {job.queue} was paused by {by}{because}")
+        by = around.paused_by or UNKNOWN
+        yield explained("queue_paused", "queue_paused", around.pause_reason, queue=job.queue, by=by)
     if job.held == "needs":
         yield from _parents(around.parents)
     elif job.held:
@@ -92,70 +113,63 @@ def _waiting(job: Job, around: Around, now: datetime) -> Iterator[Reason]:
     if job.run_at > now:
         yield _later(job, around)
     if not around.workers:
-        yield Reason("no_worker", f"no worker serves the queue {job.queue}")
+        yield Reason("no_worker", "no_worker_serves", {"queue": job.queue})
     if around.max_running is not None and around.running >= around.max_running:
-        full = f"its queue runs at most {around.max_running} at once, and {around.running} are running"
-        yield Reason("queue_limit", full if around.shows_others else "its queue runs as many jobs at once as it may")
+        yield _limited("queue_limit", around, around.max_running, around.running)
     most, running = around.limits.get("global", (0, 0))
     is_full = bool(most) and running >= most
     if is_full:
-        full = f"at most {most} jobs run at once over all, and {running} are running"
-        yield Reason("global_limit", full if around.shows_others else "as many jobs run at once over all as may")
+        yield _limited("global_limit", around, most, running)
     nothing_else = around.paused_at is None and not job.held and job.run_at <= now and not is_full
     if nothing_else and around.workers and (around.max_running is None or around.running < around.max_running):
-        yield Reason("due", f"due since {iso(job.run_at)}; next when a worker of its queue has a free slot")
+        yield Reason("due", "due_since", {"run_at": iso(job.run_at)})
+
+
+def _limited(code: str, around: Around, most: int, running: int, **facts: Fact) -> Reason:
+    """Say that a limit is reached; a tenant does not learn how much others run."""
+    if not around.shows_others:
+        return Reason(code, f"{code}_reached_for_tenant", facts)
+    return Reason(code, f"{code}_reached", {**facts, "most": most, "running": running})
 
 
 def _parents(parents: Sequence[Parent]) -> Iterator[Reason]:
     """Name the jobs it waits for, first those that will never succeed."""
     for parent in parents:
         if parent.is_lost:
-            yield Reason("parent_dead", _lost(parent))
+            yield _lost(parent)
         elif parent.lost is not None:
-            yield Reason("parent_dead", f"it waits for {parent.id}, which waits for {parent.lost}, which is lost")
+            yield Reason("parent_dead", "parent_waits_for_lost", {"parent": parent.id, "lost": parent.lost})
     alive = [f"{each.id} ({each.state})" for each in parents if not each.is_lost and each.lost is None]
-    if alive or not parents:
-        yield Reason("held", f"it waits for {', '.join(alive) or 'other jobs'} to succeed")
+    if alive:
+        yield Reason("held", "waits_for_jobs", {"jobs": alive})
+    elif not parents:
+        yield Reason("held", "waits_for_others")
 
 
-def _lost(parent: Parent) -> str:
-    ended = {"dead": "is dead", "cancelled": "was cancelled"}.get(parent.state or "", "is no longer on record")
-    waiting = f"it waits for {parent.id}, which {ended}"
-    if parent.policy != "wait":
-        follows = "is cancelled for it" if parent.policy == "cancel" else "runs without it"
-        return f"{waiting}; it {follows} as soon as a worker looks after it"
-    if parent.state == "dead":
-        return f"{waiting}, and waits on (on_parent_dead=wait); revive {parent.id}, or cancel this job"
-    return f"{waiting} and cannot be revived (on_parent_dead=wait); cancel this job"
+def _lost(parent: Parent) -> Reason:
+    ended = parent.state if parent.state in ("dead", "cancelled") else "gone"
+    return Reason("parent_dead", f"parent_{ended}_{parent.policy}", {"parent": parent.id})
 
 
 def _held(job: Job, around: Around) -> Reason:
     if job.held_for is not None and job.held_for.startswith("group:"):
         most, running = around.limits.get(job.held_for, (0, 0))
-        group = job.held_for.removeprefix("group:")
-        full = f"its group {group} runs at most {most} at once, and {running} are running"
-        return Reason("group_limit", full if around.shows_others else f"its group {group} runs as many as it may")
+        return _limited("group_limit", around, most, running, group=job.held_for.removeprefix("group:"))
     if job.held == CLOSED:
-        return Reason(
-            "closed",
-            f"its handler {job.handler!r} is not open to tenants, so the house's workers leave it alone until it is "
-            "declared with tenants=True; a worker with a token of the tenant's own may pull it",
-        )
+        return Reason("closed", "handler_closed", {"handler": job.handler})
     if job.concurrency_key is None:
-        return Reason("held", "it waits for other jobs to end")
-    by = f", taken by {', '.join(around.holders)}" if around.holders else ""
-    return Reason("concurrency", f"it waits for a slot of its concurrency key {job.concurrency_key!r}{by}")
+        return Reason("held", "waits_for_end")
+    if not around.holders:
+        return Reason("concurrency", "concurrency_taken", {"key": job.concurrency_key})
+    return Reason("concurrency", "concurrency_taken_by", {"key": job.concurrency_key, "holders": around.holders})
 
 
 def _later(job: Job, around: Around) -> Reason:
     when = iso(job.run_at)
     last = around.last_run
     if last is not None and last.outcome == "snoozed":
-        because = f": {last.error}" if last.error else ""
-        return Reason("snoozed", f"snoozed until {when}{because}")
+        return explained("snoozed", "snoozed", last.error, run_at=when)
     if last is not None and last.outcome in ("failed", "timed_out", "lost"):
-        return Reason(
-            "retry",
-            f"attempt {job.attempt} of {job.max_attempts} {last.outcome.replace('_', ' ')}; the next is due {when}",
-        )
-    return Reason("scheduled", f"scheduled for {when}")
+        attempts = {"attempt": job.attempt, "max_attempts": job.max_attempts}
+        return Reason("retry", f"attempt_{last.outcome}", {**attempts, "run_at": when})
+    return Reason("scheduled", "scheduled_for", {"run_at": when})

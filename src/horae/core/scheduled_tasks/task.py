@@ -18,6 +18,7 @@ from horae.core.attention.lanes import lane_name
 from horae.core.attention.task import NORMAL, base_priority
 from horae.core.jobs.job import SYSTEM, Job, Run
 from horae.core.jobs.payloads import label, name
+from horae.core.jobs.reasons import UNKNOWN, Reason, explained
 from horae.core.jobs.retry import Retry
 from horae.core.outgoing.dispatch import Routing, drop_routing, question
 from horae.core.outgoing.targets import Rules
@@ -148,22 +149,20 @@ class Facts:
         return from_iso(self.schedule.expression) if not self.schedule.is_spent else min(waits, default=None)
 
     @property
-    def reason(self) -> str | None:
-        """Why the task does not run although its user may expect it to."""
+    def reason(self) -> Reason | None:
+        """Why it does not run although its user may expect it to."""
         schedule = self.schedule
         if schedule.inactive is not None:
-            return schedule.inactive
+            return Reason("inactive", "task_inactive", {"because": schedule.inactive})
         if schedule.paused_at is not None:
-            because = f": {schedule.pause_reason}" if schedule.pause_reason else "."
-            return f"Paused by {schedule.paused_by or 'an unknown caller'} at {iso(schedule.paused_at)}{because}"
+            by, at = schedule.paused_by or UNKNOWN, iso(schedule.paused_at)
+            return explained("paused", "task_paused", schedule.pause_reason, by=by, paused_at=at)
         if not self.is_over:
             return None
         if self.last is None or self.last.outcome == "succeeded":
-            return f"It ran once, as asked, for {schedule.expression}."
-        return (
-            f"Given up after attempt {self.last.attempt}: {self.last.error or self.last.outcome}. "
-            "Send enabled and a new next_run_at to try again."
-        )
+            return Reason("over", "task_ran", {"expression": schedule.expression})
+        error = self.last.error or self.last.outcome
+        return Reason("over", "task_given_up", {"attempt": self.last.attempt, "error": error})
 
 
 def named_first(schedule: Schedule, now: datetime) -> datetime | None:

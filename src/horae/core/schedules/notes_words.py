@@ -7,9 +7,10 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from horae.core.schedules.notes import Change, Effect, Note
-from horae.core.schedules.words import Language, length
+from horae.core.schedules.words import length
 from horae.core.schedules.words_english import MONTHS
 from horae.errors import InvalidInput
+from horae.words.languages import Language
 
 LISTED = 4  # more times than this are described by the first, the last and their number
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 from horae.core.time.cron import Cron
 from horae.core.time.instants import EPOCH, aware, later
 from horae.errors import InvalidInput, InvalidInterval
+from horae.words.languages import Language
 
 if TYPE_CHECKING:
-    from horae.core.schedules.words import Language
+    from horae.words.languages import Language
 
 __all__ = ["Anchor", "Cron", "Every", "Once", "Rule"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Literal
 
-from horae.core.jobs.reasons import Reason
+from horae.core.jobs.reasons import UNKNOWN, Reason, explained
 from horae.core.schedules.schedule import Schedule
 from horae.core.time.instants import iso
 from horae.errors import InvalidInput
@@ -49,38 +49,36 @@ def why_silent(schedule: Schedule, now: datetime) -> tuple[Reason, ...]:
 
 def _stopped(schedule: Schedule) -> Iterator[Reason]:
     if schedule.inactive is not None:
-        yield Reason("inactive", f"it is inactive: {schedule.inactive}")
+        yield Reason("inactive", "inactive_because", {"because": schedule.inactive})
     if schedule.toggled is False:
-        yield Reason("disabled", "it is switched off until a worker of its application starts again")
+        yield Reason("disabled", "switched_off")
     elif not schedule.is_on:
-        yield Reason("disabled", f"it is disabled (by {schedule.sources.get('enabled', 'default')})")
+        yield Reason("disabled", "disabled_by", {"source": schedule.sources.get("enabled", "default")})
     if schedule.paused_at is not None:
-        because = f": {schedule.pause_reason}" if schedule.pause_reason else ""
-        by = schedule.paused_by or "an unknown caller"
-        yield Reason("paused", f"it was paused by {by} at {iso(schedule.paused_at)}{because}")
+        by, at = schedule.paused_by or UNKNOWN, iso(schedule.paused_at)
+        yield explained("paused", "schedule_paused", schedule.pause_reason, by=by, paused_at=at)
 
 
 def _by_nature(schedule: Schedule, now: datetime) -> Iterator[Reason]:
     if schedule.is_spent:
-        yield Reason("spent", f"it has fired {schedule.fire_count} of at most {schedule.max_fires} times")
+        yield Reason("spent", "fired_often_enough", {"count": schedule.fire_count, "most": schedule.max_fires})
     elif schedule.kind == "after":
-        yield Reason("follows", f"it has no times of its own: it runs after {', '.join(schedule.after)} succeeded")
+        yield Reason("follows", "follows_others", {"leaders": schedule.after})
     elif schedule.mode == "ALL_NODES":
-        yield Reason("local", "each node runs it by a timer of its own; its fires are not stored")
+        yield Reason("local", "runs_on_each_node")
     elif schedule.next_fire_at is None and schedule.is_active:
         yield _pool_exhausted(schedule)
     elif schedule.is_active and (schedule.next_due_at or now) < now - PATIENCE:
-        due = iso(schedule.next_due_at or now)
-        yield Reason("due", f"it has been due since {due}, and no worker has come by to fire it")
+        yield Reason("due", "overdue_since", {"due_at": iso(schedule.next_due_at or now)})
     elif schedule.starts_at is not None and schedule.starts_at > now:
-        yield Reason("not_yet", f"it begins at {iso(schedule.starts_at)}")
+        yield Reason("not_yet", "begins_later", {"starts_at": iso(schedule.starts_at)})
 
 
 def _pool_exhausted(schedule: Schedule) -> Reason:
     if schedule.kind == "once":
-        return Reason("passed", f"its one instant, {schedule.expression}, is behind it")
+        return Reason("passed", "instant_passed", {"expression": schedule.expression})
     if schedule.rests:
-        return Reason("resting", "it counts from the end of its job, which has not ended yet")
+        return Reason("resting", "counts_from_end")
     if schedule.ends_at is not None:
-        return Reason("ended", f"it ends at {iso(schedule.ends_at)}, and no fire is left before that")
-    return Reason("ended", "no fire is left")
+        return Reason("ended", "ends_before_next", {"ends_at": iso(schedule.ends_at)})
+    return Reason("ended", "no_fire_left")

@@ -31,8 +31,7 @@ from horae.core.schedules.phrases import (
 )
 from horae.core.time.cron_text import DAY, HOUR, LAST, MINUTE, MONTH, SECOND, Field, Parsed
 from horae.errors import InvalidInput
-
-Language = Literal["en", "zh"]
+from horae.words.languages import Language
 
 
 class Renderer(Protocol):

@@ -28,9 +28,10 @@ from horae.core.time.cron_text import Parsed, parse
 from horae.core.time.instants import aware
 from horae.core.time.zones import EARLIEST, Span, shift, span_at, spans_of, zone_named
 from horae.errors import InvalidInput, NeverFires
+from horae.words.languages import Language
 
 if TYPE_CHECKING:
-    from horae.core.schedules.words import Language
+    from horae.words.languages import Language
 
 Gap = Literal["after", "skip"]
 Fold = Literal["first", "both"]

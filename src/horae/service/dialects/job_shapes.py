@@ -17,6 +17,7 @@ from horae.core.traces import trace_id_of
 from horae.errors import InvalidInput
 from horae.service.fields import LONGEST, Body, Instant, Seconds
 from horae.service.inputs import ReasonBody
+from horae.words.languages import Language
 
 SCHEDULER = admin.SCHEDULER  # the default queue of this dialect: in-process workers serve it only where they name it
 GOVERN = "govern"
@@ -308,11 +309,12 @@ class Reasons(BaseModel):
     reasons: list[ReasonShape]
 
     @classmethod
-    def of(cls, job: Job, reasons: tuple[Reason, ...]) -> Self:
+    def of(cls, job: Job, reasons: tuple[Reason, ...], language: Language) -> Self:
         def text_of(reason: Reason) -> str:
             if reason.code == "no_worker":  # callers over HTTP are not listed as workers
-                return f"{reason.text} by itself; it waits until a worker pulls"
-            return reason.text.replace(prefix_of(job.owner), "") if job.concurrency_key else reason.text
+                reason = Reason(reason.code, "no_worker_pulls", reason.facts)
+            text = reason.in_words(language)
+            return text.replace(prefix_of(job.owner), "") if job.concurrency_key else text
 
         shapes = [ReasonShape(code=reason.code, text=text_of(reason)) for reason in reasons]
         return cls(job_id=job.id, status=WORDS[job.state], reasons=shapes)

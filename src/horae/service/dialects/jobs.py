@@ -14,6 +14,7 @@ from horae.api.jobs import local
 from horae.core.access.callers import Caller
 from horae.core.jobs.job import Filter
 from horae.ports import World
+from horae.service import languages
 from horae.service.dialects.job_shapes import (
     WORDS,
     Bulk,
@@ -190,8 +191,11 @@ def runs(job_id: JobId, world: CurrentWorld, caller: CurrentCaller) -> Runs:
 @router.get(
     "/jobs/{job_id}/why", operation_id="explain_job", summary="Why a job stands where it stands", responses=refuses(404)
 )
-def why(job_id: JobId, world: CurrentWorld, service: CurrentService, caller: CurrentCaller) -> Reasons:
-    return Reasons.of(*local.explain(_here(world, service, caller), job_id))
+def why(
+    job_id: JobId, world: CurrentWorld, service: CurrentService, caller: CurrentCaller, response: Response
+) -> Reasons:
+    response.headers.update(languages.headers())
+    return Reasons.of(*local.explain(_here(world, service, caller), job_id), languages.current())
 
 
 def _page(here: api.Here, wanted: Filter, limit: int, cursor: str | None, before: str | None = None) -> JobPage:

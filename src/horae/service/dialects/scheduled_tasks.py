@@ -24,12 +24,12 @@ from horae.api.scheduled_tasks.values import (
 )
 from horae.api.values import to_json
 from horae.core.scheduled_tasks.task import LONGEST_NAME
-from horae.core.schedules.words import Language
 from horae.errors import InvalidInput
 from horae.service.inputs import AuditReason, IfMatch, ReasonBody, Tenant, check_storable
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.rooms import CallerRooms, answer, answer_in_words, rooms_for
+from horae.words.languages import Language, preferred_language
 
 router = APIRouter(prefix="/scheduled-tasks", tags=["scheduled tasks"])
 IdempotencyKey = Annotated[
@@ -284,7 +284,7 @@ async def preview(
     response_model=TaskReasons, responses=refuses(404),
 )  # fmt: skip
 async def why(task_id: str, rooms: CallerRooms = rooms_for(ScheduledTasks.why)) -> Response:
-    return answer(await rooms.scheduled_tasks.why(task_id))
+    return answer_in_words(await rooms.scheduled_tasks.why(task_id))
 
 
 @router.post(
@@ -321,16 +321,3 @@ def versions_from(if_match: str | None) -> frozenset[int] | None:
     if None in found:
         raise InvalidInput("if_match_unreadable")
     return frozenset(int(each[1]) for each in found if each is not None)
-
-
-def preferred_language(header: str) -> Language:
-    """Return English or Chinese, whichever an Accept-Language header prefers."""
-    best: tuple[float, Language] = (0.0, "en")
-    for part in header.split(","):
-        name, _, rest = part.partition(";")
-        found = re.fullmatch(r"\s*q=([01](?:\.[0-9]{0,3})?)\s*", rest)
-        weight = float(found[1]) if found else 1.0
-        language: Language = "zh" if name.strip().lower().startswith("zh") else "en"
-        if name.strip().lower()[:2] in ("zh", "en") and weight > best[0]:
-            best = (weight, language)
-    return best[1]

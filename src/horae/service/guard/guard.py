@@ -22,9 +22,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from horae.errors import HoraeError, TooManyRequests
-from horae.service import problems
+from horae.service import languages, problems
 from horae.service.guard import bodies
-from horae.service.problems import method_not_allowed, problem
+from horae.service.problems import method_not_allowed, problem, refusal
 from horae.service.state import CALLER, Service, address_of, authenticate, bearer_of
 
 log = logging.getLogger("horae.access")
@@ -69,6 +69,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
+        languages.choose(headers.get("accept-language", ""))
         given = headers.get("x-request-id", "")
         request_id = given if SANE_ID.fullmatch(given) else self.options.names()
         scope.setdefault("state", {})["request_id"] = request_id
@@ -109,13 +110,13 @@ class Guard:
         except TooManyRequests as error:
             return problems.answer_error(Request(scope), error)
         if self.options.hosts and host_of(headers.get("host", "")) not in self.options.hosts:
-            return problem(421, "wrong_host", "This service is not known under that name. Use the URL it printed.")
+            return refusal(421, "wrong_host", "host_unknown_here")
         if scope["method"] not in SAFE and self._is_cross_site(headers):
-            return problem(403, "cross_site", "A page of another site may not change anything here.")
+            return refusal(403, "cross_site", "page_of_other_site")
         if b"%00" in scope.get("query_string", b"") or "\0" in scope["path"]:
-            return problem(422, "invalid_input", "The address contains a NUL character. Remove it.")
+            return refusal(422, "invalid_input", "nul_in_address")
         if headers.get("content-encoding", "identity").lower() != "identity":
-            return problem(415, "unsupported_media", "Send the body as it is, without Content-Encoding.")
+            return refusal(415, "unsupported_media", "body_encoded")
         methods = self.methods.get(path_of(scope))
         if methods is not None and scope["method"] not in methods:
             return method_not_allowed(methods)
@@ -132,12 +133,7 @@ class Guard:
 
     def _too_large(self) -> JSONResponse:
         most = self.options.max_body_bytes
-        return problem(
-            413,
-            "too_large",
-            f"The body is longer than {most:,} bytes. Store the data elsewhere and send a reference to it.",
-            {"Connection": "close"},
-        )
+        return refusal(413, "too_large", "body_too_large", {"Connection": "close"}, most=most)
 
     # -- the body ------------------------------------------------------------------------------------------------
 
@@ -162,7 +158,7 @@ class Guard:
             async with asyncio.timeout(SLOWEST_BODY):
                 body = await self._read(receive)
         except TimeoutError:
-            return problem(408, "too_slow", "The body did not arrive in time.", {"Connection": "close"})
+            return refusal(408, "too_slow", "body_too_slow", {"Connection": "close"})
         if body is None:
             return self._too_large()
         out.closes = False

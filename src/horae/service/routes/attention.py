@@ -38,7 +38,7 @@ from horae.service.fields import MOST, Body, Instant, Seconds
 from horae.service.inputs import ReasonBody, Tenant, check_one_line
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.rooms import CallerRooms, answer, caller_for, rooms_for
+from horae.service.rooms import CallerRooms, answer, answer_in_words, caller_for, rooms_for
 from horae.service.state import CurrentWorld
 
 router = APIRouter(prefix="/attention/lanes", tags=["attention"])
@@ -152,7 +152,7 @@ async def list_tasks(
     cursor: Cursor = None,
     rooms: CallerRooms = rooms_for(Attention.tasks),
 ) -> Response:
-    return answer(await rooms.attention.tasks(lane, state=state or (), owner=owner).page(cursor, limit=limit))
+    return answer_in_words(await rooms.attention.tasks(lane, state=state or (), owner=owner).page(cursor, limit=limit))
 
 
 @router.post(
@@ -187,7 +187,7 @@ async def add_task(
 async def get_task(
     lane: LaneName, task_id: TaskId, owner: Tenant = None, rooms: CallerRooms = rooms_for(Attention.task)
 ) -> Response:
-    return answer(await rooms.attention.task(lane, task_id, owner=owner))
+    return answer_in_words(await rooms.attention.task(lane, task_id, owner=owner))
 
 
 @router.post(
@@ -372,7 +372,7 @@ async def get_lane_now(
     lane: LaneName, owner: Tenant = None, limit: Limit = 100, rooms: CallerRooms = rooms_for(Attention.get)
 ) -> Response:
     """At most `limit` tasks of each kind; `counts` says how many there are. `lane.seq` is where to follow on from."""
-    return answer(await rooms.attention.get(lane, owner=owner, limit=limit))
+    return answer_in_words(await rooms.attention.get(lane, owner=owner, limit=limit))
 
 
 def _key(sent: str | None, header: str | None) -> str | None:

@@ -22,7 +22,7 @@ from horae.service.job_waits import wait_for_end
 from horae.service.models import Model, model_of, value_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.rooms import CallerRooms, answer, answer_in_words, rooms_for
 from horae.service.state import service_of, world_of
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
@@ -157,7 +157,7 @@ async def runs(job_id: JobId, rooms: CallerRooms = rooms_for(Jobs.runs)) -> Resp
     responses=refuses(404),
 )  # fmt: skip
 async def why(job_id: JobId, rooms: CallerRooms = rooms_for(Jobs.why)) -> Response:
-    return answer(await rooms.jobs.why(job_id))
+    return answer_in_words(await rooms.jobs.why(job_id))
 
 
 @router.get(

@@ -29,7 +29,7 @@ from horae.service.inputs import AuditReason, IfMatch, ReasonBody, ScheduleKey, 
 from horae.service.models import Model, model_of, value_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.rooms import CallerRooms, answer, answer_in_words, rooms_for
 
 router = APIRouter(tags=["schedules"])
 HOURS = LONGEST.total_seconds() / 3600
@@ -289,4 +289,4 @@ async def forecast(
 
 def _answer_with_etag(schedule: Schedule, status: int = 200) -> Response:
     """Return a schedule with its version as the ETag."""
-    return answer(schedule, status, ETag=etag(schedule.version))
+    return answer_in_words(schedule, status, ETag=etag(schedule.version))

@@ -31,6 +31,10 @@ class Dialect:
     update_from: str  # changes a table by rows that are given
     upsert: tuple[str, str]  # what stands behind the rows to insert, and how a new value is named
     time_micros: str  # the database's own time in microseconds, NULL where the system's clock rules
+    drawn_number: str  # the highest number that a table has drawn for its id
+    # let a table without rows draw its numbers above one; ends a transaction on MariaDB
+    continue_after: tuple[str, ...]
+    snapshot: str | None = None  # the isolation under which a transaction reads one moment; None: any does
     # a scalar that is not NULL while a line of a journal may be without a seal
     unsealed_line: str = "(SELECT lane_id FROM horae_journal WHERE hash IS NULL ORDER BY lane_id LIMIT 1)"
     unsealed_index: str = ""  # forces the index that finds audit entries without a seal, where it is not chosen
@@ -61,6 +65,11 @@ SQLITE = Dialect(
     upsert=("WHERE true ON CONFLICT ({key}) DO UPDATE SET", "excluded.{name}"),
     time_micros="NULL",
     groups_by_sorting=True,
+    drawn_number="SELECT seq FROM sqlite_sequence WHERE name = '{table}'",
+    continue_after=(
+        "DELETE FROM sqlite_sequence WHERE name = '{table}'",
+        "INSERT INTO sqlite_sequence (name, seq) VALUES ('{table}', {number})",
+    ),
 )
 POSTGRES = Dialect(
     name="postgresql",
@@ -82,6 +91,9 @@ POSTGRES = Dialect(
     update_from="UPDATE {table} SET {values} FROM {rows} WHERE {condition}",
     upsert=("WHERE true ON CONFLICT ({key}) DO UPDATE SET", "excluded.{name}"),
     time_micros="(extract(epoch from clock_timestamp()) * 1000000)::bigint",
+    drawn_number="SELECT pg_sequence_last_value(pg_get_serial_sequence('{table}', 'id')::regclass)",
+    continue_after=("SELECT setval(pg_get_serial_sequence('{table}', 'id'), {number})",),
+    snapshot="REPEATABLE READ",
     no_limits=(
         "SET LOCAL statement_timeout = 0",
         "SET LOCAL lock_timeout = 0",
@@ -117,6 +129,10 @@ MYSQL = Dialect(
     unsealed_line="1",  # without a partial index only a walk over all lanes could tell
     unsealed_index=" FORCE INDEX (horae_audit_chain)",
     time_micros="TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
+    drawn_number="SELECT auto_increment FROM information_schema.tables"
+    " WHERE table_schema = DATABASE() AND table_name = '{table}'",
+    continue_after=("ALTER TABLE {table} AUTO_INCREMENT = {number}",),
+    snapshot="REPEATABLE READ",
     no_limits=(
         "SET SESSION innodb_lock_wait_timeout = 3600"
         "/*M!100300 , SESSION idle_transaction_timeout = 0, SESSION max_statement_time = 0 */",

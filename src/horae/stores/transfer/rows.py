@@ -1,0 +1,84 @@
+"""Which tables go into the file, and how a row of each is written there.
+
+A row has the names of the declaration's fields, or of the columns where a table has no declaration, and its values as
+they are stored: instants and spans are microseconds, JSON is text. So nothing is lost between two databases, and no
+reader has to know what a value means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Column, Integer, SmallInteger, Table
+
+from horae.errors import InvalidInput
+from horae.stores import tables
+from horae.stores.declaration import Declaration, metadata
+
+PREFIX = "horae_"
+# Every other table is exported; a table that a release adds is, too, unless it is listed here.
+LEFT_OUT = {
+    "horae_calls": "calls of the last minutes, counted anew",
+    "horae_lease_line": "the boot of the machine that keeps the database",
+    "horae_locks": "held by processes that work on the old database; they end by themselves",
+    "horae_nodes": "processes that work on the old database; they report to the new one when they start",
+    "horae_rates": "names of rate limits, made when they are first used",
+}
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form of one table in the file."""
+
+    name: str  # jobs
+    table: Table
+    columns: Mapping[str, Column[Any]]  # by the name in the file
+
+    @property
+    def key(self) -> list[Column[Any]]:
+        return list(self.table.primary_key.columns)
+
+    @property
+    def draws_numbers(self) -> bool:
+        return any(each.autoincrement is True for each in self.key)
+
+    def row_from(self, line: int, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the row to insert, by columns; what an older release did not write has its default."""
+        unknown = sorted(given.keys() - self.columns.keys())
+        if unknown:
+            raise InvalidInput("export_field_unknown", line=line, table=self.name, field=unknown[0])
+        row = {}
+        for name, column in self.columns.items():
+            if name in given:
+                row[column.name] = given[name]
+            elif column.nullable:
+                row[column.name] = None
+            elif column.server_default is not None:
+                row[column.name] = _default(column)
+            else:
+                raise InvalidInput("export_field_missing", line=line, table=self.name, field=name)
+        return row
+
+
+@cache
+def forms() -> Mapping[str, Form]:
+    """Return the forms of all exported tables, by name; rows that others refer to come first."""
+    declared = {each.table.name: each for each in vars(tables).values() if isinstance(each, Declaration)}
+    found = {}
+    for table in metadata.sorted_tables:
+        if table.name not in LEFT_OUT:
+            fields = declared[table.name].fields if table.name in declared else ()
+            names = {each.column: each.name for each in fields}
+            columns = {names.get(column.name, column.name): column for column in table.columns}
+            name = table.name.removeprefix(PREFIX)
+            found[name] = Form(name, table, columns)
+    return found
+
+
+def _default(column: Column[Any]) -> Any:
+    default: Any = column.server_default
+    text = str(getattr(default.arg, "text", default.arg)).strip("'")
+    return int(text) if isinstance(column.type, Integer | SmallInteger) else text

@@ -1,0 +1,76 @@
+"""The Chinese of :mod:`horae.words.audit`: the same keys."""
+
+VERBS = {
+    "activate": "激活",
+    "backfill": "补跑",
+    "cancel": "取消",
+    "change": "修改",
+    "clean": "清理",
+    "close": "对租户关闭",
+    "create": "创建",
+    "deactivate": "设为未激活",
+    "dead": "放弃",
+    "declare": "声明",
+    "delete": "删除",
+    "disable": "停用",
+    "enable": "启用",
+    "finish": "完成",
+    "import": "导入",
+    "limit": "设置上限",
+    "move": "改到新的时间",
+    "open": "对租户开放",
+    "order": "设置排序",
+    "pause": "暂停",
+    "put": "保存",
+    "release": "释放",
+    "repair": "修复",
+    "rerun": "再次运行",
+    "reschedule": "改期",
+    "reseal": "换密钥重新加密",
+    "restore": "从副本恢复",
+    "resume": "恢复运行",
+    "revive": "救活",
+    "revoke": "吊销",
+    "rotate": "轮换",
+    "set": "设置",
+    "set_retention": "设定运行记录的保留时间",
+    "start": "开始",
+    "toggle": "临时切换",
+    "trigger": "手动触发",
+}
+ERRORS = {
+    "audit_head_unreadable": "在别处保存的链头写作 OWNER=HASH，其中 HASH 是 `horae "
+    "audit verify` 或 `horae audit export` 打印的 64 位十六进制数字，"
+    "而不是 {head!r}。",
+    "audit_heads_differ": "为所有者 {owner} 给出了两个不同的链头。请只给一个。",
+    "export_exists": "{path} 已经存在。请换一个名字，或加上 --force 覆盖它。",
+    "export_file_alone": "--file 只检查文件本身，不需要数据库或服务；请去掉 {option}。",
+    "export_missing": "{path} 处没有文件。请检查文件名。",
+    "export_unreadable": "无法读取 {path}：{problem}。请检查文件及其权限。",
+    "export_unwritable": "无法写入 {path}：{problem}。请检查目录及其权限。",
+}
+# What the verification of a chain may find, and how the database guards the audit.
+WHY = {
+    "chain_ends_elsewhere": "该所有者的链应结束于第 {expected} 条，实际结束于第 {found} 条",
+    "chain_head_differs": "链的结尾哈希应为 {expected}，实际为 {found}",
+    "chain_missing": "没有该所有者的链，尽管在别处保存过它的链头",
+    "chain_repeated": "第 {line} 行：{owner} 的链第二次开始",
+    "chain_unfinished": "链没有结束行：文件被截断，或有行被删除",
+    "entries_missing": "条目 {id} 之前缺少 {count} 条",
+    "entry_changed": "条目 {id} 在封存之后被修改或移动",
+    "entry_out_of_order": "条目 {id} 是链中的第 {seq} 条，却排在第 {after} 条之后",
+    "file_counts_differ": "文件应有 {chains} 条链、{entries} 个条目，实际有 {found_chains} "
+    "条链、{found_entries} 个条目",
+    "file_goes_on": "第 {line} 行：导出结束之后还有内容",
+    "file_has_no_header": "文件开头不是审计导出的文件头",
+    "file_unfinished": "文件没有导出的最后一行：它被截断了",
+    "file_version_unknown": "文件的格式版本为 {version}；当前 Horae 读取版本 {known}",
+    "kept_head_unknown": "在别处保存的链头 {head} 不在这条链中：链尾的条目被删除，或整条链被重写",
+    "line_unreadable": "第 {line} 行不是导出文件的内容",
+    "audit_guarded": "数据库拒绝修改或删除条目",
+    "audit_unguarded": "数据库没有保护审计：{harm}，而且只有校验才能发现。缺少：{missing}。",
+    "guard_invisible": "无法得知数据库是否保护审计：当前角色既不能查看也不能创建触发器。",
+    "guard_advice": "horae db migrate（使用可以创建触发器和外键的角色：GRANT TRIGGER, "
+    "REFERENCES；在启用二进制日志的 MariaDB 上还需要 log_bin_trust_function_creators "
+    "= 1）",
+}

@@ -1,0 +1,65 @@
+"""The Chinese of :mod:`horae.words.service`: the same keys and placeholders."""
+
+ERRORS = {
+    "client_extra_missing": "客户端需要 {module!r}，但尚未安装。请运行：pip install 'horae[client]'",
+    "idempotency_keys_differ": "请求头 Idempotency-Key 与字段 {field} 不一致；只发送其中一个。",
+    "if_match_unreadable": 'If-Match 必须原样重复得到的 ETag、写明 "3" 这样的版本，或为 *。',
+    "jwt_claim_missing": "JWT 缺少此处需要的声明 {claim}。",
+    "jwt_expired": "JWT 已过期；请重新登录。",
+    "jwt_invalid": "JWT 无效：其签名、签发者或受众与此服务的要求不符。",
+    "jwt_keys_unavailable": "暂时无法取得 JWT 的密钥；请一分钟后重试。",
+    "jwt_keys_url_unsafe": "HORAE_JWT_JWKS_URL 必须以 https:// 开头，指向本机时也可用 http://（"
+    "http://127.0.0.1/…）：传输途中被篡改的密钥可以冒充任何用户签名。",
+    "jwt_not_yet_valid": "JWT 尚未生效；请核对两台机器的时钟。",
+    "jwt_secret_and_keys": "HORAE_JWT_SECRET 与 HORAE_JWT_JWKS_URL 互斥；只设置其中一个。",
+    "jwt_secret_too_short": "HORAE_JWT_SECRET 短于 {least} 字节，可被猜出。请这样生成：openssl rand -hex 32",
+    "jwt_setting_missing": "没有设置 {setting}：否则为其他服务签发的 JWT 也会在此被接受。请把 HORAE_JWT_ISSUER 设"
+    "为 Horae 所用令牌的 iss，把 HORAE_JWT_AUDIENCE 设为其 aud。",
+    "jwt_times_unreadable": "JWT 的 exp 和 nbf 必须是秒数。",
+    "jwt_user_unreadable": "JWT 的 sub 无法使用：{problem}",
+    "jwt_without_user": "JWT 没有指明可在此拥有定时任务的用户；其 sub 必须是用户的 id。",
+    "last_event_id_unreadable": "Last-Event-ID 必须原样重复得到的事件 id，例如 12。",
+    "metrics_for_operator_only": "这些指标涵盖所有租户。请使用管理员的令牌。",
+    "metrics_port_taken": "无法在 {host}:{port} 提供指标：{problem}。请用 --metrics-port 选择别的端口。",
+    "open_service_exposed": "没有身份验证时，服务只能监听本机，而 {host} 对外开放。请去掉 --no-auth 并签发令牌（"
+    "horae token create），或监听 127.0.0.1。",
+    "request_not_json": "无法以 JSON 发送：{problem}。请给出普通的值：文本、数字、列表和对象。",
+    "service_answer_unreadable": "服务应答了 {problem}。请确认 URL 指向 Horae 服务，且其版本为此客户端所支持。",
+    "service_broke_off": "位于 {url} 的服务中断了连接（{problem}）。请确认它在运行，且 URL 正确。",
+    "service_broke_off_outcome_unknown": "位于 {url} 的服务中断了连接（{problem}）。请求是否已执行未知；请先查看"
+    "再重试。",
+    "service_connect_timeout": "位于 {url} 的服务未在 {seconds:g} 秒内接受连接。请确认它在运行，且 URL 正确。",
+    "service_only": "{method} {path} 只能由服务应答；请用 horae.Client 请求服务。",
+    "service_silent": "位于 {url} 的服务未在 {seconds:g} 秒内应答。请确认它在运行，且 URL 正确。",
+    "service_silent_outcome_unknown": "位于 {url} 的服务未在 {seconds:g} 秒内应答。请求是否已执行未知；请先查看再"
+    "重试。",
+    "service_token_unreadable": "令牌含有不该出现的字符。请只复制令牌本身。",
+    "service_unreachable": "无法访问位于 {url} 的服务（{problem}）。请确认它在运行，且 URL 正确。",
+    "service_url_has_credentials": "服务的 URL 不含用户名或密码；请用 token=… 给出令牌。",
+    "service_url_unreadable": "{url!r} 不是服务的 URL；请写成 http://127.0.0.1:8765 这样的形式。",
+    "store_not_opened": "无法打开存储：{problem}。请检查它的 URL 和状态。",
+    "store_not_opened_yet": "存储尚未应答；请几秒后重试。",
+    "too_many_from_address": "来自此地址的请求过多。请在 Retry-After 给出的时间之后重试。",
+    "too_many_waiting": "此处已有过多调用方在等待。请改为不等待的请求。",
+    "too_many_with_token": "使用此令牌的请求过多。请在 Retry-After 给出的时间之后重试。",
+    "too_many_wrong_tokens": "来自此地址的错误令牌过多。请在 Retry-After 给出的时间之后重试。",
+}
+
+PROBLEMS = {
+    "body_encoded": "请原样发送请求体，不要使用 Content-Encoding。",
+    "body_too_large": "请求体超过 {most:,} 字节。请把数据存到别处，只发送引用。",
+    "body_too_slow": "请求体没有及时到达。",
+    "failed_here": "此处出了错，与你的请求无关。日志中记为请求 {request_id}。",
+    "host_unknown_here": "此服务没有这个名称。请使用它启动时打印的 URL。",
+    "methods_known": "此地址只支持 {methods}。",
+    "not_json_type": "请发送 JSON，并带上请求头 Content-Type: application/json。",
+    "nothing_at_address": "此地址没有内容。可用的地址见 {root}/openapi.json。",
+    "nul_in_address": "地址含有 NUL 字符。请删除它。",
+    "page_of_other_site": "其他网站的页面不得在此修改任何内容。",
+    "schema_missing": "存储的表不是最新的。请管理员运行：horae db migrate",
+    "schema_too_new": "存储由比此服务更新的 Horae 迁移。请管理员升级服务。",
+    "store_busy": "存储正忙于另一个事务。没有任何改动；请稍后重试。",
+    "store_down": "存储暂时没有应答。没有任何改动；请几秒后重试。",
+    "store_full": "存储已无剩余空间。没有任何改动；请管理员释放空间。",
+    "store_outcome_unknown": "存储在应答之前中断，是否已执行未知。请查看，或用相同的 Idempotency-Key 重试。",
+}

@@ -1,0 +1,15 @@
+"""Chinese for :mod:`horae.words.statistics`."""
+
+ERRORS = {
+    "error_group_mixed": "这个分组包含的错误种类太多，无法区分，因此不能据此找到相应的死信作业。"
+    "请按处理函数或队列恢复它们："
+    "`horae job revive`。",
+    "error_group_unknown": "{owner!r} 没有错误分组 {fingerprint!r}。{days} 天内未再出现的分组会被移除；"
+    "`horae errors list` 列出现有的分组。",
+    "mute_passed": "until {until} 已经过去；请给出将来的时间，或不给时间，一直静音到手动取消。",
+    "mute_reason_missing": "静音 {fingerprint} 需要理由，以便日后有人问起为何没有收到通知。",
+    "statistics_of_others": "您只能查看 {owner!r} 的统计：请按 owner 查询，且不要给出名称。",
+    "too_many_points": "按 {grain} 共有 {points:,} 个数据点，太多了；最多返回 {most:,} "
+    "个。请选择更粗的粒度或更短的时间窗口。",
+    "window_empty": "从 {since} 到 {until} 的时间窗口为空；since 必须早于 until。",
+}
