@@ -19,6 +19,7 @@ from horae.api.rooms import Rooms
 from horae.api.waits import Wait
 from horae.service.asgi import ROUTERS
 from horae.service.rooms import ROUTE_OPERATIONS
+from tests.support.rooms import rooms_of
 
 AnyMethod = Method[..., Any, Any, Any]
 OURS = "horae.service.routes."
@@ -50,7 +51,7 @@ NEEDED: dict[str, dict[str, Any]] = {
 
 
 def operations() -> Iterator[tuple[str, AnyMethod]]:
-    for room, value in vars(Rooms(None)).items():
+    for room, value in rooms_of(Rooms(None)).items():
         if isinstance(value, Room):
             for name, operation in vars(type(value)).items():
                 if isinstance(operation, Method):

@@ -129,7 +129,11 @@ def test_a_copy_that_finds_no_room_leaves_nothing_behind(app: Horae, monkeypatch
     ("verb", "url", "command"),
     [
         ("backup", "postgresql://me:hidden@db:5433/work", "pg_dump --format=custom --file=f.dump"),
-        ("restore", "postgresql://me:hidden@db:5433/work", "pg_restore --clean"),
+        (
+            "restore",
+            "postgresql://me:hidden@db:5433/work",
+            "pg_restore --single-transaction --dbname=postgresql://me@db:5433/work_restored",
+        ),
         ("backup", "mysql://me:hidden@db/work", "mariadb-dump --single-transaction"),
         ("restore", "mysql://me:hidden@db/work", "mariadb --host=db --user=me work < f.dump"),
     ],

@@ -9,7 +9,7 @@ from tests.cli.conftest import Command, Process
 def test_up_tells_a_story_serves_on_and_ends_in_order(horae: Command, start: Callable[..., Process]) -> None:
     up = start("up", "--json")
     answer = up.until("story_told")
-    revived = horae("job", "revive", "job_5", "--json").json["results"][0]["ok"]
+    revived = horae("job", "revive", "job_5", "--json").json["id"] == "job_5"
     greeting = next(each for each in up.events() if "printed" in each.get("text", ""))
     up.started.send_signal(signal.SIGINT)
     ended = up.ended()

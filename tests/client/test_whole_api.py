@@ -10,10 +10,11 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from horae.api.operation import Listed, Method, Room
+from horae.api.operation import Listed, Method
 from horae.client.client import Client
 from horae.errors import StoreUnavailable
 from horae.service.asgi import build
+from tests.support.rooms import rooms_of
 
 # Doors that keep the words of a document: the same can be done in ours.
 DIALECTS = ("/scheduler/", "/admin/")
@@ -42,7 +43,7 @@ def operations() -> dict[str, dict[str, Any]]:
 
 def methods() -> Iterator[tuple[str, AnyMethod]]:
     with Client("http://127.0.0.1") as client:
-        rooms = {name: type(room) for name, room in vars(client).items() if isinstance(room, Room)}
+        rooms = {name: type(room) for name, room in rooms_of(client).items()}
     for name, kind in rooms.items():
         for verb, value in vars(kind).items():
             if isinstance(value, Method):
@@ -99,11 +100,11 @@ def test_a_method_can_say_what_is_understood_and_nothing_else(name: str) -> None
     words = {each["name"] for each in operation.get("parameters", [])}
     for content in operation.get("requestBody", {}).get("content", {}).values():
         words |= set(properties(content["schema"]))
-    own = {word for each in spoken(method) for word in (each, SENT_AS_HEADERS.get(each, "")) if word}
+    own = {word for each in spoken(method) for word in (each, SENT_AS.get(each, "")) if word}
     if isinstance(method, Listed):
         words |= {"limit"}  # the limit of a listing is that of all its pages together
     assert words - own <= NEVER_SAID
-    assert [each for each in spoken(method) if {each, SENT_AS_HEADERS.get(each)}.isdisjoint(words)] == []
+    assert [each for each in spoken(method) if {each, SENT_AS.get(each)}.isdisjoint(words)] == []
 
 
 def properties(schema: dict[str, Any]) -> Iterator[str]:
@@ -127,7 +128,7 @@ def spoken(method: AnyMethod) -> Iterator[str]:
 
 # Synonyms, what is sent without asking, and what only a browser says.
 NEVER_SAID = {"accept-language", "cursor", "if-none-match", "state", "Idempotency-Key", "Last-Event-ID"}
-SENT_AS_HEADERS = {"version": "if-match", "key": "Idempotency-Key"}
+SENT_AS = {"version": "if-match", "key": "Idempotency-Key", "where": "q", "heads": "head"}
 
 
 def answer_kinds(method: AnyMethod) -> Iterator[type]:

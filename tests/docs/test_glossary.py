@@ -14,7 +14,6 @@ import horae
 import horae.api
 import horae.attention
 from horae import Client, HoraeError
-from horae.api.operation import Room
 from horae.api.queues import Worker
 from horae.core.access.callers import Token
 from horae.core.attention.lanes import EventState, WaitState
@@ -24,6 +23,7 @@ from horae.core.jobs.job import Ending, State
 from horae.core.schedules.schedule import Verdict
 from horae.core.schedules.status import ScheduleStatus
 from scripts.docs import REFERENCE, machines
+from tests.support.rooms import rooms_of
 
 TEXT = (REFERENCE / "glossary.md").read_text(encoding="utf-8")
 BEFORE, _, STATES = TEXT.partition("\n## States\n")
@@ -99,7 +99,7 @@ def test_every_state_of_a_machine_is_explained() -> None:
 
 def test_every_room_is_explained() -> None:
     with Client("http://127.0.0.1") as client:
-        rooms = [name.replace("_", " ") for name, room in vars(client).items() if isinstance(room, Room)]
+        rooms = [name.replace("_", " ") for name in rooms_of(client)]
 
     assert [name for name in rooms if name not in WORDS and singular(name) not in WORDS] == []
 

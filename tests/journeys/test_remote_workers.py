@@ -129,7 +129,7 @@ def test_a_result_outlives_the_service_that_was_killed(remote: Remote) -> None:
     one.kill()
     journey.open("open")
     worker.until("passed")
-    wait_until(lambda: "endings wait" in worker.log.read_text(), "the held result")
+    wait_until(lambda: "outcomes wait" in worker.log.read_text(), "the held result")
     one.start_again()
     journey.until_done([job])
 
@@ -167,7 +167,7 @@ def test_a_worker_whose_network_was_cut_hands_in_what_it_holds(remote: Remote) -
         proxy.swallow()
         journey.open("open")
         worker.until("passed")
-        wait_until(lambda: "endings wait" in worker.log.read_text(), "the held result")
+        wait_until(lambda: "outcomes wait" in worker.log.read_text(), "the held result")
         proxy.let_through()
         journey.until_done([job])
         journey.enqueue("brief", number=7)

@@ -68,7 +68,7 @@ def test_an_export_is_a_stream_of_lines(operator: TestClient, connect: Any) -> N
     answered = operator.get("/audit/export")
     lines = answered.text.split("\n")
 
-    assert answered.headers["content-type"] == "application/x-ndjson"
+    assert answered.headers["content-type"] == "text/x-ndjson; charset=utf-8"
     assert verify_export(lines).sound
     assert [each.owner for each in verify_export(lines).chains] == ["alice", "system"]
     hers = connect("alice", "read").get("/audit/export").text.split("\n")

@@ -57,7 +57,10 @@ def outside(whole: TestClient, world: World) -> dict[str, str]:
         schedules.create(
             world, a_schedule(MARK, queue="other", owner=owner, handler="dispatch", title=MARK, group=MARK)
         )
+    act = made("/acts", verb="reschedule", where="queue:other", delay=3600, reason=MARK)
+    whole.post(f"/acts/{act['id']}/pause", json={})
     return {
+        "act_id": act["id"], "by": "queue", "fingerprint": "0" * 32,
         "job_id": jobs[0]["job_id"], "task_id": task["id"], "key": MARK, "id": MARK, "jobId": MARK, "group": MARK,
         "name": "other", "owner": "alice", "user_id": "alice", "lane": MARK, "token_id": "0" * 12, "wait": "1",
         "seq": "1", "run_id": f"{jobs[0]['job_id']}.1",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -333,21 +334,28 @@ def run(*command: str, **options: Any) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_dump_of_postgres_comes_back_with_its_guard(postgres_database_url: str, tmp_path: Path) -> None:
+def test_a_dump_of_postgres_comes_back_with_its_guard(
+    postgres_database_url: str, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
     engine = create_store_engine(postgres_database_url)
     migrate(engine)
     world = a_history(engine)
-    before, url = contents(world), postgres_database_url.replace("+psycopg", "")
-    file = str(tmp_path / "copy")
-    run("pg_dump", "--format=custom", f"--file={file}", url)
+    before, file = contents(world), str(tmp_path / "copy")
+    run("pg_dump", "--format=custom", f"--file={file}", postgres_database_url.replace("+psycopg", ""))
     pause_queue(world, "forgotten")
+    engine.dispose()
 
-    run("pg_restore", "--clean", "--if-exists", "--single-transaction", f"--dbname={url}", file)
+    restored = postgres_server.create_database()
+    run("pg_restore", "--single-transaction", f"--dbname={restored.replace('+psycopg', '')}", file)
+    again = create_store_engine(restored)
+    store = open_store(again)
+    world = replace(world, store=store)
 
     assert contents(world) == before
     assert missing_guards(world) == []
     assert seal_all(world) == 1
-    engine.dispose()
+    store.close()
+    postgres_server.release_database(restored)
 
 
 def test_a_dump_of_mariadb_comes_back_and_migrate_guards_it(mysql_database_url: str, tmp_path: Path) -> None:

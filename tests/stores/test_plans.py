@@ -95,7 +95,7 @@ def load_audit(store: SqlStore, count: int) -> None:
     with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("ANALYZE TABLE horae_audit" if store.dialect.name == "mysql" else "ANALYZE"))
     with store.engine.begin() as connection:
-        connection.execute(text("UPDATE horae_audit SET chain_seq = id, hash = 'h'"))
+        connection.execute(text("UPDATE horae_audit SET chain_seq = id, hash = 'h' WHERE chain_seq IS NULL"))
     if store.dialect.name == "postgresql":
         with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.execute(text("VACUUM (ANALYZE FALSE) horae_audit"))  # as autovacuum does after a few percent

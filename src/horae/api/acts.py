@@ -77,6 +77,11 @@ class ActPreview:
     first: tuple[Job, ...] = ()
 
 
+def has_come_to_rest(act: Act) -> bool:
+    """Return whether an act is done, cancelled or paused."""
+    return act.state != "running"
+
+
 class Acts(Room[S]):
     """Bulk acts on jobs; a tenant's reaches only its own jobs."""
 
@@ -141,12 +146,18 @@ class Acts(Room[S]):
             raise InvalidInput("wait_timeout_negative", timeout=patience)
 
         def ask(seconds: float) -> Call[Act]:
-            return Call(Act, lambda here: acts.get(here.world, act_id, **here.reach), at={"act_id": act_id})
+            return Call(
+                Act,
+                lambda here: acts.get(here.world, act_id, **here.reach),
+                at={"act_id": act_id},
+                query={"timeout": seconds},
+                longer=seconds,
+            )
 
         def overdue(act: Act) -> WaitTimeout:
             return WaitTimeout("act_not_ended_in_time", id=act.id, state=act.state, timeout=patience)
 
-        return Wait(ask, lambda act: act.state != "running", overdue, patience)
+        return Wait(ask, has_come_to_rest, overdue, patience)
 
     @POST("/acts/{act_id}/pause", *USER_OR_WORKER, by_queue=True)
     def pause(self, act_id: str, *, reason: str = "") -> Call[Act]:

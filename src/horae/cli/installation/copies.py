@@ -26,7 +26,8 @@ SEEN = timedelta(minutes=3)  # three heartbeats
 TOOLS = {
     "postgresql": (
         "pg_dump --format=custom --file={file} {url}",
-        "pg_restore --clean --if-exists --single-transaction --dbname={url} {file}",
+        # Into a new database: pg_restore cannot clean away partitioned tables.
+        "createdb {connection} {restored} && pg_restore --single-transaction --dbname={restored_url} {file}",
     ),
     # A trigger would come back only for the same user; `horae db migrate` makes them anew.
     "mysql": (
@@ -61,12 +62,19 @@ def _server_tool(url: str, verb: str, file: Path) -> str | None:
     kind = BY_NAME[parsed.get_backend_name()].name
     if kind not in TOOLS:
         return None
-    plain = URL.create(kind, parsed.username, None, parsed.host, parsed.port, parsed.database).render_as_string()
-    given = {"--host": parsed.host, "--port": parsed.port, "--user": parsed.username}
+    plain = URL.create(kind, parsed.username, None, parsed.host, parsed.port, parsed.database)
+    restored = f"{parsed.database}_restored"
+    given = {
+        "--host": parsed.host,
+        "--port": parsed.port,
+        "--username" if kind == "postgresql" else "--user": parsed.username,
+    }
     connection = " ".join(f"{name}={shlex.quote(str(value))}" for name, value in given.items() if value)
     return TOOLS[kind][verb == "restore"].format(
         file=shlex.quote(str(file)),
-        url=shlex.quote(plain),
+        url=shlex.quote(plain.render_as_string()),
+        restored=shlex.quote(restored),
+        restored_url=shlex.quote(plain.set(database=restored).render_as_string()),
         connection=connection,
         database=shlex.quote(str(parsed.database)),
     )

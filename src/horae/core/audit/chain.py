@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from horae.words.sentences import why_line
-
 GENESIS = "0" * 64
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode  # made once: 5 µs
 
@@ -47,6 +45,8 @@ class Complaint:
     facts: Mapping[str, str | int] = field(default_factory=dict)
 
     def __str__(self) -> str:
+        from horae.words.sentences import why_line
+
         return why_line(self.reason, self.facts) or self.reason
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from horae.words.audit import GUARD, GUARD_PARTS
-from horae.words.sentences import why_line
 
 ADVICE = GUARD["guard_advice"]
 GUARDED = GUARD["audit_guarded"]
@@ -17,4 +16,6 @@ def describe_missing(missing: Sequence[str]) -> str:
     if not known:
         return GUARD["guard_invisible"]
     harm = tuple(dict.fromkeys(GUARD_PARTS[name] for name in known))
+    from horae.words.sentences import why_line
+
     return str(why_line("audit_unguarded", {"harm": harm, "missing": tuple(known)}))

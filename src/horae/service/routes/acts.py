@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import AfterValidator, Field
 
-from horae.api.acts import Act, ActPreview, Acts
+from horae.api.acts import Act, ActPreview, Acts, has_come_to_rest
 from horae.api.operation import Page
 from horae.core.jobs.acts import ActState
+from horae.service.ending_waits import WaitSeconds, wait_for_end
 from horae.service.fields import Body, Instant
 from horae.service.inputs import ReasonBody, check_one_line
 from horae.service.paging import Cursor, Limit
@@ -82,9 +83,13 @@ async def get(act_id: ActId, rooms: CallerRooms = rooms_for(Acts.get)) -> Respon
     "/{act_id}/wait", operation_id="wait_for_act", summary="One bulk act, for those who wait for its end",
     response_model=Act, responses=refuses(404),
 )  # fmt: skip
-async def wait(act_id: ActId, rooms: CallerRooms = rooms_for(Acts.wait)) -> Response:
-    """Answers at once; ask again while `state` is `running`."""
-    return answer(await rooms.acts.get(act_id))
+async def wait(
+    act_id: ActId, request: Request, seconds: WaitSeconds = 0, rooms: CallerRooms = rooms_for(Acts.wait)
+) -> Response:
+    """Answers as soon as the act rests: done, cancelled or paused. When the time is up it answers with the act as it
+    stands: look at `state`, and ask again to go on waiting. 401 when the token is revoked or expires meanwhile.
+    """
+    return answer(await wait_for_end(lambda: rooms.acts.get(act_id), has_come_to_rest, act_id, request, seconds))
 
 
 @router.post(

@@ -16,7 +16,7 @@ from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
 
-LINES = "application/x-ndjson"
+LINES = "text/x-ndjson"  # a text, so that generated clients take it
 AT_ONCE = 200  # lines of an export in one piece of the answer
 HEAD = "`owner=hash`: a head that was kept elsewhere, which must still be in its chain. May be repeated."
 router = APIRouter(prefix="/audit", tags=["audit"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
@@ -50,7 +49,7 @@ async def list_errors(
     owner: Tenant = None,
     handler: TextFilter = None,
     muted: Annotated[bool | None, Query(description="Only muted ones, or only others.")] = None,
-    seen_since: Annotated[datetime | None, Query(description="Only those seen since then.")] = None,
+    seen_since: Annotated[Instant | None, Query(description="Only those seen since then.")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
     rooms: CallerRooms = rooms_for(ErrorGroups.list),

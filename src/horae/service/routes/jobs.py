@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request
@@ -12,18 +11,17 @@ from pydantic import Field
 
 from horae.actions.jobs.requests import Request as NewJob
 from horae.actions.jobs.requests import keyed_by_call
-from horae.api.jobs.room import NOT_SENT, Enqueued, Job, Jobs, Reason, Run, options_of
+from horae.api.jobs.room import NOT_SENT, Enqueued, Job, Jobs, Reason, Run, has_ended, options_of
 from horae.api.operation import Page
 from horae.core.jobs.job import State
 from horae.errors import InvalidInput
+from horae.service.ending_waits import WaitSeconds, wait_for_end
 from horae.service.fields import Body, Instant, JobId
 from horae.service.inputs import ReasonBody, Tenant, TextFilter
-from horae.service.job_waits import wait_for_end
 from horae.service.models import Model, model_of, value_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, answer_in_words, rooms_for
-from horae.service.state import service_of, world_of
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 EXAMPLE = {"handler": "resize", "payload": {"image": 7}, "delay": 60, "key": "resize:7"}
@@ -41,10 +39,6 @@ CallKey = Annotated[
         max_length=255,
         description="For the whole call: a job without a `key` gets one from it and from its place.",
     ),
-]
-WaitSeconds = Annotated[
-    float,
-    Query(alias="timeout", ge=0, le=30, allow_inf_nan=False, description="Seconds to wait at most; 0 answers at once."),
 ]
 FILTER = (
     "A filter in words: `field:value`, a minus before it excludes, commas mean any of several, a star any ending, `>`, "
@@ -170,11 +164,7 @@ async def wait(
     """Answers as soon as the job is succeeded, dead or cancelled. When the time is up it answers with the job as it
     stands: look at `state`, and ask again to go on waiting. 401 when the token is revoked or expires meanwhile.
     """
-    at_most = min(timedelta(seconds=seconds), service_of(request).options.longest_wait)
-    ended = wait_for_end(
-        lambda: rooms.jobs.get(job_id), world_of(request), job_id, request.state.caller, request, at_most
-    )
-    return answer(await ended)
+    return answer(await wait_for_end(lambda: rooms.jobs.get(job_id), has_ended, job_id, request, seconds))
 
 
 @router.post(

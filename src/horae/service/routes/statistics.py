@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
@@ -12,14 +11,15 @@ from pydantic import AfterValidator
 from horae.api.operation import Page
 from horae.api.statistics import Figures, Statistics
 from horae.core.statistics import Grain, Scope
+from horae.service.fields import Instant
 from horae.service.inputs import check_one_line
 from horae.service.paging import Limit
 from horae.service.rooms import CallerRooms, answer, rooms_for
 
 router = APIRouter(prefix="/statistics", tags=["statistics"])
 By = Annotated[Scope, Path(description="The marginal.", examples=["queue"])]
-Since = Annotated[datetime | None, Query(description="The beginning; it is rounded down to a whole span.")]
-Until = Annotated[datetime | None, Query(description="The end; now unless given.")]
+Since = Annotated[Instant | None, Query(description="The beginning; it is rounded down to a whole span.")]
+Until = Annotated[Instant | None, Query(description="The end; now unless given.")]
 
 
 @router.get(
