@@ -134,7 +134,7 @@ def test_a_result_outlives_the_service_that_was_killed(remote: Remote) -> None:
     journey.until_done([job])
 
     assert [run.outcome for run in journey.runs(job)] == ["succeeded"]
-    assert worker.log.read_text().count("endings wait") == 1
+    assert worker.log.read_text().count("outcomes wait") == 1
     assert journey.complaints() == []
 
 
