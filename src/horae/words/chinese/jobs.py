@@ -1,15 +1,15 @@
 """The Chinese of :mod:`horae.words.jobs`: the same keys and placeholders."""
 
 ERRORS = {
-    "act_not_undoable": "{id} 是 {verb}；只有 reschedule 可以撤销。已取消的作业可以重新运行：POST /jobs/{{id}}/rerun。",
-    "act_states_impossible": "{verb} 只改变状态为 {states} 的作业，而过滤条件要求 {named}。请从过滤条件中去掉状态。",
+    "act_not_undoable": "{id} 是 {verb}；只有 reschedule 可以撤销。已取消的任务可以重新运行：POST /jobs/{{id}}/rerun。",
+    "act_states_impossible": "{verb} 只改变状态为 {states} 的任务，而过滤条件要求 {named}。请从过滤条件中去掉状态。",
     "act_still_running": "{id} 仍在执行；请先暂停、取消或等它结束，再撤销。",
-    "act_time_missing": "{verb} 需要作业的新时间；请给出 run_at 或 delay。",
-    "act_time_unused": "{verb} 不会改变作业的时间；请去掉 run_at 和 delay。",
+    "act_time_missing": "{verb} 需要任务的新时间；请给出 run_at 或 delay。",
+    "act_time_unused": "{verb} 不会改变任务的时间；请去掉 run_at 和 delay。",
     "act_unknown": "没有批量操作 {id}，它可能已被清理；`horae act list` 列出现有的批量操作。",
     "act_not_ended_in_time": "等待 {timeout:span} 后，{id} 仍为 {state}。请继续等待，或查看它：`horae act show {id}`。",
     "retention_for_house_only": "运行记录保留多久只能由运维方决定。请使用所有者为 system 且具有 admin 权限的令牌。",
-    "filter_empty": "批量操作需要过滤条件来说明针对哪些作业，例如 queue:mail 或 state:dead。",
+    "filter_empty": "批量操作需要过滤条件来说明针对哪些任务，例如 queue:mail 或 state:dead。",
     "already_running": "{key!r} 已作为任务 {job_id} 在运行，且最近报告过进度。请等待它结束，或取消它。",
     "attempts_not_whole": "attempts={value} 不是整数；请写成 attempts=3 这样的形式。",
     "attempts_too_few": "任务至少需要一次尝试，而不是 {attempts} 次；只尝试一次请用 Retry.none()。",

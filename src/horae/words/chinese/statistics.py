@@ -1,7 +1,7 @@
 """Chinese for :mod:`horae.words.statistics`."""
 
 ERRORS = {
-    "error_group_mixed": "这个分组包含的错误种类太多，无法区分，因此不能据此找到相应的死信作业。"
+    "error_group_mixed": "这个分组包含的错误种类太多，无法区分，因此不能据此找到相应的已放弃的任务。"
     "请按处理函数或队列恢复它们："
     "`horae job revive`。",
     "error_group_unknown": "{owner!r} 没有错误分组 {fingerprint!r}。{days} 天内未再出现的分组会被移除；"
