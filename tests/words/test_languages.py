@@ -79,7 +79,7 @@ def test_every_reason_of_a_why_line_has_words_and_every_word_a_reason() -> None:
     quoted = re.findall(r"Reason\(\s*[\w.\"]+,\s*\"(\w+)\"", said)
     quoted += ["done", "done_without_result"]
     audited = "\n".join(module.text for module in modules(SOURCE) if module.place.startswith("core/audit/"))
-    quoted += [each for each in re.findall(r"\"(\w+)\"", audited) if each in {**audit.COMPLAINTS, **audit.GUARD}]
+    quoted += [each for each in re.findall(r"\"(\w+)\"", audited) if each in audit.WHY]
     explained = re.findall(r"explained\(\"\w+\", \"(\w+)\"", said)
     made |= set(quoted) | {f"{each}{how}" for each in explained for how in ("_because", "_unexplained")}
 

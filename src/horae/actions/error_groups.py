@@ -77,13 +77,6 @@ def get_group(world: World, fingerprint: str, *, owner: str = SYSTEM) -> GroupVi
     return world.route(owner=owner).store.read(read)
 
 
-def new_groups(world: World, since: datetime, *, limit: int = 100) -> list[ErrorGroup]:
-    """Return groups that were first seen since an instant and are not muted, for alerts."""
-    now = world.clock.now()
-    found = world.route().store.read(lambda tx: tx.error_groups.born(aware(since, "since"), limit=limit))
-    return [each for each in found if not each.is_muted(now)]
-
-
 def mute(
     world: World,
     fingerprint: str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from horae.actions.partitions import FIRES, RUNS, run_retention
 from horae.actions.roll_up import keep_up, rolled_until
@@ -101,18 +102,21 @@ def _clean_runs(world: World, retention: RunRetention, partitions: list[Partitio
     several, removed, counted = len(retention.spans) > 1, 0, rolled_until(world)
     for keep in reversed(retention.spans):
         until = min(delete_until(partitions, now, keep), counted)
+        walk = partial(_walk, keep=keep, until=until, retention=retention, several=several)
         for _ in range(PAGES):
-            count, more = world.route().store.transact(
-                lambda tx, keep=keep, until=until, left=limit - removed: tx.retention.walk(  # type: ignore[misc]
-                    keep, until, retention, limit=left, several=several
-                )
-            )
+            count, more = world.route().store.transact(partial(walk, limit=limit - removed))
             removed += count
-            if not more or removed >= limit:
+            if removed >= limit:
+                return removed
+            if not more:
                 break
-        if removed >= limit:
-            break
     return removed
+
+
+def _walk(
+    tx: Tx, *, keep: timedelta, until: datetime, retention: RunRetention, limit: int, several: bool
+) -> tuple[int, bool]:
+    return tx.retention.walk(keep, until, retention, limit=limit, several=several)
 
 
 def _spared(partitions: list[Partition], recorded_since: datetime) -> Spared | None:

@@ -9,17 +9,17 @@ from typing import Any, ClassVar, Literal
 
 from horae.actions.jobs import acts
 from horae.api.here import Here
-from horae.api.jobs.room import USER_OR_WORKER, WAIT_TIMEOUT, Job
+from horae.api.jobs.room import USER_OR_WORKER, Job
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none
-from horae.api.waits import WAIT, Wait
+from horae.api.waits import WAIT, WAIT_TIMEOUT, Wait, check_timeout
 from horae.core.cursors import LARGEST, cursor_from, read_cursor
 from horae.core.jobs.acts import ActState, ActVerb
 from horae.core.jobs.filters import narrow, parse_filter
 from horae.core.jobs.job import Filter
 from horae.core.jobs.retry import span
 from horae.core.values import PYDANTIC
-from horae.errors import InvalidInput, WaitTimeout
+from horae.errors import WaitTimeout
 
 Verb = Literal["cancel", "revive", "reschedule"]
 
@@ -141,9 +141,7 @@ class Acts(Room[S]):
     @WAIT("/acts/{act_id}/wait", *USER_OR_WORKER, by_queue=True)
     def wait(self, act_id: str, *, timeout: timedelta | float = WAIT_TIMEOUT) -> Wait[Act]:
         """Wait until an act rests: done, cancelled or paused. ``WaitTimeout`` when it is still running then."""
-        patience = span(timeout).total_seconds()
-        if patience < 0:
-            raise InvalidInput("wait_timeout_negative", timeout=patience)
+        patience = check_timeout(timeout)
 
         def ask(seconds: float) -> Call[Act]:
             return Call(

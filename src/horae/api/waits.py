@@ -9,13 +9,24 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any, Concatenate, Generic, Protocol
 
 from horae.api.operation import Call, Method, Needs, P, T
-from horae.errors import HoraeError
+from horae.core.jobs.retry import span
+from horae.errors import HoraeError, InvalidInput
 
+WAIT_TIMEOUT = timedelta(minutes=5)  # of a wait, unless the caller gives one
 LONGEST_ROUND = 20.0  # seconds for which a service is asked to hold one call open; proxies cut off after a minute
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds between the beginnings of two rounds: short at first, then longer
+
+
+def check_timeout(timeout: timedelta | float) -> float:
+    """Return the timeout of a wait in seconds; refuse one below zero."""
+    seconds = span(timeout).total_seconds()
+    if seconds < 0:
+        raise InvalidInput("wait_timeout_negative", timeout=seconds)
+    return seconds
 
 
 @dataclass(frozen=True)

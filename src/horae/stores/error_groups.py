@@ -69,14 +69,6 @@ class ErrorGroups:
         query = query.order_by(seen.desc(), by.owner.desc(), by.fingerprint.desc()).limit(limit)
         return [ERROR_GROUPS.read(row) for row in self.connection.execute(query)]
 
-    def born(self, since: datetime, *, limit: int) -> list[ErrorGroup]:
-        """Return groups first seen since an instant, the newest first."""
-        query = select(*ERROR_GROUPS.select).where(
-            error_groups.c.first_seen >= micros(since), error_groups.c.last_seen >= micros(since)
-        )
-        query = query.order_by(error_groups.c.last_seen.desc()).limit(limit)
-        return [ERROR_GROUPS.read(row) for row in self.connection.execute(query)]
-
     def put(self, group: ErrorGroup) -> None:
         key = (error_groups.c.owner == group.owner, error_groups.c.fingerprint == group.fingerprint)
         self.connection.execute(delete(error_groups).where(*key))

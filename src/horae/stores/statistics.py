@@ -47,7 +47,6 @@ from horae.stores.tables.statistics import ROLL_UP, roll_ups, stats
 
 TIMED = ("succeeded", "failed", "timed_out")  # attempts that came to an end of their own; others have no duration
 SINGLE = 10  # minutes of a span that are counted one by one
-LABELS = ("at", "queue", "handler", "owner", "outcome", "state", "failed_before")
 CHUNK = 500  # spans of time or rows in one statement
 Span = tuple[int, int]  # from, and up to but not including, in microseconds
 

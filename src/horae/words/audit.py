@@ -48,6 +48,7 @@ GUARD = {
     "guard_advice": "horae db migrate  (with a role that may create triggers and foreign keys: GRANT TRIGGER, "
     "REFERENCES; on MariaDB with a binary log also log_bin_trust_function_creators = 1)",
 }
+WHY = {**COMPLAINTS, **GUARD}
 # What was done, by the verb of an entry.
 VERBS = {
     "activate": "activated",

@@ -16,6 +16,7 @@ from datetime import timedelta
 from functools import cache
 from importlib import import_module
 from string import Formatter
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from horae.words import (
@@ -39,33 +40,29 @@ from horae.words import (
 )
 from horae.words.languages import Language
 
-ROOMS: dict[str, Mapping[str, str]] = {
-    "common": common.ERRORS,
-    "jobs": jobs.ERRORS,
-    "schedules": schedules.ERRORS,
-    "scheduled_tasks": scheduled_tasks.ERRORS,
-    "attention": attention.ERRORS,
-    "access": access.ERRORS,
-    "audit": audit.ERRORS,
-    "secrets": secrets.ERRORS,
-    "statistics": statistics.ERRORS,
-    "outgoing": outgoing.ERRORS,
-    "service": service.ERRORS,
-    "stores": stores.ERRORS,
-    "mcp": mcp.ERRORS,
-    "declarations": declarations.ERRORS,
-    "runtime": runtime.ERRORS,
-    "settings": settings.ERRORS,
-    "command_line": cli.ERRORS,
+# The module of each room; the Chinese one has the same name.
+MODULES: dict[str, ModuleType] = {
+    "common": common,
+    "jobs": jobs,
+    "schedules": schedules,
+    "scheduled_tasks": scheduled_tasks,
+    "attention": attention,
+    "access": access,
+    "audit": audit,
+    "secrets": secrets,
+    "statistics": statistics,
+    "outgoing": outgoing,
+    "service": service,
+    "stores": stores,
+    "mcp": mcp,
+    "declarations": declarations,
+    "runtime": runtime,
+    "settings": settings,
+    "command_line": cli,
 }
-# Why a job, a schedule or a task stands where it stands.
-REASONS: dict[str, Mapping[str, str]] = {
-    "jobs": jobs.WHY,
-    "schedules": schedules.WHY,
-    "scheduled_tasks": scheduled_tasks.WHY,
-    "attention": attention.WHY,
-    "audit": {**audit.COMPLAINTS, **audit.GUARD},
-}
+ROOMS: dict[str, Mapping[str, str]] = {room: module.ERRORS for room, module in MODULES.items()}
+# Why a job, a schedule or a task stands where it stands, and what is wrong with a chain of the audit.
+REASONS: dict[str, Mapping[str, str]] = {room: module.WHY for room, module in MODULES.items() if hasattr(module, "WHY")}
 TERM_FACTS = ("thing", "what")  # facts that hold a word of ours and nothing of a caller's
 ENGLISH = {reason: text for table in ROOMS.values() for reason, text in table.items()}
 WHY = {reason: text for table in REASONS.values() for reason, text in table.items()}

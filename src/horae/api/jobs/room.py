@@ -19,7 +19,7 @@ from horae.api.jobs import local
 from horae.api.jobs.local import Heartbeat, Upcoming
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_json
-from horae.api.waits import WAIT, Wait
+from horae.api.waits import WAIT, WAIT_TIMEOUT, Wait, check_timeout
 from horae.core.jobs.job import LIVE, Filter, OnParentDead, Priority, State
 from horae.core.jobs.retry import DEFAULT_RETRY, Retry, span, time_limit
 from horae.core.traces import trace_id_of
@@ -33,7 +33,6 @@ DEFAULT = Request("")
 # Of a request: what a caller does not decide.
 NOT_SENT = {"owner", "planned_at", "part_of", "strict", "checkpoint", "rerun_of"}
 USER_OR_WORKER = ("tasks", "worker")
-WAIT_TIMEOUT = timedelta(minutes=5)
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -279,7 +278,7 @@ class Jobs(Room[S]):
         ``WaitTimeout`` when it has not ended after *timeout* (five minutes unless given; zero looks once). The job is
         left alone, so waiting again is harmless. Any number may wait for one job.
         """
-        patience = _check_timeout(timeout)
+        patience = check_timeout(timeout)
 
         def ask(seconds: float) -> Call[Job]:
             return Call(
@@ -434,14 +433,6 @@ class Jobs(Room[S]):
 def has_ended(job: Job) -> bool:
     """Return whether nothing happens to a job any more, unless a person revives it."""
     return job.state not in LIVE
-
-
-def _check_timeout(timeout: timedelta | float) -> float:
-    """Return the timeout of a wait in seconds; refuse one below zero."""
-    seconds = span(timeout).total_seconds()
-    if seconds < 0:
-        raise InvalidInput("wait_timeout_negative", timeout=seconds)
-    return seconds
 
 
 def _check_delay(delay: timedelta | float | None) -> timedelta | None:

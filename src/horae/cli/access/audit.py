@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from horae.api.values import to_json
 from horae.cli.failures import Exit
+from horae.cli.files import open_whole
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
 from horae.errors import InvalidInput, NotFound
@@ -121,7 +121,7 @@ def _verify_file(terminal: Terminal, file: Path, owner: str | None, heads: Mappi
 
 
 @contextmanager
-def _written(file: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+def _written(file: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], object]]:
     """Yield what writes a line; the file gets its name only when it is whole, and is its owner's alone."""
     from horae.core.audit.exports import write_line
 
@@ -131,25 +131,8 @@ def _written(file: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], Non
         return
     if file.exists() and not force:
         raise InvalidInput("export_exists", path=str(file))
-    partial = file.with_name(file.name + ".partial")
     try:
-        partial.unlink(missing_ok=True)
-        descriptor = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with open(descriptor, "w", encoding="utf-8", newline="\n") as output:
-            yield _writer(output)
-            output.flush()
-            os.fsync(output.fileno())
-        os.replace(partial, file)
+        with open_whole(file) as output:
+            yield lambda line: output.write(write_line(line).encode())
     except OSError as problem:
         raise InvalidInput("export_unwritable", path=str(file), problem=str(problem.strerror)) from problem
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _writer(output: IO[str]) -> Callable[[dict[str, Any]], None]:
-    from horae.core.audit.exports import write_line
-
-    def write(line: dict[str, Any]) -> None:
-        output.write(write_line(line))
-
-    return write

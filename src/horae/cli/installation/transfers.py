@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from horae.actions.jobs import endings
 from horae.cli import words
+from horae.cli.files import open_whole
 from horae.cli.installation.copies import progress_printer, size
 from horae.cli.terminal import Terminal, actor, opened, shown_url
 from horae.core.audit.entries import Entry
@@ -80,15 +80,8 @@ def _target(out: Path | None) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    partial = out.with_name(out.name + ".partial")
-    partial.unlink(missing_ok=True)
     try:
-        with os.fdopen(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        with open_whole(out) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, out)
     except OSError as problem:
         raise InvalidInput("backup_unwritable", path=str(out), problem=str(problem.strerror)) from problem
-    finally:
-        partial.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ import typer
 
 from horae.api.values import to_json
 from horae.cli.failures import Exit
-from horae.cli.jobs.acting import Reason
+from horae.cli.jobs.acting import Reason, Timeout
 from horae.cli.jobs.tables import act_line, act_page, act_table
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
@@ -92,9 +92,7 @@ def undo(terminal: Terminal, act_id: ActId, reason: Reason = "") -> None:
 def wait(
     terminal: Terminal,
     act_id: ActId,
-    timeout: Annotated[
-        str, typer.Option("--timeout", metavar="SPAN", help="Wait at most 90s, 5m, 2h …; 0s looks once.")
-    ] = "5m",
+    timeout: Timeout = "5m",
 ) -> None:
     """Wait until an act rests, and show its progress meanwhile.
 

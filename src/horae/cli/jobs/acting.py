@@ -24,6 +24,7 @@ Where = Annotated[
     str | None,
     typer.Option("--where", metavar="FILTER", help="All that fit a filter in words: 'queue:mail error:Timeout'."),
 ]
+Timeout = Annotated[str, typer.Option("--timeout", metavar="SPAN", help="Wait at most 90s, 5m, 2h …; 0s looks once.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Count and show the first few; change nothing.")]
 FLAG = "--where"
 

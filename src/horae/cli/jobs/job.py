@@ -12,7 +12,7 @@ from horae.api.values import drop_none, to_json
 from horae.cli import words
 from horae.cli.arguments import arguments_from, instant_from, priority_from
 from horae.cli.failures import Exit
-from horae.cli.jobs.acting import DryRun, Reason, Where, act_on
+from horae.cli.jobs.acting import DryRun, Reason, Timeout, Where, act_on
 from horae.cli.jobs.tables import job_page, job_table
 from horae.cli.terminal import Terminal, actor, command
 from horae.cli.verbs import reached
@@ -224,9 +224,7 @@ def show(terminal: Terminal, job_id: JobId) -> None:
 def wait(
     terminal: Terminal,
     job_id: JobId,
-    timeout: Annotated[
-        str, typer.Option("--timeout", metavar="SPAN", help="Wait at most 90s, 5m, 2h …; 0s looks once.")
-    ] = "5m",
+    timeout: Timeout = "5m",
 ) -> None:
     """Wait until a job has ended.
 
