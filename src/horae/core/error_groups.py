@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from horae.core.access.callers import mask_tokens
+from horae.core.jobs.filters import AnyOf, JobQuery, Text
 from horae.core.jobs.fingerprints import Fingerprint, fingerprint
+from horae.core.jobs.masking import mask_text
 
 MOST_GROUPS = 1000  # in one minute; the rest is counted as one group of its owner
 LONGEST_MESSAGE = 500
 OTHER = "other"  # the fingerprint of that group
 KEPT_DAYS = 400  # a group that was not seen for so long is removed, and so is what was counted on a day
-_SECRET = re.compile(
-    r"(?i)\b((?:[\w-]*(?:password|passwd|secret|token|api[_-]?key|authorization|credential)[\w-]*)"
-    r"['\"]?\s*[=:]\s*['\"]?(?:bearer\s+|basic\s+)?)([^\s'\",;&]+)"
-)
-_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}")
-_PASSWORD_IN_URL = re.compile(r"(\w://[^\s/:@]*):[^\s/@]+@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +42,12 @@ class ErrorGroup:
     def is_muted(self, now: datetime) -> bool:
         """Return whether it is muted; a group that grows stays so."""
         return self.muted_at is not None and (self.muted_until is None or now < self.muted_until)
+
+
+def dead_jobs_of(owner: str, handler: str, fingerprint: str) -> str:
+    """Return the filter in words for the dead jobs of a group; a job belongs to it by its last error."""
+    values = {"state": "dead", "owner": owner, "handler": handler, "fingerprint": fingerprint}
+    return str(JobQuery(tuple(AnyOf(name, (Text(value),)) for name, value in values.items())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +112,8 @@ def group(failures: Iterable[Failure], most: int = MOST_GROUPS) -> dict[int, dic
 def _seen(mark: Fingerprint, count: int, first: Failure, last: Failure) -> Seen:
     line = last.error.strip().partition("\n")[0]
     return Seen(
-        last.owner, mark.hash, last.handler, mark.kind[:255], mask(mark.title), mark.where[:255],
-        mask(line)[:LONGEST_MESSAGE], count, first, last,
+        last.owner, mark.hash, last.handler, mark.kind[:255], mask_text(mark.title), mark.where[:255],
+        mask_text(line)[:LONGEST_MESSAGE], count, first, last,
     )  # fmt: skip
 
 
@@ -130,12 +130,6 @@ def _limited(seen: list[Seen], most: int) -> dict[tuple[str, str], Seen]:
         title = "errors of too many kinds to tell apart"
         kept[key] = Seen(each.owner, OTHER, "", "", title, "", each.message, count, first, last)
     return kept
-
-
-def mask(message: str) -> str:
-    """Return an error's message without what looks like a secret."""
-    message = _SECRET.sub(r"\1…", mask_tokens(message))
-    return _PASSWORD_IN_URL.sub(r"\1:…@", _BEARER.sub(r"\1 …", message))
 
 
 def grown(before: ErrorGroup | None, seen: Seen, by: int, release: dict[str, str]) -> ErrorGroup:

@@ -31,5 +31,5 @@ def swift(value: Callable[P, T]) -> Callable[P, T]:
         eq=False,
         match_args=False,
         slots=True,
-        namespace={"__post_init__": become},
+        namespace={"__post_init__": become, "__doc__": frozen.__doc__},  # else it is made from the signature, slowly
     )

@@ -1,6 +1,10 @@
 """The sentences of errors about agents, lanes and their tasks, by reason."""
 
 ERRORS = {
+    "act_arguments_unreadable": "The arguments of an action are an object of values by name, not {given}. Write "
+    "Act(name, arguments={{…}}).",
+    "act_keyword_unknown": "Act takes no keyword {keyword!r}. Arguments of the action have a place of their own: "
+    "Act({action!r}, arguments={{{keyword!r}: …}}, cites=[…]).",
     "action_answer_unreadable": "An action answers Facts(...), Pending(...) or nothing, not {given}.",
     "action_declared_twice": "There is already an action {name!r}; choose another name.",
     "action_timeout_too_short": "An action needs a timeout above zero; leave it out for 25 seconds.",

@@ -62,6 +62,7 @@ ERRORS = {
     "service_refuses_token": "{problem} The token is that of --token or $HORAE_TOKEN; the operator makes another "
     "with: horae token create",
     "service_wants_token": "{problem} Give a token in $HORAE_TOKEN; the operator makes one with: horae token create",
+    "setting_unreadable": "{text!r} is not NAME=VALUE; write for example verify_budget=3.",
     "target_is_path": "{target!r} is a path; name the module: {module}",
     "tasks_extra_missing": "Users' tasks call out over HTTP. {problem}",
     "tasks_with_application": "--tasks runs built-in jobs only, so an application has no effect; leave one of them "

@@ -21,6 +21,7 @@ ERRORS = {
     "nul_character": "The {what} contains a NUL character, which databases cannot store as text. Remove it.",
     "offset_missing": "{text!r} has no time zone; write {without_zone}Z for UTC, or an offset such as "
     "{without_zone}+08:00.",
+    "not_a_whole_number": "{name}={value!r} is not a whole number. Write digits alone, or leave it empty.",
     "out_of_range": "{name} {value} is outside {least:,} to {most:,}.",
     "outside_calendar": "{name} {value} lies outside the calendar in UTC; give a time between the years 1 and 9999.",
     "parameter_unknown": "This call has no parameter {name!r}; /openapi.json lists those it takes.",

@@ -56,6 +56,8 @@ ERRORS = {
     "seed_without_id": 'The seed {seed} names no schedule; add "id": "…".',
     "seed_without_times": "The seed {seed!r} does not say when; give cron, every or after.",
     "service_extra_missing": "The service needs {module!r}, which is not installed. Run: pip install 'horae[server]'",
+    "sensitive_not_names": "sensitive={value} of {handler} is not a list of names; write for example "
+    'sensitive=["password"].',
     "tenants_not_boolean": "tenants={value} of {handler} is neither True nor False; say whether tenants may run it.",
     "worker_needs_database": "These declarations need a database; run the worker with --db:\n{problems:lines}",
 }

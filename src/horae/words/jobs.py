@@ -24,7 +24,13 @@ ERRORS = {
     "concurrency_key_missing": "An exclusive start needs a concurrency key: it names what must not run twice.",
     "connection_needs_database": "using(connection=…) joins a transaction of a database, and this process reaches a "
     "service only. Leave connection out and give a key, or run this code where the database is.",
-    "definition_field_unknown": "A definition has no {field!r}; it has name, queue and tenants.",
+    "definition_field_unknown": "A definition has no {field!r}; it has {choices}.",
+    "mask_without_value": "{at} is {mask}, which stands for the value that was there, and there was none. Give the "
+    "value.",
+    "parameter_choices_unreadable": "The choices of {parameter} must be a list of at most {most} texts or numbers.",
+    "parameter_default_too_large": "The default of {parameter} must be JSON of at most {most:,} characters.",
+    "parameter_without_name": "A parameter needs a name of printable characters.",
+    "too_many_sensitive_names": "{count} sensitive names are too many; at most {most} are accepted.",
     "definition_without_name": "A definition needs a name: the handler that it is about.",
     "retention_for_house_only": "Only the house says how long runs are kept. Use a token of the owner system with the "
     "scope admin.",
@@ -76,6 +82,13 @@ ERRORS = {
     "queue_reserved": "The queue {queue!r} is Horae's own: the jobs in it keep the timeouts of waits and "
     "confirmations and the starts and deadlines of tasks. Every worker serves it, and no one else may use it, "
     "pause it or limit it; choose another queue.",
+    "too_many_views": "You have {most} views already; delete one you no longer need.",
+    "view_filter_not_one_line": "The filter of a view must be one line of printable characters.",
+    "view_filter_too_long": "The filter of a view has at most {most:,} characters.",
+    "view_just_made": "Another view of yours was just saved as {name!r}; save it again to replace that.",
+    "view_of_another": "{id} belongs to {author}; save one of your own instead.",
+    "view_unknown": "There is no view {id}; `horae view list` shows those there are.",
+    "worker_unknown": "There is no worker {id!r}; it may have ended. `horae workers list` shows those there are.",
     "queue_unknown": "There is no queue {queue!r} with settings, jobs or a worker; `horae queue list` shows those "
     "there are.",
     "rate_name_unreadable": "A rate limit needs a name of at most 255 characters, so that workers can share it.",

@@ -1,8 +1,8 @@
 """The sentences of errors that only the MCP servers raise, by reason."""
 
 ERRORS = {
-    "admin_token_of_agent": "An agent must not hold a token with the scope admin: it could approve its own requests. "
-    "Make one for it with: horae token create --owner … --scopes tasks",
+    "admin_token_of_agent": "An agent must not hold a token with the scope admin, nor one of a person (review): "
+    "it could approve its own requests. Make one for it with: horae token create --owner … --scopes tasks",
     "agent_schedule_end_outside": "ends_at is outside the next {most_days} days; choose an end within them.",
     "agent_schedule_too_often": "The fires are too often: less than {least:g} seconds apart, and each one costs a "
     "model's turn. Choose a longer interval.",
@@ -10,7 +10,6 @@ ERRORS = {
     "confirmation_not_listed": "There is no confirmation {id}; confirm_list shows those that wait for an answer.",
     "confirmation_not_opened": "Task {id} is {state}, so no confirmation was opened. Call safe_point to learn what to "
     "work on.",
-    "confirmed_argument_reserved": "An argument of an action cannot be called {name!r}; choose another name.",
     "cron_zone_missing": "A cron schedule needs a timezone; give one such as Europe/Berlin.",
     "interval_expr_unreadable": "The expr of an interval is a number of seconds such as 3600, not {expr!r}.",
     "lane_driven_elsewhere": "Lane {lane!r} is driven by another process, which decides about its tasks. Add tasks "

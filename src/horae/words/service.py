@@ -1,7 +1,12 @@
 """The sentences of errors about the HTTP service, its callers and its client, by reason."""
 
 ERRORS = {
+    "doctor_not_offered": "This process does not examine the installation. Set HORAE_SERVER_DOCTOR=1, or run "
+    "`horae doctor` on its machine.",
     "client_extra_missing": "The client needs {module!r}, which is not installed. Run: pip install 'horae[client]'",
+    "form_not_from_here": "This form is not from the page that you see now, or that page is too old. Go back, load "
+    "it again and repeat.",
+    "form_unreadable": "The form cannot be read. Go back, load the page again and repeat.",
     "idempotency_keys_differ": "The header Idempotency-Key and the field {field} differ; send one of them.",
     "if_match_unreadable": 'If-Match must repeat an ETag as it was given, name a version such as "3", or be *.',
     "jwt_claim_missing": "The JWT has no claim {claim}, which is needed here.",
@@ -25,6 +30,7 @@ ERRORS = {
     "open_service_exposed": "Without authentication the service listens only on this machine, and {host} is open to "
     "others. Leave out --no-auth and make tokens (horae token create), or listen on 127.0.0.1.",
     "request_not_json": "This cannot be sent as JSON: {problem}. Give plain values: text, numbers, lists and objects.",
+    "page_unknown": "There is no such page in the console. Choose one from the menu.",
     "service_answer_unreadable": "The service answered {problem}. Check that the URL is that of a Horae service, of a "
     "release that this client knows.",
     "service_broke_off": "The service at {url} broke off the connection ({problem}). Check that it runs and that the "

@@ -12,3 +12,20 @@ ERRORS = {
     "grain or a shorter window.",
     "window_empty": "The window from {since} to {until} is empty; since must lie before until.",
 }
+# How all is, and what needs a person.
+WHY = {
+    "all_well": "All well; nothing needs you.",
+    "confirmations_open": "Questions of agents that wait for an answer: {shown}.",
+    "errors_new": "New kinds of errors in the last day: {count} ({names}).",
+    "jobs_dead": "Jobs that failed for good: {shown}.",
+    "jobs_late": "Jobs that have been due for over a minute: {shown}.",
+    "jobs_stuck": "Jobs held by workers that have gone silent: {shown}.",
+    "nothing_ran_yet": "Ready; nothing has run yet.",
+    "one_thing_needs_you": "One thing needs you.",
+    "queues_paused": "Paused queues: {names}.",
+    "queues_unserved": "Queues with due jobs and without a worker: {names}.",
+    "reviews_open": "Reviews that wait for an answer: {shown}.",
+    "schedules_inactive": "Schedules switched off by what they need: {names}.",
+    "schedules_overdue": "Schedules that are overdue and have not fired: {names}.",
+    "things_need_you": "{count} things need you.",
+}

@@ -10,6 +10,8 @@ ERRORS = {
     "backup_not_ours": "{path} is a SQLite database, but not one of Horae's; choose another file.",
     "backup_not_sqlite": "{path} is not a SQLite database; choose another copy.",
     "backup_too_new": "{path} was written by a newer Horae (tables {version}); upgrade this one (tables {known}).",
+    "backup_too_old": "{path} has tables of version {version}, older than {oldest}, which cannot be migrated here. "
+    "Restore it with the Horae that wrote it, run `horae db export --out FILE` there, and `horae db import FILE` here.",
     "backup_unwritable": "{path} cannot be written: {problem}. Check the folder and its permissions.",
     "bundle_exists": "{path} is there already. Choose another name.",
     "bundle_unwritable": "{path} cannot be written: {problem}. Check the folder and its permissions.",
@@ -44,6 +46,8 @@ ERRORS = {
     "export_too_new": "{path} has the format {format}, written by Horae {version}, which this Horae does not know. "
     "Upgrade it.",
     "folder_unmakable": "The folder {folder} of the database cannot be made: {problem}.",
+    "import_done_before": "{path} was imported already, by {actor} at {at}; nothing of it is missing. Go on with the "
+    "database as it is.",
     "import_not_empty": "The database holds something already, in {tables}. Import into an empty one, made with: horae "
     "db migrate",
     "import_row_refused": "The database refused a row of {table}: {problem}. Nothing was written.",
@@ -79,6 +83,9 @@ ERRORS = {
     "tables_old": "The database has {found}; this Horae needs {needed}. Run: horae db migrate",
     "tables_too_new": "The database has Horae tables of version {version}, which this Horae (tables {known}) does not"
     " know. Upgrade the horae package to at least the version that migrated it.",
+    "tables_too_old": "The database has Horae tables of version {version}, older than {oldest}, which cannot be "
+    "migrated here. Run `horae db export --out FILE` with the older Horae, then with this one `horae db migrate` on "
+    "an empty database and `horae db import FILE` into it.",
     "transaction_nested": "This thread is already inside a Horae transaction on this SQLite file and would wait for "
     "itself. Inside ctx.once, or a transaction of your own, pass connection=… so that the call joins it.",
     "transaction_waited": "Another transaction of this process has held the SQLite file for {seconds:g} seconds. End "

@@ -19,9 +19,10 @@ from typing import Any, Literal, TypedDict, get_args
 from horae.core.jobs.job import SYSTEM
 from horae.errors import Forbidden, InvalidInput, NotFound
 
-Scope = Literal["tasks", "worker", "read", "admin"]
+Scope = Literal["tasks", "worker", "read", "review", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 PREFIX = "horae"
+UNATTENDED = frozenset({"agent", "anybody", "app", "system", "worker"})  # actors behind which no person stands
 ID_LENGTH = 12
 SECRET_LENGTH = 64  # hexadecimal: 256 bits
 _TOKEN = re.compile(rf"{PREFIX}_([0-9a-f]{{{ID_LENGTH}}})_([0-9a-f]{{{SECRET_LENGTH}}})([0-9a-f]{{8}})")
@@ -44,6 +45,7 @@ class Caller:
     queues: frozenset[str] = frozenset()  # the only ones that it reaches; empty: every queue
     token_id: str | None = None
     expires_at: datetime | None = field(default=None, compare=False)  # until when it is recognised
+    agent: str | None = None  # the agent that holds the token; it acts for no other, and is no person
 
     @property
     def is_operator(self) -> bool:
@@ -70,6 +72,21 @@ class Caller:
     def filter_owner(self, asked: str | None) -> str | None:
         """Return the tenant whose list is meant; None for all tenants, which only an operator sees."""
         return asked if self.sees is None else self.resolve_owner(asked)
+
+    @property
+    def is_person(self) -> bool:
+        """Whether a person stands behind it who may answer for others: no agent's token, no code of an application."""
+        return self.agent is None and self.may("review") and self.actor.partition("/")[0] not in UNATTENDED
+
+    def require_person(self) -> None:
+        if not self.is_person:
+            raise Forbidden("person_needed", actor=self.actor)
+
+    def resolve_agent(self, asked: str | None) -> str | None:
+        """Return the agent to act for: the one that is named, or the one that holds the token, and then no other."""
+        if self.agent is not None and asked not in (None, self.agent):
+            raise Forbidden("agent_of_token", agent=self.agent)
+        return asked or self.agent
 
     @property
     def identity(self) -> str:
@@ -111,6 +128,7 @@ class Token:
     used_from: str | None = None
     revoked_at: datetime | None = None
     revoked_by: str | None = None
+    agent: str | None = None
 
     def state(self, now: datetime) -> Literal["valid", "expired", "revoked"]:
         if self.revoked_at is not None:
@@ -126,6 +144,7 @@ class Token:
             frozenset(self.queues),
             self.token_id,
             self.expires_at,
+            self.agent,
         )
 
 

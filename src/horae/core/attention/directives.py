@@ -11,9 +11,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Never
 
 from horae.core.attention.task import Policy, wait_span
+from horae.core.governance.references import references
 from horae.core.jobs.payloads import encode, label, name, true_or_false
 from horae.errors import InvalidInput
 
@@ -119,31 +120,44 @@ def _check_storable(directive: Directive) -> None:
 
 
 class Act(Directive):
-    """Run an action. Its intent is written before it runs; its facts come back in the next turn."""
+    """Run an action. Its intent is written before it runs; its facts come back in the next turn.
 
-    __slots__ = ("action", "arguments", "context", "interruptible", "note")
+    *arguments* go to the action as they are, whatever their names. *cites* name the governed objects that the decision
+    rests on, as ``memory:mem_ab12cd34ef56``.
+    """
+
+    __slots__ = ("action", "arguments", "cites", "context", "interruptible", "note")
 
     def __init__(
         self,
         action: str,
         /,
+        arguments: Mapping[str, Any] | None = None,
         *,
+        cites: Sequence[str] = (),
         interruptible: bool = True,
         context: Any = None,
         note: str | None = None,
-        **arguments: Any,
+        **unknown: Never,
     ) -> None:
         self.action = name(action, "action")
+        if unknown:
+            raise InvalidInput("act_keyword_unknown", keyword=min(unknown), action=self.action)
+        if arguments is not None and not isinstance(arguments, Mapping):
+            raise InvalidInput("act_arguments_unreadable", given=type(arguments).__name__)
+        self.arguments = dict(arguments or {})
+        self.cites = tuple(str(each) for each in references(cites))
         self.interruptible = true_or_false(interruptible, "interruptible")
         self.context = context
         self.note = note
-        self.arguments = arguments
-        encode(arguments, "arguments")
+        encode(self.arguments, "arguments")
         _check_storable(self)
 
     @property
     def intent(self) -> dict[str, Any]:
-        return {"action": self.action, "arguments": self.arguments}
+        """What is written down, approved and done: the action, its arguments and what it cites."""
+        cites = {"cites": list(self.cites)} if self.cites else {}
+        return {"action": self.action, "arguments": self.arguments, **cites}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Hashable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
 from functools import cache
-from typing import Any, cast
+from typing import Any, Literal, cast
 
-from horae.core.audit.chain import hash_link
 from horae.core.time.instants import iso
+
+# What an entry about governed objects is an instance of.
+EventKind = Literal[
+    "state_transition", "decision_gate", "scheduler_job", "rollback", "investigation", "policy_override"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateReason:
+    """A reason that can be erased: the chain holds its keyed digest, the text is stored beside the entries.
+
+    Without the key nobody can find the text behind a digest by guessing; both go when the text is erased.
+    """
+
+    text: str
+    key: str
+
+    @property
+    def digest(self) -> str:
+        return hmac.new(self.key.encode(), self.text.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +51,13 @@ class Entry:
     before: Mapping[str, Any] = field(default_factory=dict)
     after: Mapping[str, Any] = field(default_factory=dict)
     evidence: tuple[str, ...] = ()
+    event_kind: EventKind | None = None
+    risk: str | None = None
+    decision: str | None = None
+    job: str | None = None
+    correlation: str | None = None
+    reason_digest: str | None = None
+    private_reason: PrivateReason | None = field(default=None, metadata={"beside": True})  # only where one is written
 
 
 # Hashed in every entry, set or not, since the first release. This list never changes.
@@ -54,6 +82,8 @@ def entry_body(seq: int, number: int, entry: Entry) -> dict[str, Any]:
 
 def hash_entry(previous: str, seq: int, number: int, entry: Entry) -> str:
     """Return the hash of an entry at its position, which covers every entry of its owner before it."""
+    from horae.core.audit.chain import hash_link
+
     return hash_link(previous, entry_body(seq, number, entry))
 
 
@@ -74,6 +104,7 @@ def without_floats(value: Any) -> Any:
 @cache
 def _optional_fields(kind: Hashable) -> tuple[tuple[str, Any], ...]:
     """Return the fields that are hashed only where they are set, each with its default."""
-    later = [each for each in fields(cast(type[Entry], kind)) if each.name not in ALWAYS_HASHED]
+    known = fields(cast(type[Entry], kind))
+    later = [each for each in known if each.name not in ALWAYS_HASHED and not each.metadata.get("beside")]
     assert all(each.default is not MISSING for each in later), "a new field of an entry needs a plain default"
     return tuple((each.name, each.default) for each in later)

@@ -2,9 +2,9 @@
 
 A filter is a list of terms, all of which must hold. A term is ``field:value``; a leading minus excludes. Several values
 with commas mean any of them, a star at the end of a text any ending; numbers and times also take ``>``, ``>=``, ``<``,
-``<=`` and ``from..to``. An ``error`` is looked for anywhere in the last error of a job. A text with spaces, commas or
-quotes stands in double quotes. Times are ISO dates (the whole day), instants with an offset, ``now``, or spans before
-and after now: ``-90m``, ``-2h``, ``+7d``.
+``<=`` and ``from..to``. An ``error`` is looked for anywhere in the last error of a job, and a ``fingerprint`` is that
+of its error group. A text with spaces, commas or quotes stands in double quotes. Times are ISO dates (the whole day),
+instants with an offset, ``now``, or spans before and after now: ``-90m``, ``-2h``, ``+7d``.
 
 Parsing turns relative times into instants, so that a parsed filter means the same whenever it is used; ``str()`` writes
 it back.
@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal
 
+from horae.core.jobs.fingerprints import fingerprint
 from horae.core.jobs.job import JOB, PRIORITIES, Filter, Job
 from horae.core.time.instants import EPOCH, MICROSECOND, iso, later
 from horae.core.time.readings import instant_from
@@ -26,9 +27,10 @@ from horae.errors import HoraeError, InvalidFilter
 Kind = Literal["choice", "text", "number", "time"]
 FIELDS: dict[str, Kind] = {
     "id": "text", "state": "choice", "queue": "text", "handler": "text", "owner": "text", "tag": "text", "key": "text",
-    "object": "text", "error": "text", "priority": "choice", "attempt": "number",
+    "object": "text", "error": "text", "fingerprint": "text", "priority": "choice", "attempt": "number",
     "created": "time", "due": "time", "ended": "time",
 }  # fmt: skip
+COMPUTED = ("fingerprint",)  # fields that no table has: a store finds what may fit, and the verb looks again
 CHOICES: dict[str, tuple[str, ...]] = {"state": JOB.states, "priority": PRIORITIES}
 LONGEST, MOST_TERMS, MOST_VALUES = 2000, 20, 50
 _SPAN = re.compile(r"([+-])(\d{1,9})([smhdw])")
@@ -286,6 +288,11 @@ def narrow(wanted: Filter, query: JobQuery) -> Filter:
     return replace(wanted, terms=(*wanted.terms, *terms))
 
 
+def computed(terms: Iterable[Term]) -> JobQuery:
+    """Return the terms that no table can answer: :func:`holds` must be asked about what a store found for the rest."""
+    return JobQuery(tuple(term for term in terms if term.field in COMPUTED))
+
+
 def holds(query: JobQuery, job: Job) -> bool:
     """Return whether a job fits a filter; the stores ask their tables the same."""
     return all(_holds(term, job) is not term.is_excluded for term in query.terms)
@@ -317,9 +324,11 @@ def _values(field: str, job: Job) -> Iterable[str]:
             return () if kind is None else (kind, f"{kind}/{job.object_id}")
         case "error":
             value = job.last_error
+        case "fingerprint":
+            value = job.last_error and fingerprint(job.handler, job.last_error).hash
         case _:
             value = getattr(job, field)
-    return () if value is None else (value,)
+    return (value,) if value else ()
 
 
 def _fits(field: str, wanted: Text, value: str) -> bool:

@@ -23,6 +23,7 @@ from horae.core.values import swift
 from horae.errors import InvalidInput, NotFound, PastDue
 
 if TYPE_CHECKING:
+    from horae.core.governance.budgets import JobBudget
     from horae.core.jobs.filters import Term
 
 State = Literal["queued", "running", "succeeded", "dead", "cancelled"]
@@ -37,6 +38,7 @@ ON_PARENT_DEAD: tuple[OnParentDead, ...] = ("cancel", "run", "wait")
 LIVE: tuple[State, ...] = ("queued", "running")
 OBJECT_TYPES = ("memory", "experience", "cognition")
 OBJECT_ACTIONS = ("verify", "revalidate", "decay", "archive", "reinstate-check")
+GOVERN = "govern"  # the handler of jobs about objects
 SYSTEM = "system"
 LOSSES_ALWAYS_FORGIVEN = 3  # so that a deploy that kills two workers cannot kill a job with one attempt
 PAST_TOLERANCE = timedelta(seconds=5)
@@ -45,8 +47,11 @@ SLOTS = 50  # jobs of one queue at once in one worker: enough that coinciding cr
 LOCAL = "local"
 # Why a tenant's job is held: the house's workers run it only once its handler is stored as open to tenants.
 CLOSED = "closed"
+WEBHOOK = "webhook"  # the handler that calls a URL
 # Ours, and safe for tenants: open unless an application stores one of its own by that name as closed.
-OPEN_HANDLERS = ("attend", "attention.deadline", "attention.start", "attention.timeout", "dispatch", "webhook")
+OPEN_HANDLERS = (
+    "attend", "attention.deadline", "attention.start", "attention.timeout", "dispatch", "govern", WEBHOOK,
+)  # fmt: skip
 THREE_TIMES = Retry()
 
 JOB: Machine[State] = Machine(
@@ -112,6 +117,7 @@ class Job:
     fire_at: datetime | None = None
     progressed_at: datetime | None = None
     rerun_of: int | None = None  # the job that was run again as this one
+    budget: JobBudget | None = None  # what each attempt may cost, and who pays
 
     @property
     def id(self) -> str:
@@ -195,7 +201,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A job about to be stored; payload, retry and tags are JSON text already."""
+    """A job about to be stored; payload, retry, tags and budget are JSON text already."""
 
     handler: str
     payload: str
@@ -228,6 +234,8 @@ class NewJob:
     on_parent_dead: OnParentDead = "cancel"
     rerun_of: int | None = None
     typed_key: str | None = None  # beside a default key: see :func:`typed_key`
+    budget: str | None = None
+    entry: Entry | None = None  # what the audit says about it, if it is stored; the store adds its id
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +263,8 @@ class Outcome:
     waits_for: str | None = None  # what an attempt that is put back waits for, where its schedule must know
     next_action_at: datetime | None = None
     audit_event_id: str | None = None
+    spent: Mapping[str, int] | None = None  # what the attempt as a whole has cost; None: not reported
+    by: str | None = None  # the caller who reported it through a door; None: a worker with the database
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,6 +410,11 @@ def not_kept(why: str) -> str:
 
 
 def _death(job: Job, change: Change, now: datetime) -> Entry:
+    from horae.core.jobs.masking import mask_text, secrets_of  # which stands on this module
+
+    error = None if change.error is None else mask_text(change.error, secrets_of(job.payload))
+    if job.object_type is not None:
+        error = None  # it may speak of a person: the entry about the object has it, where it can be erased
     return Entry(
         at=now,
         actor=f"worker/{job.worker_id}",
@@ -407,7 +422,7 @@ def _death(job: Job, change: Change, now: datetime) -> Entry:
         object_type="job",
         object_id=job.id,
         owner=job.owner,
-        reason=change.error,
+        reason=error,
         before={"state": "running", "attempt": job.attempt, "token": job.token},
         after={"state": "dead", "attempt": change.attempt, "handler": job.handler, "queue": job.queue},
         evidence=(f"run:{job.run_id}",),

@@ -15,6 +15,9 @@ from horae.errors import InvalidName, ReservedQueue
 MACHINERY = "horae"
 BEFORE = "attention"  # where these jobs were kept by versions before the queue was reserved
 TIMEOUT, START, DEADLINE = "attention.timeout", "attention.start", "attention.deadline"
+REVIEW = "governance.review"  # the deadline of a review
+ROLLBACK = "governance.rollback"  # one batch of a rollback; the job is put off until the next
+GATE = "governance.gate"  # asks again about jobs that a gate has put back, once it has changed
 ACT = "acts.batch"  # one batch of a bulk act; the job is put off until the next
 HANDLERS = (TIMEOUT, START, DEADLINE)
 OWN_NAMES = "horae:"  # prefix of the unique names of these jobs, reserved for them
@@ -43,6 +46,15 @@ def refuse_own(job: Job) -> None:
     if job.handler == ACT:
         kept = f"act_{payload.get('act')} going"
         advice = f"pause or cancel that act: horae act cancel act_{payload.get('act')}"
+    elif job.handler == REVIEW:
+        kept = f"the deadline of review {payload.get('review')}"
+        advice = f"answer that review: horae review answer {payload.get('review')} …"
+    elif job.handler == ROLLBACK:
+        kept = f"rollback {payload.get('rollback')} going"
+        advice = "let it finish; it is not to be stopped half way"
+    elif job.handler == GATE:
+        kept = "the jobs that a gate has put back going"
+        advice = "let it run; it takes a moment"
     elif job.handler == TIMEOUT:
         kept = f"the timeout of wait {payload.get('wait')}"
         advice = "post what that waits for, or cancel the task that waits (horae attention …)"

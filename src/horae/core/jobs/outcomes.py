@@ -1,4 +1,4 @@
-"""The two ways out of a handler that are neither success nor failure."""
+"""Ways out of a handler that are neither success nor failure."""
 
 from __future__ import annotations
 
@@ -20,3 +20,10 @@ class Cancel(Exception):
     def __init__(self, reason: str = "") -> None:
         self.reason = reason
         super().__init__(reason or "cancelled by its handler")
+
+
+class BudgetEmpty(Snooze):
+    """Raised by ``ctx.spend`` when a budget has no room: the job comes back at the refill; no attempt is counted.
+
+    Let it pass. The handler begins again then, from its last checkpoint.
+    """

@@ -55,6 +55,28 @@ class Parent:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetWait:
+    """A budget that had no room for an attempt, as it is now."""
+
+    budget: str
+    amount: int
+    capacity: int | None
+    left: int | None  # None: without limit
+    refilled: bool = True  # at the end of its period
+
+    def reason(self, run_at: str) -> Reason:
+        if self.left is None or self.capacity is None or self.left >= self.amount:
+            return Reason("budget", "budget_has_room", {"budget": self.budget, "run_at": run_at})
+        facts: dict[str, Fact] = {"budget": self.budget, "amount": self.amount, "capacity": self.capacity}
+        if self.capacity < self.amount:
+            return Reason("budget", "budget_never_enough", facts)
+        facts |= {"left": max(0, self.left)}
+        if not self.refilled:
+            return Reason("budget", "budget_empty_for_good", facts)
+        return Reason("budget", "budget_empty", {**facts, "run_at": run_at})
+
+
+@dataclass(frozen=True, slots=True)
 class Around:
     """The surroundings of a job: its queue, the workers of the queue, and the jobs that block it."""
 
@@ -68,6 +90,7 @@ class Around:
     holders: tuple[str, ...] = ()
     parents: tuple[Parent, ...] = ()
     last_run: Run | None = None
+    budgets: tuple[BudgetWait, ...] = ()  # those that it waits for
     shows_others: bool = True  # whether the reader may know how much others run; a tenant may not
 
 
@@ -111,7 +134,7 @@ def _waiting(job: Job, around: Around, now: datetime) -> Iterator[Reason]:
     elif job.held:
         yield _held(job, around)
     if job.run_at > now:
-        yield _later(job, around)
+        yield from _later(job, around)
     if not around.workers:
         yield Reason("no_worker", "no_worker_serves", {"queue": job.queue})
     if around.max_running is not None and around.running >= around.max_running:
@@ -164,12 +187,15 @@ def _held(job: Job, around: Around) -> Reason:
     return Reason("concurrency", "concurrency_taken_by", {"key": job.concurrency_key, "holders": around.holders})
 
 
-def _later(job: Job, around: Around) -> Reason:
+def _later(job: Job, around: Around) -> Iterator[Reason]:
     when = iso(job.run_at)
     last = around.last_run
-    if last is not None and last.outcome == "snoozed":
-        return explained("snoozed", "snoozed", last.error, run_at=when)
-    if last is not None and last.outcome in ("failed", "timed_out", "lost"):
+    if around.budgets:
+        yield from (each.reason(when) for each in around.budgets)
+    elif last is not None and last.outcome == "snoozed":
+        yield explained("snoozed", "snoozed", last.error, run_at=when)
+    elif last is not None and last.outcome in ("failed", "timed_out", "lost"):
         attempts = {"attempt": job.attempt, "max_attempts": job.max_attempts}
-        return Reason("retry", f"attempt_{last.outcome}", {**attempts, "run_at": when})
-    return Reason("scheduled", "scheduled_for", {"run_at": when})
+        yield Reason("retry", f"attempt_{last.outcome}", {**attempts, "run_at": when})
+    else:
+        yield Reason("scheduled", "scheduled_for", {"run_at": when})

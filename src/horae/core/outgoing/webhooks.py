@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from horae.core.access.secrets import reference_of, references, secret_name
+from horae.core.jobs.job import WEBHOOK
 from horae.errors import InvalidInput, InvalidPayload
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ _CREDENTIAL_NAME = re.compile(
 )
 _CREDENTIAL_VALUE = re.compile(r"\s*(bearer|basic|digest|apikey|token)\s+\S", re.IGNORECASE)
 _USER_IN_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*@")
-WEBHOOK = "webhook"
 _HEADER = re.compile(r"accept-language|x-(?!forwarded-|real-ip|http-method|original-)[a-z0-9-]{1,60}")
 _VALUE = re.compile(r"[\x20-\x7e]{0,1024}")
 

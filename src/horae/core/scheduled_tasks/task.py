@@ -16,13 +16,13 @@ from typing import Any, Literal, cast
 
 from horae.core.attention.lanes import lane_name
 from horae.core.attention.task import NORMAL, base_priority
-from horae.core.jobs.job import SYSTEM, Job, Run
+from horae.core.jobs.job import SYSTEM, WEBHOOK, Job, Run
 from horae.core.jobs.payloads import label, name
 from horae.core.jobs.reasons import UNKNOWN, Reason, explained
 from horae.core.jobs.retry import Retry
 from horae.core.outgoing.dispatch import Routing, drop_routing, question
 from horae.core.outgoing.targets import Rules
-from horae.core.outgoing.webhooks import WEBHOOK, check_webhook
+from horae.core.outgoing.webhooks import check_webhook
 from horae.core.scheduled_tasks.rules import (
     PREFIX,
     apply_shortest_interval,

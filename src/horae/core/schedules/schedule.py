@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Literal
 
+from horae.core.governance.budgets import job_budget
 from horae.core.jobs.job import PRIORITIES, SYSTEM, Priority
 from horae.core.jobs.payloads import name as checked_name
 from horae.core.jobs.retry import LONGEST, Retry
@@ -104,6 +105,8 @@ class Schedule:
     updated_at: datetime | None = None
     title: str | None = None
     toggled: bool | None = None  # wins over ``enabled`` until a worker of its application starts again
+    budget: str | None = None  # who pays for its jobs: the name of a budget, or name/agent
+    cost: Mapping[str, int] | None = None  # the most that one attempt may cost, by unit; None: one call
 
     @property
     def is_on(self) -> bool:
@@ -184,6 +187,27 @@ class Fire:
     last_at: datetime | None = None
     count: int = 1
     merged_into: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleResult:
+    """How one attempt at a job of a schedule ended."""
+
+    job_number: int
+    token: int
+    outcome: str
+    finished_at: datetime
+    started_at: datetime | None = None
+    fire_at: datetime | None = None
+
+    @property
+    def job_id(self) -> str:
+        return f"job_{self.job_number}"
+
+    @property
+    def id(self) -> str:
+        """The id of the run."""
+        return f"{self.job_id}.{self.token}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +318,8 @@ def check(schedule: Schedule) -> Schedule:
     if len(schedule.expression) > MAX_EXPRESSION:
         raise InvalidInput("expression_too_long", length=len(schedule.expression), most=MAX_EXPRESSION)
     _ = schedule.rule
+    if job_budget(schedule.budget, schedule.cost) is not None and schedule.mode == "ALL_NODES":
+        raise InvalidInput("budget_on_all_nodes")
     return schedule
 
 

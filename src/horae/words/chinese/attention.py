@@ -1,6 +1,9 @@
 """The Chinese of :mod:`horae.words.attention`: the same keys and placeholders."""
 
 ERRORS = {
+    "act_arguments_unreadable": "动作的参数应是按名称给出的对象，而不是 {given}。请写成 Act(name, arguments={{…}})。",
+    "act_keyword_unknown": "Act 没有关键字参数 {keyword!r}。动作的参数单独放在一处："
+    "Act({action!r}, arguments={{{keyword!r}: …}}, cites=[…])。",
     "action_answer_unreadable": "动作应返回 Facts(...)、Pending(...) 或不返回，而不是 {given}。",
     "action_declared_twice": "已有动作 {name!r}；请换一个名称。",
     "action_timeout_too_short": "动作的超时必须大于零；不写则为 25 秒。",

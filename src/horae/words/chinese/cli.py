@@ -55,6 +55,7 @@ ERRORS = {
     "service_forbids": "{problem} 所用令牌来自 --token 或 $HORAE_TOKEN。",
     "service_refuses_token": "{problem} 所用令牌来自 --token 或 $HORAE_TOKEN；管理员可另行签发：horae token create",
     "service_wants_token": "{problem} 请在 $HORAE_TOKEN 中给出令牌；管理员可以签发：horae token create",
+    "setting_unreadable": "{text!r} 不是 NAME=VALUE；例如写 verify_budget=3。",
     "target_is_path": "{target!r} 是路径；请写模块名：{module}",
     "tasks_extra_missing": "用户的定时任务通过 HTTP 向外调用。{problem}",
     "tasks_with_application": "--tasks 只运行内置任务，应用不起作用；请去掉其中之一。应用自己的 worker 也会运行用"

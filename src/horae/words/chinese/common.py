@@ -17,6 +17,7 @@ ERRORS = {
     "not_json": "{what} 不是纯 JSON：{problem}。只能发送 dict、list、str、int、有限的 float、bool 和 None。",
     "nul_character": "{what} 含有 NUL 字符，数据库无法将其存为文本。请删除它。",
     "offset_missing": "{text!r} 没有时区；UTC 请写 {without_zone}Z，或加上偏移量，例如 {without_zone}+08:00。",
+    "not_a_whole_number": "{name}={value!r} 不是整数。请只写数字，或留空。",
     "out_of_range": "{name} {value} 超出范围 {least:,} 至 {most:,}。",
     "outside_calendar": "{name} {value} 换算成 UTC 后超出日历范围；请给出公元 1 年至 9999 年之间的时间。",
     "parameter_unknown": "此调用没有参数 {name!r}；可用参数见 /openapi.json。",

@@ -51,6 +51,7 @@ ERRORS = {
     "seed_without_id": '种子 {seed} 没有指明定时计划；请加上 "id": "…"。',
     "seed_without_times": "种子 {seed!r} 没有说明时间；请给出 cron、every 或 after。",
     "service_extra_missing": "服务需要 {module!r}，但尚未安装。请运行：pip install 'horae[server]'",
+    "sensitive_not_names": '{handler} 的 sensitive={value} 不是名称列表；可写作 sensitive=["password"]。',
     "tenants_not_boolean": "{handler} 的 tenants={value} 既不是 True 也不是 False；请说明租户能否运行它。",
     "worker_needs_database": "这些声明需要数据库；请用 --db 运行 worker：\n{problems:lines}",
 }

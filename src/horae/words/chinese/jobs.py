@@ -21,7 +21,12 @@ ERRORS = {
     "concurrency_key_missing": "独占启动需要并发键：它指明什么不能同时运行两次。",
     "connection_needs_database": "using(connection=…) 要加入数据库的事务，而此进程只能访问服务。请去掉 "
     "connection 并给出 key，或在数据库所在处运行这段代码。",
-    "definition_field_unknown": "定义中没有 {field!r}；它有 name、queue 和 tenants。",
+    "definition_field_unknown": "定义没有字段 {field!r}；可用的字段是 {choices}。",
+    "mask_without_value": "{at} 是 {mask}，它代表原有的值，而这里原来没有值。请给出该值。",
+    "parameter_choices_unreadable": "{parameter} 的选项必须是列表，最多 {most} 个文本或数字。",
+    "parameter_default_too_large": "{parameter} 的默认值必须是 JSON，最多 {most:,} 个字符。",
+    "parameter_without_name": "参数需要一个由可打印字符组成的名称。",
+    "too_many_sensitive_names": "{count} 个敏感名称太多；最多接受 {most} 个。",
     "definition_without_name": "定义需要名称：它所针对的处理函数。",
     "definitions_for_house_only": "只有系统自身的 worker 才保存定义。请使用所有者为 system、带 worker 范围的令牌。"
     "使用租户令牌的 worker 不需要定义：它认领该租户的全部任务。",
@@ -68,6 +73,13 @@ ERRORS = {
     "queue_limit_too_low": "上限 {max_running} 会使队列停止；请改为暂停它，或用 1 或更大的值。",
     "queue_reserved": "队列 {queue!r} 属于 Horae 自身：其中的任务负责等待与确认的超时，以及事项的开始和截止时间。"
     "每个 worker 都服务它，其他任何人不得使用、暂停或限制它；请选择别的队列。",
+    "too_many_views": "您已有 {most} 个视图；请删除不再需要的。",
+    "view_filter_not_one_line": "视图的筛选条件必须是一行可打印字符。",
+    "view_filter_too_long": "视图的筛选条件最多 {most:,} 个字符。",
+    "view_just_made": "您的另一个视图刚刚保存为 {name!r}；再保存一次即可替换它。",
+    "view_of_another": "{id} 属于 {author}；请另存一个自己的视图。",
+    "view_unknown": "没有视图 {id}；`horae view list` 会列出现有的视图。",
+    "worker_unknown": "没有 worker {id!r}；它可能已经结束。`horae workers list` 会列出现有的 worker。",
     "queue_unknown": "没有队列 {queue!r}：它没有设置、任务或 worker；`horae queue list` 会列出现有的队列。",
     "rate_name_unreadable": "速率限制需要最多 255 个字符的名称，以便多个 worker 共用。",
     "rate_not_whole": "速率限制按整数次调用计数，而不是 {value}；请写成 10 这样的数字。",

@@ -1,14 +1,13 @@
 """The Chinese of :mod:`horae.words.mcp`: the same keys and placeholders."""
 
 ERRORS = {
-    "admin_token_of_agent": "智能体不得持有带 admin 范围的令牌：否则它可以批准自己的请求。请为它签发：horae "
-    "token create --owner … --scopes tasks",
+    "admin_token_of_agent": "智能体不得持有带 admin 范围的令牌，也不得持有人的 review 令牌：否则它可以批准自己的请求。"
+    "请为它签发：horae token create --owner … --scopes tasks",
     "agent_schedule_end_outside": "ends_at 不在未来 {most_days} 天之内；请选择这段时间内的终点。",
     "agent_schedule_too_often": "触发过于频繁：间隔不到 {least:g} 秒，而每次触发都要消耗模型的一轮。请选择更长的间隔。",
     "agent_schedule_unknown": "没有定时计划 {id!r}；schedule_list 会列出现有的计划。",
     "confirmation_not_listed": "没有确认 {id}；confirm_list 会列出等待答复的确认。",
     "confirmation_not_opened": "事项 {id} 处于 {state}，因此没有发起确认。请调用 safe_point 了解该做什么。",
-    "confirmed_argument_reserved": "动作的参数不能叫 {name!r}；请换一个名称。",
     "cron_zone_missing": "cron 定时计划需要时区；请给出 Europe/Berlin 这样的时区。",
     "interval_expr_unreadable": "间隔的 expr 是秒数，例如 3600，而不是 {expr!r}。",
     "lane_driven_elsewhere": "通道 {lane!r} 由另一个进程驱动，其事项由那个进程决定。请向它添加事项、投递事件，或"

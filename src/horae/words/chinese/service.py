@@ -2,6 +2,8 @@
 
 ERRORS = {
     "client_extra_missing": "客户端需要 {module!r}，但尚未安装。请运行：pip install 'horae[client]'",
+    "form_not_from_here": "该表单不是来自你当前看到的页面，或页面已过期。请返回并重新加载后再试。",
+    "form_unreadable": "无法读取该表单。请返回并重新加载页面后再试。",
     "idempotency_keys_differ": "请求头 Idempotency-Key 与字段 {field} 不一致；只发送其中一个。",
     "if_match_unreadable": 'If-Match 必须原样重复得到的 ETag、写明 "3" 这样的版本，或为 *。',
     "jwt_claim_missing": "JWT 缺少此处需要的声明 {claim}。",
@@ -24,11 +26,13 @@ ERRORS = {
     "open_service_exposed": "没有身份验证时，服务只能监听本机，而 {host} 对外开放。请去掉 --no-auth 并签发令牌（"
     "horae token create），或监听 127.0.0.1。",
     "request_not_json": "无法以 JSON 发送：{problem}。请给出普通的值：文本、数字、列表和对象。",
+    "page_unknown": "控制台中没有这个页面。请从菜单中选择。",
     "service_answer_unreadable": "服务应答了 {problem}。请确认 URL 指向 Horae 服务，且其版本为此客户端所支持。",
     "service_broke_off": "位于 {url} 的服务中断了连接（{problem}）。请确认它在运行，且 URL 正确。",
     "service_broke_off_outcome_unknown": "位于 {url} 的服务中断了连接（{problem}）。请求是否已执行未知；请先查看"
     "再重试。",
     "service_connect_timeout": "位于 {url} 的服务未在 {seconds:g} 秒内接受连接。请确认它在运行，且 URL 正确。",
+    "doctor_not_offered": "本进程不检查安装情况。请设置 HORAE_SERVER_DOCTOR=1，或在其所在机器上运行 `horae doctor`。",
     "service_only": "{method} {path} 只能由服务应答；请用 horae.Client 请求服务。",
     "service_silent": "位于 {url} 的服务未在 {seconds:g} 秒内应答。请确认它在运行，且 URL 正确。",
     "service_silent_outcome_unknown": "位于 {url} 的服务未在 {seconds:g} 秒内应答。请求是否已执行未知；请先查看再"

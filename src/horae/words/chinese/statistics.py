@@ -13,3 +13,19 @@ ERRORS = {
     "个。请选择更粗的粒度或更短的时间窗口。",
     "window_empty": "从 {since} 到 {until} 的时间窗口为空；since 必须早于 until。",
 }
+WHY = {
+    "all_well": "一切正常，没有需要处理的事。",
+    "confirmations_open": "等待答复的智能体提问：{shown} 个。",
+    "errors_new": "最近一天的新错误：{count} 种（{names}）。",
+    "jobs_dead": "彻底失败的任务：{shown} 个。",
+    "jobs_late": "到期已超过一分钟的任务：{shown} 个。",
+    "jobs_stuck": "被失联 worker 占住的任务：{shown} 个。",
+    "nothing_ran_yet": "已就绪，还没有运行过任何任务。",
+    "one_thing_needs_you": "有一件事需要您处理。",
+    "queues_paused": "已暂停的队列：{names}。",
+    "queues_unserved": "有到期任务却没有 worker 的队列：{names}。",
+    "reviews_open": "等待答复的审查：{shown} 个。",
+    "schedules_inactive": "因所需条件不足而停用的定时计划：{names}。",
+    "schedules_overdue": "已过时间却未触发的定时计划：{names}。",
+    "things_need_you": "有 {count} 件事需要您处理。",
+}

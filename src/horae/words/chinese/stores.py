@@ -10,6 +10,8 @@ ERRORS = {
     "backup_not_ours": "{path} 是 SQLite 数据库，但不是 Horae 的；请选择别的文件。",
     "backup_not_sqlite": "{path} 不是 SQLite 数据库；请选择别的副本。",
     "backup_too_new": "{path} 由更新的 Horae 写入（表版本 {version}）；请升级当前的 Horae（表版本 {known}）。",
+    "backup_too_old": "{path} 中表的版本是 {version}，早于 {oldest}，当前的 Horae 无法迁移。请用写入它的 Horae 恢复它，"
+    "在那里运行 `horae db export --out FILE`，再在这里运行 `horae db import FILE`。",
     "backup_unwritable": "无法写入 {path}：{problem}。请检查目录及其权限。",
     "bundle_exists": "{path} 已存在。请换一个名称。",
     "bundle_unwritable": "无法写入 {path}：{problem}。请检查目录及其权限。",
@@ -39,6 +41,7 @@ ERRORS = {
     "export_table_unknown": "第 {line} 行：当前的 Horae 不认识表 {table!r}。请升级到导出该文件的版本。",
     "export_too_new": "{path} 的格式是 {format}，由 Horae {version} 写出，当前的 Horae 不认识。请升级。",
     "folder_unmakable": "无法创建数据库的目录 {folder}：{problem}。",
+    "import_done_before": "{path} 已由 {actor} 于 {at} 导入，没有任何缺失。可以直接使用这个数据库。",
     "import_not_empty": "数据库中已有内容，位于 {tables}。请导入到空的数据库，可以这样创建：horae db migrate",
     "import_row_refused": "数据库拒绝了 {table} 的一行：{problem}。没有写入任何内容。",
     "lock_held": "锁 {key!r} 由另一个进程持有。请稍后重试，用 wait=… 等待更久，或用 try_lock 尝试，在它返回 "
@@ -68,6 +71,8 @@ ERRORS = {
     "tables_old": "数据库现有 {found}；当前的 Horae 需要 {needed}。请运行：horae db migrate",
     "tables_too_new": "数据库中 Horae 表的版本是 {version}，当前的 Horae（表版本 {known}）不认识它。请把 horae 包"
     "升级到至少是迁移它的那个版本。",
+    "tables_too_old": "数据库中 Horae 表的版本是 {version}，早于 {oldest}，当前的 Horae 无法迁移。请用旧版 Horae 运行 "
+    "`horae db export --out FILE`，再用当前版本在空数据库上运行 `horae db migrate` 和 `horae db import FILE`。",
     "transaction_nested": "此线程已在此 SQLite 文件的 Horae 事务之中，会等待自己。在 ctx.once 或你自己的事务里，"
     "请传入 connection=…，使调用加入该事务。",
     "transaction_waited": "此进程的另一个事务占用 SQLite 文件已达 {seconds:g} 秒。请尽早结束它：在 ctx.once 中运"
