@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
-from sqlalchemy import Connection, Select, func, insert, or_, select, text
+from sqlalchemy import Connection, Select, delete, func, insert, or_, select, text
 
 from horae.core.audit.chain import GENESIS, Head, Seal
 from horae.core.audit.entries import Entry
 from horae.stores.databases import audit_guard
 from horae.stores.databases.dialects import BY_NAME, Dialect
-from horae.stores.tables.audit import AUDIT, audit, chains
+from horae.stores.tables.audit import AUDIT, audit, audit_reasons, chains
 
 NUMBERED = (*AUDIT.select, audit.c.id)
-OWNERS_AT_ONCE = 500  # bound parameters of one statement
+AT_ONCE = 500  # bound parameters of one statement
 
 
 class Audit:
@@ -26,12 +27,32 @@ class Audit:
         return BY_NAME[self.connection.dialect.name]
 
     def append(self, entry: Entry) -> None:
-        self.connection.execute(insert(audit), AUDIT.row(entry))
+        self.append_many([entry])
 
     def append_many(self, entries: Iterable[Entry]) -> None:
-        rows = [AUDIT.row(entry) for entry in entries]
-        if rows:
-            self.connection.execute(insert(audit), rows)
+        """Append entries; reasons that can be erased are stored beside them, under their digests."""
+        new = list(entries)
+        if new:
+            self.connection.execute(insert(audit), [AUDIT.row(entry) for entry in new])
+        reasons = [
+            {"digest": private.digest, "owner": entry.owner, "reason_key": private.key, "reason": private.text}
+            for entry in new
+            if (private := entry.private_reason) is not None
+        ]
+        if reasons:
+            self.connection.execute(insert(audit_reasons), reasons)
+
+    def erase_reasons(self, owner: str, objects: Collection[tuple[str, str]]) -> int:
+        """Forget the reasons that stand beside the entries about these objects, each a type and an id; how many."""
+        erased = 0
+        for kind, name in sorted(set(objects)):
+            about = (audit.c.owner == owner, audit.c.object_type == kind, audit.c.object_id == name)
+            digests = select(audit.c.reason_digest).where(*about, audit.c.reason_digest.is_not(None))
+            known = list(self.connection.execute(digests).scalars())
+            for begin in range(0, len(known), AT_ONCE):
+                some = audit_reasons.c.digest.in_(known[begin : begin + AT_ONCE])
+                erased += self.connection.execute(delete(audit_reasons).where(some)).rowcount
+        return erased
 
     def find(
         self,
@@ -50,7 +71,19 @@ class Audit:
         query = query.where(*AUDIT.equal(wanted))
         if before is not None:
             query = query.where(audit.c.id < before)
-        return [(row.id, AUDIT.read(row)) for row in self.connection.execute(query)]
+        return self._with_reasons([(row.id, AUDIT.read(row)) for row in self.connection.execute(query)])
+
+    def _with_reasons(self, found: list[tuple[int, Entry]]) -> list[tuple[int, Entry]]:
+        """Return entries for people to read: with the reasons that stand beside them, where they were not erased."""
+        digests = [entry.reason_digest for _, entry in found if entry.reason_digest is not None]
+        if not digests:
+            return found
+        query = select(audit_reasons.c.digest, audit_reasons.c.reason).where(audit_reasons.c.digest.in_(digests))
+        texts = {row.digest: row.reason for row in self.connection.execute(query)}
+        return [
+            (number, entry if entry.reason_digest is None else replace(entry, reason=texts.get(entry.reason_digest)))
+            for number, entry in found
+        ]
 
     # -- the chain -----------------------------------------------------------------------------------------------
 
@@ -72,8 +105,8 @@ class Audit:
         if owners is None:
             return self._heads(query.where(chains.c.owner != ""))
         wanted, found = sorted(set(owners)), dict[str, Head]()
-        for begin in range(0, len(wanted), OWNERS_AT_ONCE):
-            found |= self._heads(query.where(chains.c.owner.in_(wanted[begin : begin + OWNERS_AT_ONCE])))
+        for begin in range(0, len(wanted), AT_ONCE):
+            found |= self._heads(query.where(chains.c.owner.in_(wanted[begin : begin + AT_ONCE])))
         return found
 
     def seal(self, seals: Sequence[Seal], heads: Iterable[Head]) -> None:

@@ -17,10 +17,10 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from horae.errors import InvalidInput, NotFound, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
+from horae.errors import InvalidInput, NotFound, SchemaMissing, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
 from horae.stores.databases.dialects import NO_ROOM
 from horae.stores.databases.sqlite import BUSY_TIMEOUT_MS, LONG_AGO
-from horae.stores.schema import HEAD, KNOWN, VERSION_TABLE
+from horae.stores.schema import HEAD, KNOWN, REMOVED, VERSION_TABLE
 
 Progress = Callable[[int, int], None]  # pages copied, pages in all
 STEP = 2_000  # pages between two reports of progress
@@ -82,6 +82,8 @@ def examine(path: Path) -> Copy:
         raise InvalidInput("backup_damaged", path=str(path), problem=str(problem)) from problem
     if version is None:
         raise InvalidInput("backup_not_ours", path=str(path))
+    if version in REMOVED:
+        raise SchemaMissing("backup_too_old", path=str(path), version=version, oldest=KNOWN[0])
     if version not in KNOWN:
         raise SchemaTooNew("backup_too_new", path=str(path), version=version, known=HEAD)
     return Copy(path, path.stat().st_size, version, rows)

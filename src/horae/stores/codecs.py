@@ -16,7 +16,9 @@ from sqlalchemy import BigInteger, ColumnElement, Integer, SmallInteger, String,
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
+from horae.core.governance.budgets import JobBudget
 from horae.core.jobs.job import PRIORITIES
+from horae.core.jobs.parameters import Parameter, parameter_from, parameter_json
 from horae.core.jobs.retry import Retry
 from horae.core.time import instants
 from horae.core.time.instants import MICROSECOND
@@ -107,6 +109,11 @@ def _retry(text: str | None, attempts: int) -> Retry:
 
 
 @lru_cache(maxsize=1024)
+def _budget(text: str) -> JobBudget:
+    return JobBudget.from_json(json.loads(text))
+
+
+@lru_cache(maxsize=1024)
 def _words(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
@@ -117,6 +124,14 @@ def _write_words(words: tuple[str, ...]) -> str:
 
 def _write_mapping(mapping: Mapping[str, Any]) -> str:
     return json.dumps(dict(mapping))
+
+
+def _read_parameters(text: str) -> tuple[Parameter, ...]:
+    return tuple(parameter_from(each) for each in json.loads(text))
+
+
+def _write_parameters(parameters: tuple[Parameter, ...]) -> str:
+    return _encode([parameter_json(each) for each in parameters])
 
 
 def text(length: int) -> Codec:
@@ -139,4 +154,6 @@ JSON = Codec(Json(), json.loads, _encode)
 HOT_JSON = Codec(Json(), _read_hot, _encode)
 WORDS = Codec(Json(), _words, _write_words, null=())
 MAPPING = Codec(Json(), json.loads, _write_mapping)
+BUDGET = Codec(Json(), _budget, lambda budget: json.dumps(budget.as_json()))
+PARAMETERS = Codec(Json(), _read_parameters, _write_parameters)
 RETRY = Codec(Json(), _retry, lambda retry: json.dumps(retry.as_json()), beside="max_attempts")

@@ -12,7 +12,7 @@ from horae.core.error_groups import ErrorGroup, Failure
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.statistics import COUNTED, DAY, MINUTE
 from horae.core.time.instants import instant, micros
-from horae.stores.tables.jobs import jobs, runs
+from horae.stores.tables.jobs import runs
 from horae.stores.tables.statistics import ERROR_GROUPS, error_counts, error_groups
 
 AT_ONCE = 500  # failed runs read at a time: their errors may be long
@@ -112,11 +112,3 @@ class ErrorGroups:
                 delete(error_counts).where(error_counts.c.grain == grain, error_counts.c.at < before)
             )
         self.connection.execute(delete(error_groups).where(error_groups.c.last_seen < days_before))
-
-    # -- dead jobs ---------------------------------------------------------------------------------------------
-
-    def dead_jobs(self, owner: str, *, after: int, limit: int) -> list[tuple[int, str, str]]:
-        """Return number, handler and error of an owner's dead jobs, by number."""
-        dead = (jobs.c.state == "dead", jobs.c.id > after, jobs.c.owner == owner)
-        query = select(jobs.c.id, jobs.c.handler, jobs.c.last_error).where(*dead).order_by(jobs.c.id).limit(limit)
-        return [(number, handler, error or "") for number, handler, error in self.connection.execute(query)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -11,9 +11,11 @@ from sqlalchemy import Column, Connection, Select, func, or_, select
 from horae.core.jobs.job import CLOSED
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.time.instants import instant, micros
-from horae.ports import DueBacklog
-from horae.stores.declaration import metadata
+from horae.ports import ChoreState, DueBacklog
+from horae.stores.metadata import metadata
 from horae.stores.tables.access import secrets, tokens
+from horae.stores.tables.attention import lanes, waits
+from horae.stores.tables.chores import chores
 from horae.stores.tables.jobs import jobs, needs, runs
 from horae.stores.tables.schedules import schedules
 
@@ -35,8 +37,37 @@ class Health:
         query = select(jobs.c.id).where(jobs.c.state == "running", jobs.c.leased_until < micros(before))
         return [number for (number,) in self._rows(query.limit(limit))]
 
+    def chores(self) -> list[ChoreState]:
+        """Return every chore that a process has ever taken."""
+        query = select(chores.c.name, chores.c.due_at, chores.c.leased_until, chores.c.holder)
+        return [
+            ChoreState(name, instant(due_at), instant(until), holder)
+            for name, due_at, until, holder in self._rows(query)
+        ]
+
     def count_dead(self) -> int:
         return self._count(select(func.count()).where(jobs.c.state == "dead", jobs.c.queue != MACHINERY))
+
+    def count_jobs(self, state: str, *, owner: str | None, queues: Collection[str], most: int) -> int:
+        """Count live or dead jobs in a state, no further than *most*."""
+        query = select(jobs.c.id).where(jobs.c.state == state, jobs.c.queue != MACHINERY)
+        query = query if owner is None else query.where(jobs.c.owner == owner)
+        query = query.where(jobs.c.queue.in_(sorted(queues))) if queues else query
+        return self._bounded(query, most)
+
+    def due_of_owner(self, owner: str, at: datetime, *, most: int) -> dict[str, int]:
+        """Count a tenant's jobs that were due by an instant, by queue, no further than *most* in all."""
+        due = (jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at <= micros(at), jobs.c.owner == owner)
+        some = select(jobs.c.queue).where(*due).limit(most).subquery()
+        rows = self._rows(select(some.c.queue, func.count()).group_by(some.c.queue))
+        return {queue: int(count) for queue, count in rows}
+
+    def count_confirmations(self, *, owner: str | None, most: int) -> int:
+        """Count what agents wait for a person to confirm, no further than *most*."""
+        query = select(waits.c.id).where(waits.c.state == "open", waits.c.kind == "confirm")
+        if owner is not None:
+            query = query.join(lanes, lanes.c.id == waits.c.lane_id).where(lanes.c.owner == owner)
+        return self._bounded(query, most)
 
     def count_unsettled_needs(self) -> int:
         """Count the children still to be ended, released or brought back because of a parent."""
@@ -52,14 +83,16 @@ class Health:
 
     # -- schedules -----------------------------------------------------------------------------------------------
 
-    def overdue_schedules(self, before: datetime, *, limit: int) -> list[str]:
+    def overdue_schedules(self, before: datetime, *, limit: int, owner: str | None = None) -> list[str]:
         """Return the keys of schedules that were due before an instant and have not fired."""
         query = select(schedules.c.schedule_key).where(schedules.c.next_due_at < micros(before))
+        query = query if owner is None else query.where(schedules.c.owner == owner)
         return [key for (key,) in self._rows(query.limit(limit))]
 
-    def inactive_schedules(self, *, limit: int) -> list[tuple[str, str]]:
+    def inactive_schedules(self, *, limit: int, owner: str | None = None) -> list[tuple[str, str]]:
         """Return the keys of schedules that something switched off, each with the reason."""
         query = select(schedules.c.schedule_key, schedules.c.inactive).where(schedules.c.inactive.is_not(None))
+        query = query if owner is None else query.where(schedules.c.owner == owner)
         return [(key, str(reason)) for key, reason in self._rows(query.limit(limit))]
 
     def count_enabled_schedules(self, handler: str) -> int:
@@ -105,6 +138,9 @@ class Health:
 
     def _rows(self, query: Select[Any]) -> Iterable[Any]:
         return self.connection.execute(query)
+
+    def _bounded(self, query: Select[Any], most: int) -> int:
+        return self._count(select(func.count()).select_from(query.limit(most).subquery()))
 
     def _count(self, query: Select[Any]) -> int:
         return int(self.connection.execute(query).scalar() or 0)

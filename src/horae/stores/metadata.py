@@ -6,13 +6,17 @@ from horae.stores.tables import (
     acts,
     attention,
     audit,
+    budgets,
     chores,
+    console,
+    governance,
     jobs,
     locks,
     queues,
     retention,
     schedules,
     statistics,
+    views,
 )
 
 __all__ = [
@@ -20,7 +24,10 @@ __all__ = [
     "acts",
     "attention",
     "audit",
+    "budgets",
     "chores",
+    "console",
+    "governance",
     "jobs",
     "locks",
     "metadata",
@@ -28,4 +35,5 @@ __all__ = [
     "retention",
     "schedules",
     "statistics",
+    "views",
 ]

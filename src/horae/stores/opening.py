@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Engine, make_url
@@ -28,6 +29,12 @@ def read_url(url: str) -> URL:
     if is_sqlite(parsed) and (parsed.host or parsed.username):
         raise ConfigurationError("sqlite_url_has_host")
     return parsed
+
+
+def sqlite_path(parsed: URL) -> Path | None:
+    """Return the file behind a URL, where the database is a file."""
+    is_file = parsed.database not in (None, "", ":memory:") and is_sqlite(parsed)
+    return Path(str(parsed.database)) if is_file and not str(parsed.database).startswith("file:") else None
 
 
 def is_sqlite(parsed: URL) -> bool:

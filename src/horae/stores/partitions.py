@@ -37,6 +37,10 @@ class Partitions:
         rows = self.connection.execute(text(self.dialect.partitions), {"table": table})
         return [Partition(table, name, _instant(low), _instant(high)) for name, low, high in rows]
 
+    @property
+    def moved_at_most(self) -> int:
+        return self.dialect.moved_at_most
+
     def count_catch_all(self, table: str, *, most: int) -> int:
         """Count rows that no day takes, at most so many: those after the last day, and those between two days."""
         by = PARTITIONED_BY[table]

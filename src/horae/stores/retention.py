@@ -29,6 +29,10 @@ OLD = {
         ("job_id", "name"),
         "created_at < %s AND NOT EXISTS (SELECT 1 FROM horae_jobs WHERE id = horae_ledger.job_id)",
     ),
+    "horae_reservations": (
+        ("job_id", "token", "step", "budget_id", "starts_at"),
+        "state = 'settled' AND at < %s",
+    ),
     "horae_nodes": (("id",), "seen_at < %s"),
     # A job that was cancelled for its parent can be brought back for as long as the history has it.
     "horae_needs": (

@@ -299,8 +299,15 @@ class SqlStore(ABC):
     ) -> bool:
         return self.with_driver(lambda driver: self.hot.note(driver, lease, progress, checkpoint, now))
 
-    def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
-        return self.with_driver(lambda driver: self.hot.peek(driver, queues, node, worker_id))
+    def peek(
+        self,
+        queues: Sequence[str],
+        *,
+        node: Node | None = None,
+        node_id: str | None = None,
+        worker_id: str | None = None,
+    ) -> Upcoming:
+        return self.with_driver(lambda driver: self.hot.peek(driver, queues, node, node_id, worker_id))
 
     def alone(self, work: Callable[[Driver], T]) -> T:
         """Run statements that need no transaction around them, where the database can do without."""

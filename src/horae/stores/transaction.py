@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from functools import cached_property
@@ -15,11 +15,19 @@ from horae.errors import InvalidInput
 if TYPE_CHECKING:
     from horae.stores.access.owners import Owners
     from horae.stores.access.secrets import Secrets
+    from horae.stores.access.sessions import Sessions
     from horae.stores.access.tokens import Tokens
     from horae.stores.attention import Attention
     from horae.stores.audit import Audit
     from horae.stores.databases.hot import Hot
     from horae.stores.error_groups import ErrorGroups
+    from horae.stores.governance.budgets import Budgets
+    from horae.stores.governance.cascades import Cascades
+    from horae.stores.governance.decisions import Decisions, Reviews, Rollbacks
+    from horae.stores.governance.erasures import Erasures
+    from horae.stores.governance.evidence import EvidenceRows
+    from horae.stores.governance.objects import Objects
+    from horae.stores.governance.policies import Personas, Policies
     from horae.stores.health import Health
     from horae.stores.jobs.acts import Acts
     from horae.stores.jobs.definitions import Definitions
@@ -31,10 +39,12 @@ if TYPE_CHECKING:
     from horae.stores.logs import Logs
     from horae.stores.metrics import Metrics
     from horae.stores.partitions import Partitions
+    from horae.stores.pulse import Pulse
     from horae.stores.retention import RetentionRules
     from horae.stores.schedules.scheduled_tasks import ScheduledTasks
     from horae.stores.schedules.schedules import Schedules
     from horae.stores.statistics import Statistics
+    from horae.stores.views import Views
 
 Lend = Callable[[Connection, timedelta | None], AbstractContextManager[None]]
 
@@ -47,6 +57,10 @@ class Transaction:
         self._lend = lend
         self._hot = hot
         self.woken: set[str] = set()  # queues in which there may be work once this is committed
+
+    def wake(self, queues: Iterable[str]) -> None:
+        """Tell sleeping processes after the commit that there may be work in these queues."""
+        self.woken.update(queues)
 
     @contextmanager
     def lend_connection(self, limit: timedelta | None = None) -> Iterator[Connection]:
@@ -97,6 +111,18 @@ class Transaction:
         return Nodes(self.connection)
 
     @cached_property
+    def views(self) -> Views:
+        from horae.stores.views import Views
+
+        return Views(self.connection)
+
+    @cached_property
+    def pulse(self) -> Pulse:
+        from horae.stores.pulse import Pulse
+
+        return Pulse(self.connection)
+
+    @cached_property
     def ledger(self) -> Ledger:
         from horae.stores.jobs.ledger import Ledger
 
@@ -137,6 +163,12 @@ class Transaction:
         from horae.stores.access.tokens import Tokens
 
         return Tokens(self.connection)
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        from horae.stores.access.sessions import Sessions
+
+        return Sessions(self.connection)
 
     @cached_property
     def owners(self) -> Owners:
@@ -191,3 +223,63 @@ class Transaction:
         from horae.stores.attention import Attention
 
         return Attention(self.connection)
+
+    @cached_property
+    def objects(self) -> Objects:
+        from horae.stores.governance.objects import Objects
+
+        return Objects(self.connection)
+
+    @cached_property
+    def evidence(self) -> EvidenceRows:
+        from horae.stores.governance.evidence import EvidenceRows
+
+        return EvidenceRows(self.connection)
+
+    @cached_property
+    def budgets(self) -> Budgets:
+        from horae.stores.governance.budgets import Budgets
+
+        return Budgets(self.connection)
+
+    @cached_property
+    def policies(self) -> Policies:
+        from horae.stores.governance.policies import Policies
+
+        return Policies(self.connection)
+
+    @cached_property
+    def personas(self) -> Personas:
+        from horae.stores.governance.policies import Personas
+
+        return Personas(self.connection)
+
+    @cached_property
+    def decisions(self) -> Decisions:
+        from horae.stores.governance.decisions import Decisions
+
+        return Decisions(self.connection)
+
+    @cached_property
+    def reviews(self) -> Reviews:
+        from horae.stores.governance.decisions import Reviews
+
+        return Reviews(self.connection)
+
+    @cached_property
+    def rollbacks(self) -> Rollbacks:
+        from horae.stores.governance.decisions import Rollbacks
+
+        return Rollbacks(self.connection)
+
+    @cached_property
+    def cascades(self) -> Cascades:
+        from horae.stores.governance.cascades import Cascades
+
+        return Cascades(self.connection)
+
+    @cached_property
+    def erasures(self) -> Erasures:
+        from horae.stores.governance.erasures import Erasures
+
+        return Erasures(self.connection)

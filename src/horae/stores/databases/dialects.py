@@ -41,6 +41,9 @@ class Dialect:
     groups_by_sorting: bool = False  # and in this process, so that a dictionary groups many rows faster
     no_limits: tuple[str, ...] = ()  # statements that lift every limit of a session
     limits_end_with_transaction: bool = True  # so that lifting them affects no other transaction
+    lateral: bool = False  # a subquery in FROM may name a table that stands before it
+    # rows of a catch-all that are given a partition of their own while a lock keeps writers waiting less than a second
+    moved_at_most: int = 0
     partitions: str = ""  # asks for name and bounds of the partitions of :table, the catch-all last; empty: has none
 
 
@@ -99,6 +102,8 @@ POSTGRES = Dialect(
         "SET LOCAL lock_timeout = 0",
         "SET LOCAL idle_in_transaction_session_timeout = 0",
     ),
+    lateral=True,
+    moved_at_most=300_000,  # they are read, not copied
     partitions=(
         "SELECT substr(c.relname, length(p.relname) + 2), (regexp_match(b.text, 'FROM \\(''?(-?[0-9]+)'))[1]::bigint, "
         "(regexp_match(b.text, 'TO \\(''?(-?[0-9]+)'))[1]::bigint AS high FROM pg_inherits i "
@@ -138,6 +143,7 @@ MYSQL = Dialect(
         "/*M!100300 , SESSION idle_transaction_timeout = 0, SESSION max_statement_time = 0 */",
     ),
     limits_end_with_transaction=False,
+    moved_at_most=20_000,  # they are copied
     partitions=(
         "SELECT partition_name, LAG(high) OVER (ORDER BY place), high FROM (SELECT partition_name, "
         "partition_ordinal_position AS place, CASE partition_description WHEN 'MAXVALUE' THEN NULL "

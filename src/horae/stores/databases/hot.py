@@ -44,6 +44,8 @@ NEXT_MACHINERY = (
     f"(SELECT run_at FROM horae_jobs WHERE queue = '{MACHINERY}' AND state = 'queued' AND held = '' AND band = 0 "
     "ORDER BY run_at LIMIT 1)"
 )
+DRAIN = "(SELECT drain FROM horae_nodes WHERE id = %s)"
+BEATEN = ("seen_at", "state", "busy", "loop_lag", "memory")  # columns that a heartbeat writes anew
 UNSETTLED = "(SELECT 1 FROM horae_needs WHERE state IN ('failed', 'revived', 'met') LIMIT 1)"
 # In the order of the index, so that no statistics can talk a planner into reading the table.
 UNSEALED = "(SELECT id FROM horae_audit{} WHERE chain_seq IS NULL ORDER BY id LIMIT 1)"
@@ -350,7 +352,9 @@ class Hot:
 
     # -- look --------------------------------------------------------------------------------------------------
 
-    def peek(self, driver: Driver, queues: Sequence[str], node: Node | None, worker_id: str | None) -> Upcoming:
+    def peek(
+        self, driver: Driver, queues: Sequence[str], node: Node | None, node_id: str | None, worker_id: str | None
+    ) -> Upcoming:
         """Return what a sleeping process wants to know, in one statement; with a node, also its heartbeat."""
         opening, parameters = ("", []) if node is None else self.beat(driver, node)
         parts = []
@@ -369,9 +373,10 @@ class Hot:
         )
         parts.append("(SELECT next_due_at FROM horae_schedules WHERE next_due_at > 0 ORDER BY next_due_at LIMIT 1)")
         parts += (UNSETTLED, UNSEALED.format(self.dialect.unsealed_index), self.dialect.unsealed_line)
-        parts += (UNROLLED, self.dialect.time_micros)
+        parts += (UNROLLED, self.dialect.time_micros, "NULL" if node_id is None else DRAIN)
+        parameters += [] if node_id is None else [node_id]
         found = driver.rows(f"{opening}SELECT {', '.join(parts)}", parameters)[0]
-        *dues, machinery, expiry, fire, unsettled, unsealed, line, unrolled, time = found
+        *dues, machinery, expiry, fire, unsettled, unsealed, line, unrolled, time, drain = found
         due = min((value for value in dues if value is not None), default=None)
         stopping: frozenset[int] = frozenset()
         if worker_id is not None:
@@ -388,13 +393,14 @@ class Hot:
             unsealed_lines=line is not None,
             unrolled=bool(unrolled),
             unsettled=unsettled is not None,
+            drain=drain,
         )
 
     def beat(self, driver: Driver, node: Node) -> tuple[str, list[Any]]:
         """Write that the node is alive, or answer with a clause that makes the look itself do so."""
-        sql = "UPDATE horae_nodes SET seen_at = %s, state = %s WHERE id = %s"
         row = NODES.row(node)
-        if driver.change(sql, [row["seen_at"], row["state"], row["id"]]) == 0:
+        sql = f"UPDATE horae_nodes SET {', '.join(f'{name} = %s' for name in BEATEN)} WHERE id = %s"
+        if driver.change(sql, [*(row[name] for name in BEATEN), row["id"]]) == 0:
             before, behind = self.dialect.insert_ignore
             values = f"horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))})"
             driver.change(f"{before} {values} {behind}", list(row.values()))

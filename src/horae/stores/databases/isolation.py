@@ -12,7 +12,6 @@ from sqlalchemy import Connection, Engine, event, text
 
 from horae.errors import ConfigurationError
 from horae.stores.databases.dialects import POSTGRES
-from horae.stores.declaration import metadata
 from horae.stores.partitions import Partitions
 from horae.stores.schema import lift_timeouts
 
@@ -35,6 +34,8 @@ def isolate(engine: Engine, *, on: bool = True) -> list[str]:
     """Raise the wall, or take it down; the tables concerned. Needs the role that owns them."""
     if engine.dialect.name != POSTGRES.name:
         raise ConfigurationError("row_security_unsupported")
+    from horae.stores.metadata import metadata  # every table; only here, because every connection imports this module
+
     tables = metadata.sorted_tables
     with engine.begin() as connection, lift_timeouts(connection):
         for table in tables:

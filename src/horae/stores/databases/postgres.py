@@ -27,7 +27,7 @@ from horae.stores.codecs import Json
 from horae.stores.databases.arrays import arrays
 from horae.stores.databases.dialects import POSTGRES
 from horae.stores.databases.driver import Driver, marks
-from horae.stores.databases.hot import BANDS, Hot
+from horae.stores.databases.hot import BANDS, BEATEN, Hot
 from horae.stores.databases.notify import CHANNEL, Notifier
 from horae.stores.databases.postgres_connections import BoundedConnection, hot_session, took_too_long
 from horae.stores.jobs.hints import HEAD, Hints
@@ -155,7 +155,7 @@ class PostgresHot(Hot):
 
     def beat(self, driver: Driver, node: Node) -> tuple[str, list[Any]]:
         row = NODES.row(node)
-        kept = "ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, state = excluded.state"
+        kept = f"ON CONFLICT (id) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in BEATEN)}"
         insert = f"INSERT INTO horae_nodes ({', '.join(row)}) VALUES ({marks(len(row))}) {kept}"
         return f"WITH beat AS ({insert}) ", list(row.values())
 
@@ -356,8 +356,15 @@ class PostgresStore(SqlStore):
             accepted = {row[0] for row in connection.execute(FINISH, parameters, prepare=True).fetchall()}
         return {s.number for s in settlements} - accepted
 
-    def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
-        return self.alone(lambda driver: self.hot.peek(driver, queues, node, worker_id))
+    def peek(
+        self,
+        queues: Sequence[str],
+        *,
+        node: Node | None = None,
+        node_id: str | None = None,
+        worker_id: str | None = None,
+    ) -> Upcoming:
+        return self.alone(lambda driver: self.hot.peek(driver, queues, node, node_id, worker_id))
 
     def read_time(self) -> datetime | None:
         return self.alone(lambda driver: instant(driver.rows("SELECT " + self.dialect.time_micros)[0][0]))

@@ -28,9 +28,8 @@ from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull, StoreU
 from horae.stores.databases.dialects import NO_ROOM, SQLITE
 from horae.stores.databases.driver import Driver, marks
 from horae.stores.store import SqlStore, driver_error
-from horae.stores.tables.chores import chores
+from horae.stores.tables.chores import chores, lease_line
 from horae.stores.tables.jobs import INSERT_COLUMNS, jobs, new_job_row
-from horae.stores.tables.queues import lease_line
 
 BUSY_TIMEOUT_MS = 30_000
 CLOSE_PATIENCE = 2.0  # seconds

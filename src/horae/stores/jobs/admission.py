@@ -1,4 +1,4 @@
-"""Keep tenants' jobs away from handlers that are not open to tenants.
+"""Keep tenants' jobs away from handlers that are not open to tenants, and let them draw on the handler's budget.
 
 The check stands inside the claim of a house worker, so every way by which a tenant's row comes to be due (an enqueue,
 a fire, a trigger, a backfill, a retry) passes it. The stored definition decides, not which workers are alive. A job
@@ -6,6 +6,8 @@ that is refused is held and leaves the claim index; storing its handler as open 
 
 Claims that hold jobs and changes of definitions take one lock: a claim that has read "closed" cannot hold a job after
 the handler was opened and its jobs released.
+
+Where the definition names a budget, a tenant's job draws on that, whatever it said itself: so no door is a way past it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from horae.stores.tables.jobs import JOBS
 
 LOCK = "definitions"
 CHUNK = 500
-HANDLER, OWNER = JOBS.columns.index("handler"), JOBS.columns.index("owner")
+HANDLER, OWNER, BUDGET = map(JOBS.columns.index, ("handler", "owner", "budget"))
 Row = tuple[Any, ...]
 
 
@@ -35,10 +37,14 @@ class Admission:
     def admit(self, driver: Driver, rows: list[Row]) -> tuple[list[Row], bool]:
         """Hold back the candidates that a house worker must not run; the others, and whether any was held."""
         tenants = [row for row in rows if row[OWNER] != SYSTEM]
-        if not tenants or not self._closed(driver, tenants):
+        if not tenants:
+            return rows, False
+        stored = self._stored(driver)
+        rows = self._set_budgets(driver, rows, {name: budget for name, _, budget in stored if budget is not None})
+        if not _closed(tenants, stored):
             return rows, False
         self._slots.lock(driver, [LOCK])
-        closed = self._closed(driver, tenants)  # again, under the lock: the handler may have been opened meanwhile
+        closed = _closed(tenants, self._stored(driver))  # under the lock: it may have been opened meanwhile
         for start in range(0, len(closed), CHUNK):
             chunk = closed[start : start + CHUNK]
             driver.change(
@@ -55,7 +61,7 @@ class Admission:
 
     def release(self, driver: Driver, limit: int) -> tuple[int, set[str]]:
         """Let up to *limit* held jobs of handlers that are open now back into the claim; how many, in which queues."""
-        names = sorted(self._open(driver))
+        names = sorted(_open(self._stored(driver)))
         released: list[Row] = []
         for start in range(0, len(names), CHUNK):
             chunk = names[start : start + CHUNK]
@@ -68,10 +74,34 @@ class Admission:
         """Lock the definitions: no other transaction may hold jobs or change a definition until this one ends."""
         self._slots.lock(driver, [LOCK])
 
-    def _closed(self, driver: Driver, rows: Sequence[Row]) -> list[int]:
-        opened = self._open(driver)
-        return [row[0] for row in rows if row[HANDLER] not in opened]
+    def _stored(self, driver: Driver) -> list[Row]:
+        """Read name, openness and budget of every definition."""
+        budget = self._dialect.json_as_text.format("budget")
+        return driver.rows(f"SELECT name, tenants, {budget} FROM horae_definitions")
 
-    def _open(self, driver: Driver) -> set[str]:
-        stored = dict(driver.rows("SELECT name, tenants FROM horae_definitions"))
-        return {name for name, tenants in {**dict.fromkeys(OPEN_HANDLERS, 1), **stored}.items() if tenants}
+    def _set_budgets(self, driver: Driver, rows: list[Row], budgets: dict[str, str]) -> list[Row]:
+        """Let tenants' jobs draw on the budgets of their handlers; return the rows as they are then."""
+        if not budgets:
+            return rows
+        changed: dict[int, str] = {
+            row[0]: budgets[row[HANDLER]]
+            for row in rows
+            if row[OWNER] != SYSTEM and row[HANDLER] in budgets and row[BUDGET] != budgets[row[HANDLER]]
+        }
+        for number, budget in changed.items():
+            driver.change("UPDATE horae_jobs SET budget = %s WHERE id = %s", [budget, number])
+        return [_with_budget(row, changed[row[0]]) if row[0] in changed else row for row in rows]
+
+
+def _with_budget(row: Row, budget: str) -> Row:
+    return (*row[:BUDGET], budget, *row[BUDGET + 1 :])
+
+
+def _closed(rows: Sequence[Row], stored: Sequence[Row]) -> list[int]:
+    opened = _open(stored)
+    return [row[0] for row in rows if row[HANDLER] not in opened]
+
+
+def _open(stored: Sequence[Row]) -> set[str]:
+    known = {**dict.fromkeys(OPEN_HANDLERS, 1), **{name: tenants for name, tenants, _ in stored}}
+    return {name for name, tenants in known.items() if tenants}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection
+
 from sqlalchemy import Connection, select, text, update
 
 from horae.ports import StoredDefinition
@@ -25,6 +28,11 @@ class Definitions:
     def all(self) -> list[StoredDefinition]:
         rows = self.connection.execute(select(*DEFINITIONS.select).order_by(definitions.c.name))
         return [DEFINITIONS.read(row) for row in rows]
+
+    def sensitive(self, names: Collection[str]) -> dict[str, tuple[str, ...]]:
+        wanted = (definitions.c.sensitive_names.is_not(None), definitions.c.name.in_(sorted(names)))
+        rows = self.connection.execute(select(definitions.c.name, definitions.c.sensitive_names).where(*wanted))
+        return {name: names for name, words in rows if (names := tuple(json.loads(words)))}
 
     def lock(self) -> None:
         """Lock the definitions: no claim may hold jobs, and no other transaction change one, until this one ends."""

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Integer, Text, and_, false, func, not_, or
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-from horae.core.jobs.filters import Between, Term
+from horae.core.jobs.filters import COMPUTED, Between, Term
 from horae.core.jobs.filters import Text as Wanted
 from horae.core.jobs.job import Job, band_of
 from horae.stores.databases.dialects import BY_NAME
@@ -48,7 +48,11 @@ def contains(column: Any, text: str) -> ColumnElement[bool]:
 
 
 def conditions(reader: Reader[Job], terms: Iterable[Term]) -> list[ColumnElement[bool]]:
-    """Return one condition for each term; :func:`horae.core.jobs.filters.holds` says the same of one job."""
+    """Return one condition for each term; :func:`horae.core.jobs.filters.holds` says the same of one job.
+
+    For a field that no table has, more is found than fits.
+    """
+    terms = [term for term in terms if not (term.is_excluded and term.field in COMPUTED)]
     return [_excluded(_holds(reader, term)) if term.is_excluded else _holds(reader, term) for term in terms]
 
 
@@ -74,6 +78,8 @@ def _fits(reader: Reader[Job], field: str, wanted: Wanted) -> ColumnElement[bool
             return _object(reader, wanted)
         case "error":
             return contains(reader["last_error"], wanted.text)
+        case "fingerprint":
+            return _true(reader["last_error"].is_not(None))
         case "priority":
             return _true(reader["priority"] == band_of(wanted.text))
         case "id":

@@ -100,11 +100,24 @@ class Insertion:
         ):
             placed[index] = where
         self._wait_for_others([(new[index], placed[index]) for index in waiting if new[index].after], now)
+        self._tell_audit([(new[index], placed[index]) for index in waiting if new[index].entry is not None])
         for index, twin_index in twins.items():
             original = placed[twin_index]
             assert original is not None
             placed[index] = Placed(original.number, deduplicated=True, request_hash=original.request_hash)
         return [where for where in placed if where is not None]
+
+    def _tell_audit(self, told: Sequence[tuple[NewJob, Placed | None]]) -> None:
+        """Append the entries of jobs that were really stored, each with the id that its job has got."""
+        entries = [
+            replace(job.entry, job=f"job_{where.number}")
+            for job, where in told
+            if job.entry is not None and where is not None and not where.deduplicated
+        ]
+        if entries:
+            from horae.stores.audit import Audit
+
+            Audit(self.connection).append_many(entries)
 
     def _wait_for_others(self, waiting: Sequence[tuple[NewJob, Placed | None]], now: datetime) -> None:
         """Note which unfinished jobs a new one waits for; with none left it may run at once.

@@ -9,6 +9,7 @@ one list.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -29,17 +30,15 @@ from sqlalchemy import (
 
 from horae.core.jobs.job import CLOSED, Filter, Job, Lease, NewJob, Run, Settlement
 from horae.core.jobs.machinery import MACHINERY
-from horae.core.jobs.reasons import Parent
 from horae.core.time.instants import instant, micros
 from horae.ports import DueBacklog, Placed, PutBack
 from horae.stores.databases.dialects import BY_NAME, Dialect
 from horae.stores.databases.driver import Driver
 from horae.stores.declaration import Reader
-from horae.stores.jobs.filters import conditions, holds_tag
 from horae.stores.tables.jobs import ATTEMPT, FINISHED_JOBS, JOBS, RUNS, SNAPSHOT, jobs, keys, needs, running_run, runs
-from horae.stores.tables.queues import slots
 
 if TYPE_CHECKING:
+    from horae.core.jobs.reasons import Parent
     from horae.stores.databases.hot import Hot
 
 FINISHED = ("succeeded", "cancelled")  # what lives on only in the history
@@ -106,6 +105,26 @@ class Jobs:
             for row in self.connection.execute(ended):  # one that ended between the looks is found twice
                 found[row.job_id] = FINISHED_JOBS.read(row)
         return [found[number] for number in sorted(found, reverse=True)[:limit]]
+
+    def count_groups(self, wanted: Filter, *, least: int | None, most: int) -> dict[tuple[str, str, str], int]:
+        """Count jobs by state, queue and handler; running and dead ones whatever their number, dead ones up to *most*.
+
+        Queued and finished jobs below the number *least* are left out.
+        """
+        found: dict[tuple[str, str, str], int] = {}
+        for reader, states in ((JOBS, ("queued",)), (JOBS, ("running",)), (JOBS, ("dead",)), (FINISHED_JOBS, FINISHED)):
+            names = [reader[name] for name in ("number", "state", "queue", "handler")]
+            query = apply_filter(select(*names), reader, wanted).where(names[1].in_(states))
+            if least is not None and states not in (("running",), ("dead",)):
+                query = query.where(names[0] >= least)
+            if states == ("dead",):
+                query = query.order_by(names[0].desc()).limit(most)
+            rows = query.subquery()
+            by = [rows.c[each.name] for each in names[1:]]
+            for row in self.connection.execute(select(*by, func.count()).group_by(*by)):
+                group = (row[0], row[1], row[2])
+                found[group] = found.get(group, 0) + int(row[3])
+        return found
 
     def runs(self, number: int) -> list[Run]:
         """Return every attempt, the oldest first; the one under way comes last."""
@@ -191,6 +210,8 @@ class Jobs:
 
     def parents(self, number: int) -> list[Parent]:
         """Return the jobs that one waits for, in order."""
+        from horae.core.jobs.reasons import Parent
+
         lost = {row.parent: row.root for row in self.connection.execute(_lost_above(number))}
         query = select(needs.c.needed_id, needs.c.policy, jobs.c.state)
         query = query.outerjoin(jobs, jobs.c.id == needs.c.needed_id).where(needs.c.job_id == number)
@@ -208,6 +229,11 @@ class Jobs:
             )
             for parent, policy, state in found
         ]
+
+    def children(self, number: int, *, limit: int) -> list[int]:
+        """Return jobs that wait, or waited, for one, by number."""
+        query = select(needs.c.job_id).where(needs.c.needed_id == number).order_by(needs.c.job_id).limit(limit)
+        return list(self.connection.execute(query).scalars())
 
     def waits_for_ever(self, queues: Iterable[str] | None, *, limit: int) -> list[tuple[int, int]]:
         """Return jobs that wait for one that will never succeed, through others or not, each with that one."""
@@ -367,6 +393,11 @@ class Jobs:
         """Put a waiting or dead job into another queue."""
         return self._update_guarded(job, {"queue": queue})
 
+    def replan(self, job: Job, *, action: str, run_at: datetime, band: int, queue: str, payload: str) -> bool:
+        """Let the waiting job of an object stand for another action, at another time."""
+        values = {"action": action, "run_at": micros(run_at), "band": band, "queue": queue, "payload": payload}
+        return self._update_guarded(job, values | {"attempt": 0, "held": "", "held_for": None})
+
     def _update_guarded(self, job: Job, values: dict[str, Any]) -> bool:
         return self.connection.execute(update(jobs).where(*_guard(job)).values(values)).rowcount == 1
 
@@ -382,6 +413,14 @@ class Jobs:
         held = {"worker_id": worker_id, "leased_until": micros(until), "started_at": micros(now)}
         self.connection.execute(update(jobs).where(jobs.c.id == number).values(state="running", token=1, **held))
 
+    def take(self, job: Job, *, worker_id: str, until: datetime, now: datetime) -> Job | None:
+        """Claim one waiting job by its number; None where somebody else has it by now."""
+        held = {"worker_id": worker_id, "leased_until": micros(until), "started_at": micros(now)}
+        if not self._update_guarded(job, {"state": "running", "token": jobs.c.token + 1, **held}):
+            return None
+        claimed = replace(job, state="running", token=job.token + 1, worker_id=worker_id)
+        return replace(claimed, leased_until=until, started_at=now)
+
     def unfinished(self, owner: str, at_most: int) -> int:
         """Return how many jobs of an owner wait or run, counting up to *at_most*."""
         live = (jobs.c.owner == owner, jobs.c.state.in_(("queued", "running")), jobs.c.queue != MACHINERY)
@@ -392,6 +431,8 @@ class Jobs:
 
     def holders(self, concurrency_key: str) -> list[Job]:
         """Return the running jobs that hold the places of a concurrency key."""
+        from horae.stores.tables.queues import slots
+
         holders = select(slots.c.job_id).where(slots.c.name == f"key:{concurrency_key}", slots.c.job_id.is_not(None))
         query = select(*JOBS.select).where(jobs.c.id.in_(holders), jobs.c.state == "running")
         return [JOBS.read(row) for row in self.connection.execute(query)]
@@ -429,12 +470,18 @@ def apply_filter(query: Select[Any], reader: Reader[Job], wanted: Filter) -> Sel
     if wanted.not_held and reader is JOBS:
         query = query.where(reader["held"].not_in(wanted.not_held))
     if wanted.tag is not None:
+        from horae.stores.jobs.filters import holds_tag
+
         query = query.where(holds_tag(reader["tags"], wanted.tag))
     if wanted.created_after is not None:
         query = query.where(reader["created_at"] >= micros(wanted.created_after))
     if wanted.created_before is not None:
         query = query.where(reader["created_at"] < micros(wanted.created_before))
-    return query.where(*conditions(reader, wanted.terms))
+    if wanted.terms:
+        from horae.stores.jobs.filters import conditions
+
+        query = query.where(*conditions(reader, wanted.terms))
+    return query
 
 
 def _stands_alone(job: Job) -> bool:

@@ -22,9 +22,19 @@ class Nodes:
         query = select(*NODES.select).where(nodes.c.state != LEFT).order_by(nodes.c.id)
         return [NODES.read(row) for row in self.connection.execute(query)]
 
+    def get(self, node_id: str, *, lock: bool = False) -> Node | None:
+        query = select(*NODES.select).where(nodes.c.id == node_id, nodes.c.state != LEFT)
+        row = self.connection.execute(query.with_for_update() if lock else query).first()
+        return None if row is None else NODES.read(row)
+
     def put(self, node: Node) -> None:
         self.connection.execute(delete(nodes).where(nodes.c.id == node.node_id))
         self.connection.execute(insert(nodes), NODES.row(node))
+
+    def set_drain(self, node: Node) -> None:
+        row = NODES.row(node)
+        wish = {name: row[name] for name in ("drain", "drain_at", "drain_by", "drain_reason")}
+        self.connection.execute(update(nodes).where(nodes.c.id == node.node_id).values(**wish))
 
     def remove(self, node_id: str) -> None:
         """Take a node off the list; its release stays known for a day, because its last runs are looked at later."""

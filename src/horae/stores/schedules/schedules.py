@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, get_args
 
-from sqlalchemy import Connection, and_, delete, func, insert, not_, or_, select, tuple_, update
+from sqlalchemy import (
+    Connection,
+    Select,
+    and_,
+    delete,
+    func,
+    insert,
+    not_,
+    or_,
+    select,
+    true,
+    tuple_,
+    union_all,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from horae.core.jobs.locks import LOCK
-from horae.core.schedules.schedule import Fire, FireKind, Schedule, Unfinished
+from horae.core.schedules.schedule import Fire, FireKind, Schedule, ScheduleResult, Unfinished
 from horae.core.time.instants import instant, micros
 from horae.errors import Conflict, VersionConflict
 from horae.ports import ScheduleFilter, Tally
 from horae.stores.codecs import at
+from horae.stores.databases.dialects import BY_NAME
+from horae.stores.jobs.filters import contains
 from horae.stores.jobs.totals import HANDLER, SCHEDULE, tallies
-from horae.stores.tables.jobs import jobs
+from horae.stores.tables.jobs import jobs, runs
 from horae.stores.tables.schedules import (
     FIRE_COLUMNS,
     FIRES,
@@ -28,6 +44,8 @@ from horae.stores.tables.schedules import (
     schedules,
 )
 
+RESULT_TIMES = ("finished_at", "started_at", "fire_at")
+ARMS = 200  # selects in one union; SQLite takes 500
 FIRE_KINDS = get_args(FireKind)
 
 
@@ -49,21 +67,25 @@ class Schedules:
 
     def find(self, wanted: ScheduleFilter, *, limit: int, after: Schedule | str | None) -> list[Schedule]:
         """Return a page of schedules, by key."""
-        query = select(*SCHEDULES.select).order_by(schedules.c.schedule_key, schedules.c.id).limit(limit)
-        query = query.where(*SCHEDULES.equal(wanted, leave_out=("enabled", "toggled")))
-        if wanted.queues:
-            query = query.where(schedules.c.queue.in_(wanted.queues))
-        if wanted.not_tzdata is not None:
-            query = query.where(schedules.c.tzdata != wanted.not_tzdata)
-        if wanted.enabled is not None:
-            query = query.where(func.coalesce(schedules.c.toggled, schedules.c.enabled) == int(wanted.enabled))
-        if wanted.toggled is not None:
-            query = query.where(schedules.c.toggled.is_not(None) if wanted.toggled else schedules.c.toggled.is_(None))
+        query = _filtered(wanted).order_by(schedules.c.schedule_key, schedules.c.id).limit(limit)
         if isinstance(after, Schedule):  # several owners may use the same key
             further = and_(schedules.c.schedule_key == after.key, schedules.c.id > after.number)
             query = query.where(or_(schedules.c.schedule_key > after.key, further))
         elif after is not None:
             query = query.where(schedules.c.schedule_key > after)
+        return [SCHEDULES.read(row) for row in self.connection.execute(query)]
+
+    def find_by_next(
+        self, wanted: ScheduleFilter, *, limit: int, after: tuple[datetime | None, int] | None
+    ) -> list[Schedule]:
+        """Return a page of schedules by when they are due next; those without a next fire come last."""
+        due, number = schedules.c.next_due_at, schedules.c.id
+        query = _filtered(wanted).order_by(due.is_(None), due, number).limit(limit)
+        if after is not None and after[0] is not None:
+            at = micros(after[0])
+            query = query.where(or_(due > at, and_(due == at, number > after[1]), due.is_(None)))
+        elif after is not None:
+            query = query.where(due.is_(None), number > after[1])
         return [SCHEDULES.read(row) for row in self.connection.execute(query)]
 
     def count_enabled(self, owner: str) -> int:
@@ -204,6 +226,41 @@ class Schedules:
         found = self.connection.execute(select(fires.c.schedule_id).where(condition, fires.c.verdict == "skipped"))
         return set(found.scalars())
 
+    def next_due(self, owner: str | None, queues: Collection[str], *, limit: int) -> list[Schedule]:
+        query = select(*SCHEDULES.select).where(schedules.c.next_due_at > 0, *SCHEDULES.equal({"owner": owner}))
+        if queues:
+            query = query.where(schedules.c.queue.in_(sorted(queues)))
+        query = query.order_by(schedules.c.next_due_at, schedules.c.id).limit(limit)
+        return [SCHEDULES.read(row) for row in self.connection.execute(query)]
+
+    def results(self, numbers: Collection[int], *, limit: int) -> dict[int, list[ScheduleResult]]:
+        """Return the last results of each of these schedules, the newest first: for each one walk along an index."""
+        found: dict[int, list[ScheduleResult]] = {number: [] for number in numbers}
+        if not found:
+            return found
+        columns = [runs.c[name] for name in ("schedule_id", "job_id", "token", "outcome", *RESULT_TIMES)]
+        newest = (runs.c.job_id.desc(), runs.c.token.desc())
+        queries: list[Any] = []
+        if BY_NAME[self.connection.dialect.name].lateral:
+            lines = select(*columns).where(runs.c.schedule_id == schedules.c.id).order_by(*newest).limit(limit)
+            beside = lines.lateral("line")
+            queries.append(
+                select(*beside.c).select_from(schedules.join(beside, true())).where(schedules.c.id.in_(sorted(found)))
+            )
+        else:
+            arms = [
+                select(select(*columns).where(runs.c.schedule_id == number).order_by(*newest).limit(limit).subquery())
+                for number in found
+            ]
+            queries += [union_all(*arms[start : start + ARMS]) for start in range(0, len(arms), ARMS)]
+        for number, job, token, outcome, finished, started, fired in (
+            row for query in queries for row in self.connection.execute(query)
+        ):
+            found[number].append(ScheduleResult(job, token, outcome, instant(finished), at(started), at(fired)))
+        for results in found.values():  # the parts of a union have an order, their union has none
+            results.sort(key=lambda each: (each.job_number, each.token), reverse=True)
+        return found
+
     def tallies(self, numbers: Iterable[int]) -> dict[int, Tally]:
         """Return runs and failures of schedules, those removed from the history too, and how the last one went."""
         return tallies(self.connection, SCHEDULE, list(numbers))
@@ -235,3 +292,20 @@ def unfinished_from(rows: Iterable[Sequence[Any]]) -> Unfinished:
         if latest is not None:
             seen[number] = latest
     return Unfinished(tuple(running), tuple(waiting), retrying, tuple(locked_out), seen)
+
+
+def _filtered(wanted: ScheduleFilter) -> Select[Any]:
+    """Return a query for the schedules that a filter wants."""
+    query = select(*SCHEDULES.select).where(*SCHEDULES.equal(wanted, leave_out=("enabled", "toggled")))
+    if wanted.queues:
+        query = query.where(schedules.c.queue.in_(wanted.queues))
+    if wanted.not_tzdata is not None:
+        query = query.where(schedules.c.tzdata != wanted.not_tzdata)
+    if wanted.enabled is not None:
+        query = query.where(func.coalesce(schedules.c.toggled, schedules.c.enabled) == int(wanted.enabled))
+    if wanted.toggled is not None:
+        query = query.where(schedules.c.toggled.is_not(None) if wanted.toggled else schedules.c.toggled.is_(None))
+    if wanted.text is not None:
+        named = (schedules.c.schedule_key, schedules.c.title, schedules.c.handler)
+        query = query.where(or_(*(contains(func.lower(column), wanted.text.lower()) for column in named)))
+    return query

@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, Table
 
 from horae.core.access.callers import Token
 from horae.ports import Sealed, StoredDefinition
-from horae.stores.codecs import FLAG, INSTANT, LONG_TEXT, NAME, WORDS, Json, Name, text
+from horae.stores.codecs import BUDGET, FLAG, INSTANT, LONG_TEXT, NAME, PARAMETERS, TEXT, WORDS, Json, Name, text
 from horae.stores.declaration import Declaration, Field, Mark, metadata
 
 # What the house's workers can run, and which of it tenants' jobs may reach. Nothing stored means: not open.
@@ -19,6 +19,10 @@ DEFINITIONS = Declaration(
     Field("app", NAME, required=True),
     Field("stored_at", INSTANT, required=True),
     Field("stored_by", NAME, required=True),
+    Field("sensitive", WORDS, column="sensitive_names"),  # SENSITIVE is a word of MariaDB's own
+    Field("parameters", PARAMETERS),
+    Field("description", TEXT),
+    Field("budget", BUDGET),
 )
 definitions = DEFINITIONS.table
 
@@ -39,6 +43,7 @@ TOKENS = Declaration(
     Field("used_from", text(64)),
     Field("revoked_at", INSTANT),
     Field("revoked_by", NAME),
+    Field("agent", text(100)),  # which holds it; empty: a person or a program
     Index("horae_tokens_owner", "owner", "created_at"),
 )
 tokens = TOKENS.table

@@ -7,7 +7,20 @@ import json
 from sqlalchemy import BigInteger, Column, ForeignKeyConstraint, Index, String, Table
 
 from horae.core.audit.entries import Entry, without_floats
-from horae.stores.codecs import INSTANT, LONG_TEXT, NAME, NUMBER, ROW_NUMBER, WORDS, Codec, Json, Name, Number, text
+from horae.stores.codecs import (
+    INSTANT,
+    LONG_TEXT,
+    NAME,
+    NUMBER,
+    ROW_NUMBER,
+    WORDS,
+    Codec,
+    Json,
+    LongText,
+    Name,
+    Number,
+    text,
+)
 from horae.stores.declaration import Declaration, Field, Mark, metadata
 
 _STATE = Codec(Json(), json.loads, lambda state: json.dumps(without_floats(state), default=str))
@@ -28,10 +41,17 @@ AUDIT = Declaration(
     Field("evidence", WORDS, required=True),
     Field("chain_seq", NUMBER, Mark.INTERNAL),  # its place in its owner's chain, once it is sealed
     Field("hash", text(64), Mark.INTERNAL),
+    Field("event_kind", text(20)),
+    Field("risk", text(8)),
+    Field("decision", text(150)),
+    Field("job", text(32)),
+    Field("correlation", text(100)),
+    Field("reason_digest", text(64)),
     Index("horae_audit_object", "object_id"),
     Index("horae_audit_owner", "owner", "id"),
     Index("horae_audit_chain", "chain_seq", "id"),
     Index("horae_audit_owner_chain", "owner", "chain_seq", "id"),
+    absent=("private_reason",),
     sqlite_autoincrement=True,
     info={"postgresql": {"with": {"autovacuum_vacuum_scale_factor": "0.02"}}},
 )
@@ -40,6 +60,17 @@ audit = AUDIT.table
 UNSEALED_INDEXES = (
     "CREATE INDEX horae_audit_unsealed ON horae_audit (id) WHERE chain_seq IS NULL",
     "CREATE INDEX horae_journal_unsealed ON horae_journal (lane_id) WHERE hash IS NULL",
+)
+
+# Reasons that can be erased. An entry has the digest, which its chain covers; the text and the key stand here.
+audit_reasons = Table(
+    "horae_audit_reasons",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("owner", Name, nullable=False),
+    Column("reason_key", String(64), nullable=False),
+    Column("reason", LongText, nullable=False),
+    Index("horae_audit_reasons_owner", "owner"),
 )
 
 # Always empty. Its foreign key makes InnoDB refuse to truncate the audit, which fires no trigger there.

@@ -1,8 +1,8 @@
-"""Chores: what is done now and then by one process at a time, and whose turn it is."""
+"""Chores: what is done now and then by one process at a time, whose turn it is, and the line on which leases end."""
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, String, Table
+from sqlalchemy import BigInteger, Column, SmallInteger, String, Table
 
 from horae.stores.codecs import Name
 from horae.stores.declaration import metadata
@@ -17,4 +17,13 @@ chores = Table(
     Column("token", String(64), nullable=False, server_default=""),
     Column("holder", Name, nullable=False, server_default=""),
     Column("done_at", BigInteger),  # when it last ended without an error
+)
+
+# SQLite: the start of the boot to which its leases belong, by the clock when it was first stored. One row.
+lease_line = Table(
+    "horae_lease_line",
+    metadata,
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("boot", String(64), nullable=False),
+    Column("began_at", BigInteger, nullable=False),
 )

@@ -21,6 +21,7 @@ from sqlalchemy import (
 
 from horae.core.jobs.job import Job, NewJob, Run, Settlement, make_job
 from horae.stores.codecs import (
+    BUDGET,
     COUNT,
     FLAG,
     HOT_JSON,
@@ -90,6 +91,7 @@ JOBS = Declaration(
     Field("last_error", LONG_TEXT),
     Field("cancel_reason", TEXT, FINAL_RUN),
     Field("rerun_of", NUMBER, INSERTED | FINAL_RUN),
+    Field("budget", BUDGET, ENCODED | FINAL_RUN),
     absent=("result",),  # only an ended job has one
     make=make_job,
     sqlite_autoincrement=True,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, PrimaryKeyConstraint, SmallInteger, String, Table
+from sqlalchemy import Column, Index, Integer, PrimaryKeyConstraint, Table
 
 from horae.core.jobs.running_limits import LimitSource
 from horae.ports import Node, Queue
-from horae.stores.codecs import COUNT, INSTANT, MAPPING, NAME, TEXT, Name, Number, text
+from horae.stores.codecs import COUNT, INSTANT, MAPPING, NAME, NUMBER, SPAN, TEXT, Name, Number, text
 from horae.stores.declaration import Declaration, Field, metadata
 
 QUEUES = Declaration(
@@ -65,14 +65,12 @@ NODES = Declaration(
     Field("state", text(12), required=True),
     Field("queues", MAPPING, required=True),
     Field("release", text(100), column="app_release"),  # RELEASE is a word of MariaDB's own
+    Field("busy", MAPPING),
+    Field("loop_lag", SPAN),
+    Field("memory", NUMBER),
+    Field("drain", text(8)),
+    Field("drain_at", INSTANT),
+    Field("drain_by", NAME),
+    Field("drain_reason", TEXT),
 )
 nodes = NODES.table
-
-# SQLite: the start of the boot to which its leases belong, by the clock when it was first stored. One row.
-lease_line = Table(
-    "horae_lease_line",
-    metadata,
-    Column("id", SmallInteger, primary_key=True, autoincrement=False),
-    Column("boot", String(64), nullable=False),
-    Column("began_at", BigInteger, nullable=False),
-)

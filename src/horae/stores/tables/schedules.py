@@ -80,6 +80,8 @@ SCHEDULES = Declaration(
     Field("updated_at", INSTANT, required=True),
     Field("title", NAME),
     Field("toggled", FLAG),  # wins over enabled until a worker of the application starts again
+    Field("budget", NAME),
+    Field("cost", MAPPING),
     Index("horae_schedules_key", "owner", "schedule_key", unique=True),
     Index("horae_schedules_due", "next_due_at"),
     Index("horae_schedules_owner", "owner", "updated_at", "id"),

@@ -16,7 +16,9 @@ from typing import Any, Protocol
 from sqlalchemy import ColumnElement, Connection, Engine, and_, func, or_, select, text
 
 from horae.stores.databases.dialects import BY_NAME
+from horae.stores.jobs.totals import not_counted
 from horae.stores.schema import HEAD, lift_timeouts, require_current, translate_errors
+from horae.stores.tables.jobs import runs
 from horae.stores.transfer.rows import Form, forms
 from horae.version import VERSION
 
@@ -86,7 +88,12 @@ def _one_moment(engine: Engine) -> Iterator[Connection]:
 
 
 def _count(connection: Connection, form: Form) -> int:
-    return int(connection.execute(select(func.count()).select_from(form.table)).scalar_one())
+    return int(connection.execute(select(func.count()).select_from(form.table).where(*_kept(form))).scalar_one())
+
+
+def _kept(form: Form) -> list[ColumnElement[bool]]:
+    """Return the condition for rows that go into the file: runs that are counted already would be counted twice."""
+    return [not_counted()] if form.table is runs else []
 
 
 def highest_number(connection: Connection, form: Form) -> int:
@@ -104,7 +111,7 @@ def _rows(connection: Connection, form: Form) -> Iterator[tuple[Any, ...]]:
     places = [columns.index(each) for each in key]
     after: list[ColumnElement[bool]] = []
     while True:
-        page = connection.execute(select(*columns).where(*after).order_by(*key).limit(PAGE)).all()
+        page = connection.execute(select(*columns).where(*_kept(form), *after).order_by(*key).limit(PAGE)).all()
         yield from (tuple(row) for row in page)
         if len(page) < PAGE:
             return

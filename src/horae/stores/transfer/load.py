@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,15 @@ from typing import Any
 from sqlalchemy import Connection, Engine, insert, select, text
 from sqlalchemy.exc import DataError, IntegrityError
 
+from horae.core.audit.entries import Entry
 from horae.errors import InvalidInput, NotAllowed, NotFound, StoreError
+from horae.stores.audit import Audit
 from horae.stores.backup import JUMP
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.databases.sqlite import LONG_AGO
 from horae.stores.schema import lock_migrations, require_current, translate_errors
 from horae.stores.transfer.export import FORMAT, Progress
-from horae.stores.transfer.rows import Form, forms
+from horae.stores.transfer.rows import LEFT_OUT, PREFIX, Form, forms
 
 BATCH = 500  # rows of one statement
 
@@ -36,6 +38,7 @@ class Checked:
     schema: str
     version: str
     created_at: str
+    sha256: str = ""
     numbers: Mapping[str, int] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
 
@@ -49,7 +52,7 @@ def check(path: Path) -> Checked:
     if not path.is_file():
         raise NotFound("backup_missing", path=str(path))
     found: Checked | None = None
-    counts = dict.fromkeys(forms(), 0)
+    counts = dict.fromkeys((*forms(), *_left_out()), 0)
     digest, trailer = hashlib.sha256(), None
     with path.open("rb") as file:
         for line, data in enumerate(file, 1):
@@ -62,9 +65,10 @@ def check(path: Path) -> Checked:
                 trailer = value
                 continue
             else:
-                form, row = _row(path, line, value)
-                form.row_from(line, row)
-                counts[form.name] += 1
+                name, form, row = _row(path, line, value)
+                if form is not None:
+                    form.row_from(line, row)
+                counts[name] += 1
             digest.update(data)
     if found is None or trailer is None:
         raise InvalidInput("export_cut_off", path=str(path))
@@ -73,16 +77,26 @@ def check(path: Path) -> Checked:
     expected = {name: count for name, count in trailer.get("counts", {}).items() if count}
     if expected != {name: count for name, count in counts.items() if count}:
         raise InvalidInput("export_counts_differ", path=str(path))
-    found.counts = counts
+    found.counts = {name: counts[name] for name in forms()}
+    found.sha256 = digest.hexdigest()
     return found
 
 
-def load(engine: Engine, checked: Checked, *, progress: Progress | None = None) -> int:
-    """Write the rows of a checked file, all or none; return how many jobs were running when it was made."""
+def load(
+    engine: Engine,
+    checked: Checked,
+    *,
+    progress: Progress | None = None,
+    entry: Callable[[int], Entry] | None = None,
+) -> int:
+    """Write the rows of a checked file, all or none; return how many jobs were running when it was made.
+
+    *entry* makes the audit entry, of that number; it commits with the rows.
+    """
     require_current(engine)
     running = done = 0
     with translate_errors(), lock_migrations(engine) as connection:
-        _refuse_rows(connection)
+        _refuse_rows(connection, checked)
         _continue_numbers(connection, checked)
         for form, rows in _batches(checked.path):
             running += sum(_fence(form, row) for row in rows)
@@ -90,6 +104,8 @@ def load(engine: Engine, checked: Checked, *, progress: Progress | None = None) 
             done += len(rows)
             if progress is not None:
                 progress(done, checked.rows)
+        if entry is not None:
+            Audit(connection).append(entry(running))
     return running
 
 
@@ -101,10 +117,15 @@ def _insert(connection: Connection, form: Form, rows: list[dict[str, Any]]) -> N
         raise StoreError("import_row_refused", table=form.name, problem=cause) from problem
 
 
-def _refuse_rows(connection: Connection) -> None:
+def _refuse_rows(connection: Connection, checked: Checked) -> None:
     taken = [form.name for form in forms().values() if connection.execute(select(form.key[0]).limit(1)).first()]
-    if taken:
-        raise NotAllowed("import_not_empty", tables=taken)
+    if not taken:
+        return
+    wanted = {"object_id": "horae", "object_type": "database", "verb": "import"}
+    for _, entry in Audit(connection).find(**wanted, limit=100, before=None):
+        if entry.after.get("sha256") == checked.sha256:  # the process died before it could say so
+            raise NotAllowed("import_done_before", path=str(checked.path), at=entry.at.isoformat(), actor=entry.actor)
+    raise NotAllowed("import_not_empty", tables=taken)
 
 
 def _continue_numbers(connection: Connection, checked: Checked) -> None:
@@ -137,6 +158,8 @@ def _batches(path: Path) -> Iterator[tuple[Form, list[dict[str, Any]]]]:
         next(file)
         for line, data in enumerate(file, 2):
             value = json.loads(data)
+            if value.get("table") in _left_out():
+                continue
             form = None if "sha256" in value else forms()[value["table"]]
             if current is not None and waiting and (form is not current or len(waiting) == BATCH):
                 yield current, waiting
@@ -166,14 +189,19 @@ def _head(path: Path, value: dict[str, Any]) -> Checked:
             "export_too_new", path=str(path), format=str(value["horae_export"]), version=str(value.get("version", "?"))
         )
     schema, version, created_at = (str(value.get(name, "")) for name in ("schema", "version", "created_at"))
-    return Checked(path, schema, version, created_at, value.get("numbers", {}))
+    return Checked(path, schema, version, created_at, numbers=value.get("numbers", {}))
 
 
-def _row(path: Path, line: int, value: dict[str, Any]) -> tuple[Form, dict[str, Any]]:
+def _left_out() -> set[str]:
+    """Return the tables whose rows an older release wrote and this one passes over."""
+    return {name.removeprefix(PREFIX) for name in LEFT_OUT}
+
+
+def _row(path: Path, line: int, value: dict[str, Any]) -> tuple[str, Form | None, dict[str, Any]]:
     name, row = value.get("table"), value.get("row")
     if not isinstance(name, str) or not isinstance(row, dict):
         raise InvalidInput("export_line_unreadable", path=str(path), line=line)
     form = forms().get(name)
-    if form is None:
+    if form is None and name not in _left_out():
         raise InvalidInput("export_table_unknown", line=line, table=name)
-    return form, row
+    return name, form, row

@@ -1,8 +1,7 @@
 """Which tables go into the file, and how a row of each is written there.
 
-A row has the names of the declaration's fields, or of the columns where a table has no declaration, and its values as
-they are stored: instants and spans are microseconds, JSON is text. So nothing is lost between two databases, and no
-reader has to know what a value means.
+A row has the names of its columns, and its values as they are stored: instants and spans are microseconds, JSON is
+text. So nothing is lost between two databases, and no reader has to know what a value means.
 """
 
 from __future__ import annotations
@@ -15,17 +14,19 @@ from typing import Any
 from sqlalchemy import Column, Integer, SmallInteger, Table
 
 from horae.errors import InvalidInput
-from horae.stores import tables
-from horae.stores.declaration import Declaration, metadata
+from horae.stores.metadata import metadata  # with every table: a command imports only those that it needs
 
 PREFIX = "horae_"
 # Every other table is exported; a table that a release adds is, too, unless it is listed here.
 LEFT_OUT = {
     "horae_calls": "calls of the last minutes, counted anew",
+    "horae_counted_partitions": "partitions that are about to be dropped; their runs are left out with them",
     "horae_lease_line": "the boot of the machine that keeps the database",
     "horae_locks": "held by processes that work on the old database; they end by themselves",
+    "horae_login_codes": "valid for minutes",
     "horae_nodes": "processes that work on the old database; they report to the new one when they start",
     "horae_rates": "names of rate limits, made when they are first used",
+    "horae_sessions": "browsers that are logged in to the old database; they log in again",
 }
 
 
@@ -35,7 +36,7 @@ class Form:
 
     name: str  # jobs
     table: Table
-    columns: Mapping[str, Column[Any]]  # by the name in the file
+    columns: Mapping[str, Column[Any]]  # by name
 
     @property
     def key(self) -> list[Column[Any]]:
@@ -66,16 +67,11 @@ class Form:
 @cache
 def forms() -> Mapping[str, Form]:
     """Return the forms of all exported tables, by name; rows that others refer to come first."""
-    declared = {each.table.name: each for each in vars(tables).values() if isinstance(each, Declaration)}
-    found = {}
-    for table in metadata.sorted_tables:
-        if table.name not in LEFT_OUT:
-            fields = declared[table.name].fields if table.name in declared else ()
-            names = {each.column: each.name for each in fields}
-            columns = {names.get(column.name, column.name): column for column in table.columns}
-            name = table.name.removeprefix(PREFIX)
-            found[name] = Form(name, table, columns)
-    return found
+    kept = [table for table in metadata.sorted_tables if table.name not in LEFT_OUT]
+    found = [
+        Form(table.name.removeprefix(PREFIX), table, {each.name: each for each in table.columns}) for table in kept
+    ]
+    return {form.name: form for form in found}
 
 
 def _default(column: Column[Any]) -> Any:

@@ -1,0 +1,256 @@
+"""Governed objects, their versions and their links. Nothing else writes these tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Select, and_, bindparam, func, insert, or_, select, text, tuple_, update
+from sqlalchemy.exc import IntegrityError
+
+from horae.core.governance.objects import GovernedObject, Link, ObjectFilter, ObjectVersion, Removals
+from horae.core.jobs.job import GOVERN, Job
+from horae.core.time.instants import micros
+from horae.errors import Conflict
+from horae.stores.databases.dialects import BY_NAME
+from horae.stores.tables.governance import (
+    LINKS,
+    OBJECTS,
+    REMOVALS,
+    VERSIONS,
+    links,
+    objects,
+    removals,
+    versions,
+)
+from horae.stores.tables.jobs import JOBS, jobs
+
+AT_ONCE = 500  # rows of one statement
+FINAL = ("retracted", "retracted/uncertain", "retracted/supported", "retracted/refuted")
+Name = tuple[str, str, str]  # owner, kind, id
+T = TypeVar("T")
+CHANGE = update(objects).where(objects.c.id == bindparam("which"), objects.c.version == bindparam("known"))
+OF_NAME = select(*OBJECTS.select).where(objects.c.owner == bindparam("owner"), objects.c.object_id == bindparam("id"))
+
+
+class Objects:
+    """The governed objects of one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    # -- read ------------------------------------------------------------------------------------------------------
+
+    def named(self, owner: str, id: str, kind: str | None = None) -> list[GovernedObject]:  # noqa: A002
+        """Return the objects of this id, of which there may be one for each kind."""
+        query = OF_NAME if kind is None else OF_NAME.where(objects.c.kind == kind)
+        rows = self.connection.execute(query.order_by(objects.c.id), {"owner": owner, "id": id})
+        return [OBJECTS.read(row) for row in rows]
+
+    def by_name(self, names: Iterable[Name]) -> dict[Name, GovernedObject]:
+        known = tuple_(objects.c.owner, objects.c.kind, objects.c.object_id)
+        found: dict[Name, GovernedObject] = {}
+        for some in _chunks(sorted(set(names))):
+            for each in self._read(select(*OBJECTS.select).where(known.in_(some))):
+                found[each.owner, each.kind, each.id] = each
+        return found
+
+    def by_number(self, numbers: Iterable[int]) -> dict[int, GovernedObject]:
+        found = {}
+        for some in _chunks(sorted(set(numbers))):
+            for each in self._read(select(*OBJECTS.select).where(objects.c.id.in_(some))):
+                found[each.number] = each
+        return found
+
+    def lock(self, numbers: Iterable[int]) -> dict[int, GovernedObject]:
+        """Lock objects in the order of their numbers, so that no two transactions wait for each other."""
+        found = {}
+        for some in _chunks(sorted(set(numbers))):
+            query = select(*OBJECTS.select).where(objects.c.id.in_(some)).order_by(objects.c.id).with_for_update()
+            for each in self._read(query):
+                found[each.number] = each
+        return found
+
+    def find(self, wanted: ObjectFilter, *, limit: int, before: int | None) -> list[GovernedObject]:
+        """Return a page of objects, newest first."""
+        query = _filtered(wanted).order_by(objects.c.id.desc()).limit(limit)
+        return self._read(query if before is None else query.where(objects.c.id < before))
+
+    def with_fingerprint(self, owner: str, fingerprints: Collection[str]) -> list[GovernedObject]:
+        """Return the objects that say the same about the same subject."""
+        found: list[GovernedObject] = []
+        for some in _chunks(sorted(set(fingerprints))):
+            same = (objects.c.owner == owner, objects.c.fingerprint.in_(some))
+            found += self._read(select(*OBJECTS.select).where(*same).order_by(objects.c.id))
+        return found
+
+    def put_back(self, owner: str, agent: str | None, *, limit: int) -> list[int]:
+        """Return the numbers of objects whose job a gate has put back."""
+        query = select(objects.c.id).where(objects.c.owner == owner, objects.c.put_backs > 0)
+        query = query if agent is None else query.where(objects.c.agent == agent)
+        return [row.id for row in self.connection.execute(query.order_by(objects.c.id).limit(limit))]
+
+    def without_job(self, *, after: int, limit: int) -> list[GovernedObject]:
+        """Return objects that come due for something and have no live job for it."""
+        live = select(jobs.c.id).where(jobs.c.id == objects.c.job_id, jobs.c.state.in_(("queued", "running"))).exists()
+        planned = select(*OBJECTS.select).where(objects.c.next_action_at.is_not(None), objects.c.id > after, ~live)
+        return self._read(planned.order_by(objects.c.id).limit(limit))
+
+    def walk(self, *, owner: str | None, after: int, limit: int) -> list[GovernedObject]:
+        """Return objects in the order of their numbers."""
+        query = select(*OBJECTS.select).where(objects.c.id > after).order_by(objects.c.id).limit(limit)
+        return self._read(query if owner is None else query.where(objects.c.owner == owner))
+
+    def live_jobs(self, found: Sequence[GovernedObject]) -> dict[int, Job]:
+        """Return the planned jobs of these objects that wait or run, by the number of the object."""
+        planned = {each.job: each.number for each in found if each.job is not None}
+        known: dict[int, Job] = {}
+        for some in _chunks(sorted(planned)):
+            live = (jobs.c.id.in_(some), jobs.c.state.in_(("queued", "running")))
+            for row in self.connection.execute(select(*JOBS.select).where(*live)):
+                job = JOBS.read(row)
+                known[planned[job.number]] = job
+        return known
+
+    def unclaimed(self, due_before: datetime, *, not_in: Collection[str], limit: int) -> list[GovernedObject]:
+        """Return objects whose job has been due since before an instant and waits, in other queues than these."""
+        waits = (jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at <= micros(due_before))
+        query = select(*OBJECTS.select).join_from(objects, jobs, jobs.c.id == objects.c.job_id)
+        query = query.where(objects.c.next_action_at <= micros(due_before), *waits)
+        query = query.where(jobs.c.queue.not_in(sorted(not_in))) if not_in else query
+        return self._read(query.order_by(objects.c.next_action_at, objects.c.id).limit(limit))
+
+    def superfluous_jobs(self, *, limit: int) -> list[Job]:
+        """Return jobs that wait or run for a stored object beside the one that it has planned."""
+        same = (
+            (objects.c.owner == jobs.c.owner)
+            & (objects.c.kind == jobs.c.object_type)
+            & (objects.c.object_id == jobs.c.object_id)
+        )
+        other = or_(objects.c.job_id.is_(None), objects.c.job_id != jobs.c.id)
+        live = (jobs.c.handler == GOVERN, jobs.c.state.in_(("queued", "running")), other)
+        query = select(*JOBS.select).join_from(jobs, objects, same).where(*live).order_by(jobs.c.id).limit(limit)
+        return [JOBS.read(row) for row in self.connection.execute(query)]
+
+    def count_live(self, owner: str) -> int:
+        """Count objects that are neither archived nor retracted."""
+        gone = or_(objects.c.state.like("archived%"), objects.c.state.in_(FINAL))
+        query = select(func.count()).select_from(objects).where(objects.c.owner == owner, ~gone)
+        return int(self.connection.execute(query).scalar_one())
+
+    # -- write -----------------------------------------------------------------------------------------------------
+
+    def add(self, new: Sequence[GovernedObject]) -> list[int]:
+        """Store new objects and return their numbers in the same order."""
+        if not new:
+            return []
+        try:
+            self.connection.execute(insert(objects), [OBJECTS.row(each) for each in new])
+        except IntegrityError as problem:
+            raise Conflict("object_exists", kind=new[0].kind, id=new[0].id) from problem
+        names = [(each.owner, each.kind, each.id) for each in new]
+        known = tuple_(objects.c.owner, objects.c.kind, objects.c.object_id)
+        numbers: dict[Name, int] = {}
+        for some in _chunks(names):
+            query = select(objects.c.owner, objects.c.kind, objects.c.object_id, objects.c.id).where(known.in_(some))
+            numbers |= {(row[0], row[1], row[2]): row[3] for row in self.connection.execute(query)}
+        return [numbers[each] for each in names]
+
+    def save(self, changed: Sequence[tuple[GovernedObject, GovernedObject]]) -> None:
+        """Write objects after a change; each must still have the version that it had before."""
+        for before, after in changed:
+            row = OBJECTS.changes(after)
+            done = self.connection.execute(CHANGE, {**row, "which": before.number, "known": before.version})
+            if done.rowcount != 1:
+                raise Conflict("object_changed", kind=before.kind, id=before.id)
+
+    # -- versions and content --------------------------------------------------------------------------------------
+
+    def add_versions(self, new: Sequence[ObjectVersion]) -> None:
+        if new:
+            self.connection.execute(insert(versions), [VERSIONS.row(each) for each in new])
+
+    def versions(self, number: int, *, limit: int = 1000) -> list[ObjectVersion]:
+        query = select(*VERSIONS.select).where(versions.c.object_number == number)
+        rows = self.connection.execute(query.order_by(versions.c.version.desc()).limit(limit))
+        return [VERSIONS.read(row) for row in rows]
+
+    def contents(self, numbers: Iterable[int]) -> dict[int, ObjectVersion]:
+        """Return for each object the last version that has content."""
+        found: dict[int, ObjectVersion] = {}
+        for some in _chunks(sorted(set(numbers))):
+            with_content = and_(versions.c.object_number.in_(some), versions.c.content.is_not(None))
+            for row in self.connection.execute(select(*VERSIONS.select).where(with_content).order_by(*VERSION_KEY)):
+                each = VERSIONS.read(row)
+                found[each.object] = each
+        return found
+
+    def erase_content(self, number: int) -> None:
+        """Forget the content of an object, in every version, and the key of its digest."""
+        nothing = {"content": None, "content_key": None, "snapshot": "{}"}
+        self.connection.execute(update(versions).where(versions.c.object_number == number).values(nothing))
+
+    # -- links -----------------------------------------------------------------------------------------------------
+
+    def add_links(self, new: Sequence[Link]) -> None:
+        if new:
+            self.connection.execute(insert(links), [LINKS.row(each) for each in new])
+
+    def rests_on(self, numbers: Iterable[int]) -> list[Link]:
+        """Return what these objects rest on."""
+        return self._links(links.c.object_number, numbers)
+
+    def resting_on(self, numbers: Iterable[int]) -> list[Link]:
+        """Return what rests on these objects."""
+        return self._links(links.c.rests_on, numbers)
+
+    # -- removals --------------------------------------------------------------------------------------------------
+
+    def lock_removals(self, owner: str, day: datetime) -> Removals:
+        """Lock the count of an owner's removals of one day, so that the cap holds for all workers together."""
+        before, behind = BY_NAME[self.connection.dialect.name].insert_ignore
+        sql = f"{before} {removals.name} (owner, day_at, removed) VALUES (:owner, :day, 0) {behind}"
+        self.connection.execute(text(sql), {"owner": owner, "day": micros(day)})
+        query = select(*REMOVALS.select).where(removals.c.owner == owner, removals.c.day_at == micros(day))
+        return REMOVALS.read(self.connection.execute(query.with_for_update()).one())
+
+    def removals(self, owner: str | None) -> list[Removals]:
+        query = select(*REMOVALS.select).order_by(removals.c.owner, removals.c.day_at)
+        query = query if owner is None else query.where(removals.c.owner == owner)
+        return [REMOVALS.read(row) for row in self.connection.execute(query)]
+
+    def put_removals(self, counted: Removals) -> None:
+        same = (removals.c.owner == counted.owner, removals.c.day_at == micros(counted.day))
+        changed = {"removed": counted.removed, "live_objects": counted.live}
+        self.connection.execute(update(removals).where(*same).values(changed))
+
+    # -- queries ---------------------------------------------------------------------------------------------------
+
+    def _read(self, query: Select[Any]) -> list[GovernedObject]:
+        return [OBJECTS.read(row) for row in self.connection.execute(query)]
+
+    def _links(self, column: Any, numbers: Iterable[int]) -> list[Link]:
+        found: list[Link] = []
+        for some in _chunks(sorted(set(numbers))):
+            rows = self.connection.execute(select(*LINKS.select).where(column.in_(some)).order_by(*LINK_KEY))
+            found += [LINKS.read(row) for row in rows]
+        return found
+
+
+VERSION_KEY = (versions.c.object_number, versions.c.version)
+LINK_KEY = (links.c.object_number, links.c.rests_on)
+
+
+def _filtered(wanted: ObjectFilter) -> Select[Any]:
+    query = select(*OBJECTS.select).where(*OBJECTS.equal(wanted, leave_out=("states", "due_before")))
+    if wanted.states:
+        query = query.where(objects.c.state.in_(wanted.states))
+    if wanted.due_before is not None:
+        query = query.where(objects.c.next_action_at <= micros(wanted.due_before))
+    return query
+
+
+def _chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(values), AT_ONCE):
+        yield values[start : start + AT_ONCE]
