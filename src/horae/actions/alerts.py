@@ -1,4 +1,4 @@
-"""Alerts to the operator: jobs that died, queues that no worker serves, too few partitions ahead.
+"""Alerts to the operator: jobs that died, open reviews, unserved queues, exceeded budgets, too few partitions ahead.
 
 An alert is a ``webhook`` job of the house with a key of its own, so that any number of processes that notice the same
 thing send one message.
@@ -11,12 +11,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
+from horae.actions.budgets.budgets import BudgetView, find_overdrawn
+from horae.actions.budgets.ledger import period_facts
 from horae.actions.jobs.jobs import enqueue
 from horae.actions.jobs.reasons import SILENT
 from horae.actions.jobs.requests import Request
 from horae.actions.partitions import HistoryState, history_states
+from horae.core.governance.reviews import Review
 from horae.core.jobs.job import SYSTEM, Job
 from horae.core.jobs.machinery import MACHINERY
+from horae.core.jobs.masking import mask_text
 from horae.core.jobs.retry import Retry
 from horae.core.time.instants import iso
 from horae.errors import KeyConflict
@@ -72,7 +76,7 @@ def tell_dead(world: World, alerts: Alerts, job: DeadJob) -> bool:
         "queue": job.queue,
         "owner": job.owner,
         "attempt": job.attempt,
-        "error": (job.last_error or "")[:LONGEST_ERROR],
+        "error": mask_text(job.last_error or "")[:LONGEST_ERROR],
     }
     return _send(world, alerts, "job.dead", job.run_id, facts)
 
@@ -91,7 +95,9 @@ def find_stalled(world: World, after: timedelta) -> list[DueBacklog]:
 
     def read(tx: Tx) -> list[DueBacklog]:
         nodes = [node for node in tx.nodes.all() if node.seen_at > now - SILENT]
-        served = {name for node in nodes for name in node.queues} | ({MACHINERY} if nodes else set())
+        served = {name for node in nodes for name in node.queues if node.serves(name)} | (
+            {MACHINERY} if nodes else set()
+        )
         paused = {queue.name for queue in tx.queues.all() if queue.paused_at is not None}
         return tx.jobs.waiting(now - after, not_in=served | paused)
 
@@ -104,13 +110,36 @@ def tell_history(world: World, alerts: Alerts, state: HistoryState) -> bool:
     return _send(world, alerts, "history.partitions_low", f"{state.table}@{world.clock.now():%Y-%m-%d}", facts)
 
 
+def tell_review(world: World, alerts: Alerts, review: Review) -> bool:
+    """Send an alert about a review that waits for a person; once for each, and without what was asked."""
+    facts = {
+        "review_id": review.id,
+        "owner": review.owner,
+        "kind": review.kind,
+        "agent": review.agent,
+        "decision": review.decision,
+        "deadline": iso(review.deadline),
+    }
+    return _send(world, alerts, "review.opened", f"{review.owner}/{review.id}", facts)
+
+
+def tell_overdrawn(world: World, alerts: Alerts, view: BudgetView) -> bool:
+    """Send an alert about a budget that was exceeded; once for each of its periods."""
+    budget, period = view.budget, view.period
+    facts = {"owner": budget.owner, "budget": budget.id, **period_facts(period)}
+    return _send(world, alerts, "budget.overdrawn", f"{budget.owner}/{budget.id}@{iso(period.starts_at)}", facts)
+
+
 def look_round(world: World, alerts: Alerts) -> int:
-    """Check for dead jobs, stalled queues and a history without partitions ahead; return how many alerts were sent."""
+    """Check for everything an operator is told of; return how many alerts were sent."""
     since = world.clock.now() - LOOK_BACK
     dead: Iterable[Job] = world.route().store.read(lambda tx: tx.jobs.died(since, limit=MOST))
     sent = [tell_dead(world, alerts, job) for job in dead]
+    reviews = world.route().store.read(lambda tx: tx.reviews.find(owner=None, states=("open",), limit=MOST))
+    sent += [tell_review(world, alerts, review) for review in reviews]
     sent += [tell_stalled(world, alerts, waiting) for waiting in find_stalled(world, alerts.stalled_after)]
     sent += [tell_history(world, alerts, state) for state in history_states(world, most=MOST) if state.is_short]
+    sent += [tell_overdrawn(world, alerts, view) for view in find_overdrawn(world, limit=MOST)]
     return sum(sent)
 
 

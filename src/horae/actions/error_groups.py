@@ -8,21 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
-from horae.actions.jobs import jobs
+from horae.actions.jobs import acts
+from horae.core.access.callers import Reach
 from horae.core.audit.entries import Entry
-from horae.core.error_groups import KEPT_DAYS, OTHER, ErrorGroup
-from horae.core.jobs.fingerprints import fingerprint as fingerprint_of
+from horae.core.error_groups import KEPT_DAYS, OTHER, ErrorGroup, dead_jobs_of
+from horae.core.jobs.acts import Act
 from horae.core.jobs.job import SYSTEM
 from horae.core.time.instants import aware, instant, iso, micros
-from horae.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from horae.errors import InvalidInput, NotAllowed, NotFound
 from horae.ports import Tx, World
 
-AT_ONCE = 500  # dead jobs read in one step
-MOST_READ = 10_000  # dead jobs read by one call
-MOST_REVIVED = 1000  # by one call
+EVERYWHERE: Reach = {"owner": None, "queues": frozenset()}
 DAYS = timedelta(days=30)  # shown of a group
 
 
@@ -33,15 +31,6 @@ class GroupView:
     group: ErrorGroup
     is_muted: bool
     days: dict[datetime, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Retried:
-    """How many dead jobs were revived, how many were not, and whether more may be left."""
-
-    revived: int
-    skipped: int = 0
-    more: bool = False
 
 
 def find_groups(
@@ -136,53 +125,16 @@ def retry(
     fingerprint: str,
     *,
     owner: str = SYSTEM,
-    limit: int = MOST_REVIVED,
     actor: str = SYSTEM,
     reason: str = "",
-) -> Retried:
-    """Revive dead jobs of a group, at most *limit*; call again while ``more`` is true.
-
-    A job that has changed meanwhile, or whose unique name is taken, is skipped.
-    """
-    if not 1 <= limit <= MOST_REVIVED:
-        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=MOST_REVIVED)
-    numbers, more = find_dead(world, fingerprint, owner=owner, limit=limit)
-    revived = 0
-    for number in numbers:
-        try:
-            jobs.revive(world, f"job_{number}", actor=actor, reason=reason)
-            revived += 1
-        except (Conflict, NotAllowed, NotFound):
-            continue
-    return Retried(revived, len(numbers) - revived, more and revived > 0)
-
-
-def find_dead(world: World, fingerprint: str, *, owner: str, limit: int) -> tuple[list[int], bool]:
-    """Return the numbers of dead jobs of a group, and whether there may be more.
-
-    Bulk acts may take their jobs from here. A dead job belongs to a group by its last error; nothing is stored for it.
-    """
+    reach: Reach = EVERYWHERE,
+) -> Act:
+    """Begin a bulk act that revives the dead jobs of a group; *reach* limits it as every act of its caller is."""
     group = get_group(world, fingerprint, owner=owner).group
     if fingerprint == OTHER:
         raise NotAllowed("error_group_mixed", owner=owner)
-    store = world.route(owner=owner).store
-    found: list[int] = []
-    after = read = 0
-    while read < MOST_READ:
-        page = store.read(partial(_dead_jobs, owner, after))
-        for number, handler, error in page:
-            if handler == group.handler and fingerprint_of(handler, error).hash == fingerprint:
-                found.append(number)
-                if len(found) == limit:
-                    return found, True
-        if len(page) < AT_ONCE:
-            return found, False
-        after, read = page[-1][0], read + len(page)
-    return found, True
-
-
-def _dead_jobs(owner: str, after: int, tx: Tx) -> list[tuple[int, str, str]]:
-    return tx.error_groups.dead_jobs(owner, after=after, limit=AT_ONCE)
+    where = dead_jobs_of(owner, group.handler, fingerprint)
+    return acts.start(world, "revive", where, actor=actor, reason=reason, **reach)
 
 
 def _known(group: ErrorGroup | None, owner: str, fingerprint: str) -> ErrorGroup:

@@ -50,8 +50,11 @@ def checkup(opens: Callable[[], World]) -> Report:
         world.route().store.check_schema()
         store, tables = Check("store", "ok", "The store answers."), Check("migrations", "ok", "The tables are current.")
     except (SchemaMissing, SchemaTooNew) as problem:
-        newer = isinstance(problem, SchemaTooNew)
-        advice = "The tables are newer than this Horae: upgrade it." if newer else "Run: horae db migrate"
+        advice = "Run: horae db migrate"
+        if isinstance(problem, SchemaTooNew):
+            advice = "The tables are newer than this Horae: upgrade it."
+        elif problem.reason == "tables_too_old":
+            advice = "The tables are too old for this Horae: horae db export with the older one, horae db import here."
         store, tables = Check("store", "ok", "The store answers."), Check("migrations", "failed", advice)
         return Report((store, tables, _unknown("clock"), _unknown("workers")))
     except HoraeError:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from horae.actions.budgets.budgets import BudgetView, budget_views
 from horae.actions.consistency import one_moment
 from horae.actions.jobs.jobs import metrics
 from horae.actions.partitions import HistoryState, read_history
 from horae.actions.statistics import count_all_time, count_recent
 from horae.core.jobs.machinery import MACHINERY
-from horae.core.metrics import Backlog, Family, limit_labels, sum_by_labels
+from horae.core.metrics import Backlog, Family, Point, limit_labels, sum_by_labels
 from horae.core.statistics import CLOSES_AFTER, Statistic
 from horae.ports import Node, Tx, World
 
@@ -20,6 +21,7 @@ RATES_WINDOW = timedelta(hours=1)  # for the rates of S0-31 and S0-32
 RECENT = timedelta(minutes=5)  # for everything called recent
 SEEN_LATELY = timedelta(seconds=150)  # a worker writes a heartbeat every minute
 COUNTED_ROWS = 1_000  # of the catch-all partition
+MOST_BUDGETS = 200  # that have metrics of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class Survey:
     workers_seen: int
     last_number: int
     history: list[HistoryState]
+    budgets: list[BudgetView]
 
 
 @one_moment
@@ -52,7 +55,7 @@ def survey(world: World) -> Survey:
             now, {}, tx.metrics.depths(), tx.metrics.waiting(now), count_recent(tx, since, "queue"),
             count_recent(tx, since, "handler"), count_all_time(tx, "queue"), tx.metrics.verdicts(now - RECENT),
             served_by(seen), len(seen), max(tx.metrics.last_number(), 0 if state is None else state.last_number),
-            read_history(tx, now, most=COUNTED_ROWS),
+            read_history(tx, now, most=COUNTED_ROWS), budget_views(tx, now, limit=MOST_BUDGETS),
         )  # fmt: skip
 
     figures = world.route().store.read(read)
@@ -90,7 +93,7 @@ def lately(nodes: list[Node], now: datetime) -> list[Node]:
 
 def served_by(nodes: list[Node]) -> dict[str, int]:
     """Return how many processes serve each queue."""
-    return dict(Counter(queue for node in nodes for queue in node.queues))
+    return dict(Counter(queue for node in nodes for queue in node.queues if node.serves(queue)))
 
 
 FIVE = {
@@ -190,4 +193,24 @@ def families(figures: Survey) -> list[Family]:
             "Rows of the history that no daily partition takes, counted up to 1,000.", ("table",),
             {(each.table,): float(each.catch_all) for each in figures.history},
         ),
+        *_budget_families(figures.budgets),
     ]  # fmt: skip
+
+
+def _budget_families(views: Sequence[BudgetView]) -> list[Family]:
+    def family(name: str, text: str, read: Callable[[BudgetView], int | None]) -> Family:
+        points: dict[tuple[str, ...], Point] = {
+            (view.budget.owner, view.budget.reference, view.budget.unit, view.budget.period): float(value)
+            for view in views
+            if (value := read(view)) is not None
+        }
+        return Family(f"horae_budget_{name}", "gauge", text, ("owner", "budget", "unit", "period"), points)
+
+    return [
+        family("capacity", "What may be spent in the present period.", lambda view: view.period.capacity),
+        family("settled", "What was spent in the present period.", lambda view: view.period.settled),
+        family("reserved", "What attempts that run have reserved.", lambda view: view.period.reserved),
+        family(
+            "put_backs", "Starts and spends that found the present period empty.", lambda view: view.period.put_backs
+        ),
+    ]

@@ -26,7 +26,6 @@ from horae.ports import PartitionChange, Tx, World
 RUNS, FIRES = "horae_runs", "horae_fires"
 TABLES = (RUNS, FIRES)
 TRIES = 3
-EMPTIED_AT_MOST = 100_000  # rows; more of them keep the table locked for too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +34,35 @@ class HistoryState:
 
     table: str
     days_ahead: int
-    catch_all: int  # rows that no day takes, counted up to EMPTIED_AT_MOST + 1
+    catch_all: int  # rows that no day takes, counted up to one more than can be moved
+    moved_at_most: int  # more of them would keep every ending waiting while they are moved
+
+    @property
+    def is_overfull(self) -> bool:
+        return self.catch_all > self.moved_at_most
 
     @property
     def is_short(self) -> bool:
         return self.days_ahead < ALARM_BELOW
 
 
-def read_history(tx: Tx, now: datetime, *, most: int = EMPTIED_AT_MOST + 1) -> list[HistoryState]:
+def read_history(tx: Tx, now: datetime, *, most: int | None = None) -> list[HistoryState]:
     """Return how the partitioned tables stand; none where the database does not partition."""
+    moved = tx.partitions.moved_at_most
     found = [(table, tx.partitions.all(table)) for table in TABLES]
     return [
-        HistoryState(table, days_ahead(partitions, now), tx.partitions.count_catch_all(table, most=most))
+        HistoryState(
+            table,
+            days_ahead(partitions, now),
+            tx.partitions.count_catch_all(table, most=moved + 1 if most is None else most),
+            moved,
+        )
         for table, partitions in found
         if partitions
     ]
 
 
-def history_states(world: World, *, most: int = EMPTIED_AT_MOST + 1) -> list[HistoryState]:
+def history_states(world: World, *, most: int | None = None) -> list[HistoryState]:
     now = world.clock.now()
     return world.route().store.read(lambda tx: read_history(tx, now, most=most))
 
@@ -65,8 +75,8 @@ def keep_partitions(world: World, *, patient: bool = False) -> int:
     made = empty_catch_all(world, patient=patient)
     now = world.clock.now()
     for table in TABLES:
-        partitions, beside = _read(world, table)
-        if beside > EMPTIED_AT_MOST and not patient:
+        partitions, _, overfull = _read(world, table)
+        if overfull and not patient:
             continue  # to add a partition, the catch-all is read or copied under a lock
         low = end_of_days(partitions)
         for high in missing_days(partitions, now):
@@ -82,9 +92,9 @@ def empty_catch_all(world: World, *, patient: bool = False) -> int:
     """
     now, made = world.clock.now(), 0
     for table in TABLES:
-        partitions, beside = _read(world, table)
+        partitions, beside, overfull = _read(world, table)
         end = end_of_days(partitions)
-        if not beside or end is None or end > now or (beside > EMPTIED_AT_MOST and not patient):
+        if not beside or end is None or end > now or (overfull and not patient):
             continue
         high = missing_days(partitions, now)[0]
         made += _alter(world, "split", Partition(table, partition_name(high), end, high), patient=patient)
@@ -170,10 +180,13 @@ def _drop(world: World, partition: Partition, partitions: list[Partition]) -> bo
     return _alter(world, "drop", replace(partition, high=next_bound(partitions, partition)))
 
 
-def _read(world: World, table: str) -> tuple[list[Partition], int]:
-    def read(tx: Tx) -> tuple[list[Partition], int]:
-        partitions = tx.partitions.all(table)
-        return partitions, tx.partitions.count_catch_all(table, most=EMPTIED_AT_MOST + 1) if partitions else 0
+def _read(world: World, table: str) -> tuple[list[Partition], bool, bool]:
+    """Return the partitions, whether rows lie beside the days, and whether those are too many to be moved."""
+
+    def read(tx: Tx) -> tuple[list[Partition], bool, bool]:
+        partitions, most = tx.partitions.all(table), tx.partitions.moved_at_most
+        beside = tx.partitions.count_catch_all(table, most=most + 1) if partitions else 0
+        return partitions, beside > 0, beside > most
 
     return world.route().store.read(read)
 

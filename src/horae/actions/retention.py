@@ -80,12 +80,14 @@ def clean(world: World, retention: Retention, *, limit: int = BATCH) -> dict[str
         "horae_keys": retention.keys,
         "horae_ledger": max(kept.longest, retention.keys),
         "horae_nodes": retention.nodes,
+        "horae_reservations": kept.longest,
         "horae_needs": kept.spans[0],
     }
     gone = {RUNS: _clean_runs(world, kept, of_runs, now, limit)}
     spared = _spared(of_fires, now - retention.fires - LAG)
     gone[FIRES] = store.forget(FIRES, now - retention.fires, limit, spared=spared)
     gone["horae_acts"] = store.transact(lambda tx: tx.acts.forget(now - retention.runs, limit=limit))
+    gone["horae_sessions"] = store.transact(lambda tx: tx.sessions.forget(now, limit=limit))
     return gone | {table: store.forget(table, now - age, limit) for table, age in ages.items()}
 
 

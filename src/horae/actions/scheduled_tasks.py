@@ -15,10 +15,11 @@ from horae.actions.consistency import one_moment
 from horae.actions.jobs import endings, reasons
 from horae.actions.jobs.definitions import refuse_closed
 from horae.actions.jobs.leases import with_wall_lease
+from horae.actions.jobs.masking import declared_names
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
 from horae.actions.schedules.entries import CHANGEABLE, entry_for, object_id, schedule_dict
-from horae.actions.schedules.schedules import check_schedule, write_version
+from horae.actions.schedules.schedules import check_schedule, keep_masked, write_version
 from horae.core.access.owners import OwnerSettings
 from horae.core.cursors import page_size
 from horae.core.jobs.job import SYSTEM, Job, request_hash
@@ -117,7 +118,8 @@ def _store(world: World, tx: Tx, made: Plan, asked: str, actor: str, reason: str
     schedule = replace(made.schedule, sources=sources, created_at=now, updated_at=now, tzdata=world.tzdata)
     schedule = schedules.with_next_fire(world, schedule, now, made.first)
     schedule = replace(schedule, number=tx.schedules.add(schedule))
-    tx.audit.append(entry_for(now, "create", schedule, actor, reason, before={}))
+    hidden = declared_names(tx, schedule.handler)
+    tx.audit.append(entry_for(now, "create", schedule, actor, reason, before={}, hidden=hidden))
     return schedule
 
 
@@ -163,6 +165,7 @@ def change(
         before = _lock_task(tx, task_id, owned_by, versions, terms.only_queues)
         facts = _facts(world, tx, before)
         made = plan(facts, wish, terms, settings.rules, now)
+        made = replace(made, schedule=keep_masked(before, made.schedule))
         check_schedule(world, made.schedule)
         if made.schedule.handler != before.handler:
             refuse_closed(tx, made.schedule.handler, owned_by)
@@ -200,7 +203,8 @@ def delete(
         before = _lock_task(tx, task_id, owned_by, versions, queues)
         _withdraw(tx, tx.scheduled_tasks.live([before.number]).get(before.number, ()), "the task was deleted", now)
         tx.schedules.remove(before.number)
-        entry = entry_for(now, "delete", before, actor, reason, before=schedule_dict(before))
+        was = schedule_dict(before, declared_names(tx, before.handler))
+        entry = entry_for(now, "delete", before, actor, reason, before=was)
         tx.audit.append(replace(entry, after={}))
 
     world.route(owner=owner, id=task_id).store.transact(write)

@@ -21,7 +21,7 @@ from horae.core.audit.entries import Entry
 from horae.core.cursors import page_size
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.machinery import queue_name
-from horae.core.jobs.payloads import label
+from horae.core.jobs.payloads import label, name
 from horae.core.time.instants import iso, later
 from horae.errors import InvalidInput, NotFound, StoreFull, Unauthorized
 from horae.ports import Tx, World
@@ -38,11 +38,15 @@ def create_token(
     scopes: Iterable[str],
     title: str = "",
     queues: Iterable[str] = (),
+    agent: str | None = None,
     expires_in: timedelta | None = DEFAULT_LIFE,
     actor: str = SYSTEM,
     reason: str = "",
 ) -> tuple[Token, str]:
-    """Create a token and return it with its text, this once. With *expires_in* None it is valid until revoked."""
+    """Create a token and return it with its text, this once. With *expires_in* None it is valid until revoked.
+
+    With *agent* it is held by that agent, and never counts as a person.
+    """
     if expires_in is not None and expires_in < SHORTEST_LIFE:
         raise InvalidInput("token_life_too_short", expires_in=expires_in.total_seconds())
     now = world.clock.now()
@@ -57,6 +61,7 @@ def create_token(
         created_at=now,
         created_by=actor,
         expires_at=None if expires_in is None else later(now, expires_in),
+        agent=None if agent is None else name(agent, "agent"),
     )
 
     def write(tx: Tx) -> None:
@@ -65,6 +70,7 @@ def create_token(
             "scopes": list(token.scopes),
             "queues": list(token.queues),
             "expires_at": None if token.expires_at is None else iso(token.expires_at),
+            **({} if token.agent is None else {"agent": token.agent}),
         }
         entry = Entry(now, actor, "create", "token", token.token_id, token.owner, reason or None, after=details)
         tx.audit.append(entry)

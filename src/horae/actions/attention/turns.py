@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal
 
+from horae.actions.attention.cites import HELD, ask_for_looks, is_stale_grant, release_held, why_held, why_refused
 from horae.actions.attention.focus import dispatch, expire_old, must_end, safe_point
 from horae.actions.attention.inbox import end_cancelled
 from horae.actions.attention.lanes import Drive, LaneWriter, effective, write_as_driver
@@ -30,7 +31,7 @@ from horae.core.attention.directives import (
     step_key,
     wait_keys,
 )
-from horae.core.attention.lanes import Task
+from horae.core.attention.lanes import Lane, Task, TaskWait
 from horae.core.attention.task import Control, Policy, wait_span
 from horae.core.jobs.payloads import decode, encode
 from horae.core.time.instants import iso
@@ -91,6 +92,8 @@ def next_work(world: World, drive: Drive, control: Control, policy: Policy) -> W
             if focus is None:  # the task that had it is suspended now, or has ended
                 live = writer.tx.attention.live_tasks(writer.lane.number)
         if focus is None:
+            if release_held(writer):
+                live = writer.tx.attention.live_tasks(writer.lane.number)
             focus = dispatch(writer, live, allowed, policy)
         return None if focus is None else work_for(writer, focus, allowed)
 
@@ -145,9 +148,16 @@ def commit_turn(
         if must_end(task) and (task.clean_up is None or not isinstance(directive, Act | Proceed)):
             end_cancelled(writer, task, task.reason)
             return None
-        return _follow(writer, task, directive, control, policy, effects)
+        followed = _follow(writer, task, directive, control, policy, effects)
+        if isinstance(directive, Act) and followed is None and why_held(writer, directive.intent):
+            held.append(writer.lane)
+        return followed
 
-    return write_as_driver(world, drive, think.control, write)
+    held: list[Lane] = []
+    work = write_as_driver(world, drive, think.control, write)
+    if held and isinstance(directive, Act):
+        ask_for_looks(world, held[-1].owner, held[-1].name, directive.cites)
+    return work
 
 
 def _follow(
@@ -184,13 +194,17 @@ def _finish(writer: LaneWriter, task: Task, directive: Done | Fail) -> None:
         writer.move(task, "failed", "failed", {"reason": reason}, reason=reason, deadline_job=None)
 
 
-def _park(writer: LaneWriter, task: Task, keys: Sequence[str], timeout: timedelta, **fields: Any) -> None:
+def _park(
+    writer: LaneWriter, task: Task, keys: Sequence[str], timeout: timedelta, *, cites: Sequence[str] = (),
+    why: Sequence[str] = (), **fields: Any,
+) -> None:  # fmt: skip
     """Let a task wait (T7), and wake it at once where its event has come already (T12); end a cancelled one."""
     if must_end(task):
         end_cancelled(writer, task, task.reason)
         return
     waits = open_waits(writer, task, keys, timeout, **fields)
-    until = {"keys": list(keys), "deadline": iso(waits[0].deadline)}
+    until: dict[str, Any] = {"keys": list(keys), "deadline": iso(waits[0].deadline)}
+    until |= ({"cites": list(cites)} if cites else {}) | ({"why": list(why)} if why else {})
     parked = writer.move(task, "parked", "parked", until, phase="gap", intent=None, effect=None)
     take_early(writer, parked, waits)
 
@@ -199,17 +213,22 @@ def _act(
     writer: LaneWriter, task: Task, directive: Act, control: Control, effects: Mapping[str, Effect]
 ) -> Work | None:
     intent = directive.intent if directive.interruptible else {**directive.intent, "interruptible": False}
-    if directive.action not in effects:
-        writer.fact(task, "action_failed", {"error": "this lane has no such action"}, action=directive.action)
+    known = directive.action in effects
+    refused = why_refused(writer, directive.cites) if known else "this lane has no such action"
+    if refused is not None:
+        writer.fact(task, "action_failed", {"error": refused}, action=directive.action)
         task = writer.save(task, replace(task, phase="gap"))
         writer.line("step_refused", task, action=directive.action)
         return None
-    if control.needs_confirmation(directive.action):
+    why, asks = why_held(writer, intent), control.needs_confirmation(directive.action)
+    if asks or why:
+        intent = {**intent, "why": why} if why else intent
         text = encode(intent, "intent")
-        key = f"confirm:{task.number}:{task.turn}"
+        key = f"{'confirm:' if asks else HELD}{task.number}:{task.turn}"
         _park(
-            writer, task, [key], control.confirm_timeout, kind="confirm", intent=text, intent_hash=intent_hash(intent)
-        )
+            writer, task, [key], control.confirm_timeout, cites=directive.cites, why=why, kind="confirm", intent=text,
+            intent_hash=intent_hash(intent),
+        )  # fmt: skip
         return None
     return _intend(writer, task, intent, control, effects, holds=not directive.interruptible)
 
@@ -220,13 +239,20 @@ def _proceed(
     """Do exactly what was approved, once."""
     confirmation = find_grant(writer, task, directive.grant)
     intent = None if confirmation is None or confirmation.intent is None else decode(confirmation.intent)
-    if confirmation is None or intent is None or intent.get("action") not in effects:
+    if confirmation is None or intent is None or _is_void(writer, confirmation, intent, effects):
         writer.fact(task, "grant_refused", {"grant": directive.grant})
         task = writer.save(task, replace(task, phase="gap"))
         writer.line("grant_refused", task)
         return None
     writer.save(confirmation, replace(confirmation, used_at=writer.now))
     return _intend(writer, task, intent, control, effects, holds=not intent.get("interruptible", True))
+
+
+def _is_void(
+    writer: LaneWriter, confirmation: TaskWait, intent: Mapping[str, Any], effects: Mapping[str, Effect]
+) -> bool:
+    """Return whether a grant is worth nothing any more: the action is gone, or what it cites is doubtful again."""
+    return intent.get("action") not in effects or is_stale_grant(writer, confirmation, intent)
 
 
 def _intend(
@@ -240,13 +266,14 @@ def _intend(
 ) -> Work:
     step = task.step + 1
     key = step_key(writer.lane.name, task.number, step)
-    whole = {"action": intent["action"], "arguments": intent["arguments"], "key": key}
+    cites = {"cites": intent["cites"]} if intent.get("cites") else {}
+    whole = {"action": intent["action"], "arguments": intent["arguments"], **cites, "key": key}
     intended = replace(
         task, phase="act", step=step, intent=encode(whole, "intent"), effect=effects[intent["action"]], holds=holds,
         held_since=writer.now if holds else None,
     )  # fmt: skip
     writer.save(task, intended)
-    writer.line("step_intended", intended, action=intent["action"], step=step, holds=holds)
+    writer.line("step_intended", intended, action=intent["action"], step=step, holds=holds, **cites)
     return _perform(intended, control)
 
 

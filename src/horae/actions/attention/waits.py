@@ -152,15 +152,21 @@ def confirm(
                 writer.fact(task, "late_event", {"by": actor, "approve": approve}, key=wait.key)
                 writer.line("late_confirmation", task, by=actor, wait=wait.number)
             return wait
-        assert task is not None
-        intent = decode(wait.intent or "{}")
-        grant = writer.world.dice.name(32) if approve else None
-        answer = {**intent, "by": actor, "wait": wait.number, "reason": reason or None}
-        writer.fact(task, "confirmed" if approve else "denied", answer if grant is None else {**answer, "grant": grant})
-        wake(writer, task, wait, "event", grant=grant, granted_at=writer.now if grant else None, decided_by=actor)
-        return writer.tx.attention.wait(wait_number) or wait
+        return decide(writer, wait, approve=approve, actor=actor, reason=reason)
 
     return in_lane(world, lane, owner, write)
+
+
+def decide(writer: LaneWriter, wait: TaskWait, *, approve: bool, actor: str, reason: str = "") -> TaskWait:
+    """Grant or deny what an open confirmation asks for, and wake its task."""
+    task = writer.tx.attention.task(wait.task)
+    assert task is not None
+    intent = decode(wait.intent or "{}")
+    grant = writer.world.dice.name(32) if approve else None
+    answer = {**intent, "by": actor, "wait": wait.number, "reason": reason or None}
+    writer.fact(task, "confirmed" if approve else "denied", answer if grant is None else {**answer, "grant": grant})
+    wake(writer, task, wait, "event", grant=grant, granted_at=writer.now if grant else None, decided_by=actor)
+    return writer.tx.attention.wait(wait.number) or wait
 
 
 def find_grant(writer: LaneWriter, task: Task, grant: str) -> TaskWait | None:

@@ -6,6 +6,8 @@ of two processes at the same batch the second finds that the position has moved 
 job goes back to its queue, so that claims and other writers come in.
 """
 
+# size: one bulk act from its beginning to its end, so that its transactions are read together
+
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
@@ -34,7 +36,7 @@ from horae.core.jobs.acts import (
     check_act,
     why_skipped,
 )
-from horae.core.jobs.filters import parse_filter
+from horae.core.jobs.filters import computed, holds, parse_filter
 from horae.core.jobs.job import SYSTEM, Job, NewJob
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.payloads import encode
@@ -139,6 +141,7 @@ def _count(tx: Tx, draft: Act) -> tuple[list[int], Act]:
     limit = MOST_COUNTED + 1
     numbers, seen = tx.acts.window(draft.wanted, after=0, highest=highest, rows=MOST_LOOKED_AT, limit=limit)
     more = len(numbers) == limit or seen < highest
+    numbers = _fitting(tx, draft, numbers)
     return numbers, replace(draft, highest=highest, matched=min(len(numbers), MOST_COUNTED), more=more)
 
 
@@ -287,12 +290,23 @@ def _next_batch(tx: Tx, number: int, job: Job) -> tuple[Act | None, list[int], i
     if act.undoes is not None:
         kept = sorted(tx.acts.kept(act.undoes, after=act.position, limit=BATCH))
         return act, kept, kept[-1] if len(kept) == BATCH else act.highest
-    return act, *tx.acts.window(act.wanted, after=act.position, highest=act.highest, rows=WINDOW, limit=BATCH)
+    numbers, end = tx.acts.window(act.wanted, after=act.position, highest=act.highest, rows=WINDOW, limit=BATCH)
+    return act, _fitting(tx, act, numbers), end
+
+
+def _fitting(tx: Tx, act: Act, numbers: list[int]) -> list[int]:
+    """Return those of the jobs that were found that fit also by what the tables cannot answer."""
+    query = computed(act.query.terms)
+    if not query:
+        return numbers
+    chunks = (numbers[begin : begin + BATCH] for begin in range(0, len(numbers), BATCH))
+    return sorted(job.number for chunk in chunks for job in tx.jobs.some(chunk) if holds(query, job))
 
 
 def _do_batch(world: World, tx: Tx, act: Act, numbers: list[int], end: int, now: datetime) -> tuple[Act, set[str]]:
     live = {job.number: job for job in tx.jobs.lock_many(numbers)}
     skipped = {number: why for number in numbers if (why := why_skipped(act, live.get(number))) is not None}
+    skipped |= dict.fromkeys(_of_objects(tx, [job for job in live.values() if job.number not in skipped]), "object")
     chosen = [job for number, job in live.items() if number not in skipped]
     times = {job.number: job.run_at for job in chosen}
     if act.undoes is not None:
@@ -318,6 +332,17 @@ def _do_batch(world: World, tx: Tx, act: Act, numbers: list[int], end: int, now:
         entries.append(_entry(now, "finish", after, WORKER, "", _counts(after)))
     tx.audit.append_many(entries)
     return after, {"*"} if any(job.has_dependents for job in done) else {job.queue for job in done}
+
+
+def _of_objects(tx: Tx, jobs: list[Job]) -> list[int]:
+    """Return the numbers of jobs that stored objects have planned: their objects move them, no act does."""
+    names = {(job.owner, job.object_type, job.object_id or ""): job for job in jobs if job.object_type is not None}
+    known = tx.objects.by_name((owner, kind or "", name) for owner, kind, name in names)
+    return [
+        job.number
+        for job in jobs
+        if job.object_type is not None and (job.owner, job.object_type, job.object_id or "") in known
+    ]
 
 
 def _change(tx: Tx, act: Act, chosen: list[Job], now: datetime) -> set[int]:

@@ -1,8 +1,8 @@
 """Admission: jobs that a rule has to admit are asked about after they were claimed, in the verbs that claim.
 
 Claim and admission are two transactions, so that plain jobs keep their one statement. The second is fenced by the
-token: what the rule writes commits only if every job that it admits is still held. A process that dies in between has
-started nothing; its jobs are handed on when their leases run out, as after any death.
+token: what the rules write commits only if every job that they were asked about is still held. A process that dies in
+between has started nothing; its jobs are handed on when their leases run out, as after any death.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from datetime import timedelta
 from functools import partial
 
 from horae.actions.jobs.endings import settle
-from horae.core.jobs.job import Job, Lease, Outcome
+from horae.actions.jobs.rules import Overtaken, is_ruled
+from horae.core.jobs.job import Change, Job, Lease, Outcome
 from horae.errors import StoreError
-from horae.ports import Admission, Claim, PutBack, Tx, World
+from horae.ports import Claim, JobEnding, JobRule, PutBack, Tx, World
 
 log = logging.getLogger("horae.admission")
 ROUNDS = 5  # claims in the place of jobs that were put back, before the caller has to ask again
@@ -25,14 +26,14 @@ SOON = timedelta(seconds=1)  # a job that is put back is due no earlier than thi
 
 
 def claim_admitted(world: World, claim: Claim) -> list[Job]:
-    """Take due jobs; those that the rule does not admit go back to their queue and are not returned."""
-    store, rule = world.route(owner=claim.owner).store, world.admission
+    """Take due jobs; those that the rules do not admit go back to their queue and are not returned."""
+    store = world.route(owner=claim.owner).store
     taken = store.claim(claim, now=world.clock.now())
-    if rule is None:
+    if not world.rules:
         return taken
     admitted: list[Job] = []
     for _ in range(ROUNDS):
-        kept = admit(world, rule, taken)
+        kept = admit(world, taken)
         admitted += kept
         room = claim.limit - len(admitted)
         if len(kept) == len(taken) or room < 1:
@@ -41,52 +42,75 @@ def claim_admitted(world: World, claim: Claim) -> list[Job]:
     return admitted
 
 
-def admit(world: World, rule: Admission, jobs: Sequence[Job]) -> list[Job]:
-    """Ask the rule about claimed jobs, put back those that it does not admit, and return the others in their order."""
-    asked = [job for job in jobs if rule.concerns(job)]
+def admit(world: World, jobs: Sequence[Job]) -> list[Job]:
+    """Ask the rules about claimed jobs, put back those that they do not admit, and return the others in their order."""
+    asked = [job for job in jobs if is_ruled(world, job)]
     if not asked:
         return list(jobs)
-    try:
-        admitted = _ask(world, rule, asked)
-    except Exception as problem:  # plain jobs of the same claim must not suffer from it
-        log.exception("admission failed; %s jobs are asked about again: %s", len(asked), problem)
-        _return_all(world, asked)
-        admitted = set()
+    admitted = _ask(world, asked)
     numbers = {job.number for job in asked}
     return [job for job in jobs if job.number not in numbers or job.number in admitted]
 
 
-def _ask(world: World, rule: Admission, asked: Sequence[Job]) -> set[int]:
-    """Return the numbers of the jobs that the rule admits and that are still held."""
-    left = list(asked)
+def _ask(world: World, asked: Sequence[Job]) -> set[int]:
+    """Return the numbers of the jobs that the rules admit and that are still held; a rule that fails admits nothing."""
+    try:
+        return _decide(world, asked)
+    except Exception as problem:  # the other jobs of the same claim must not suffer from it
+        if len(asked) > 1 and not isinstance(problem, StoreError):
+            return {number for job in asked for number in _ask(world, [job])}
+        log.exception("admission failed; %s jobs are asked about again: %s", len(asked), problem)
+        _return_all(world, asked)
+        return set()
+
+
+def _decide(world: World, asked: Sequence[Job]) -> set[int]:
+    left, unwanted = list(asked), list[Job]()
+    admitted: set[int] = set()
     while left:
         try:
-            admitted, not_returned = world.route().store.transact(partial(_decide, world, rule, left))
-        except _Overtaken as lost:
+            admitted = world.route().store.transact(partial(_decide_in, world, left))
+        except _Unwanted as found:
+            unwanted += [job for job in left if job.number in found.numbers]
+            left = [job for job in left if job.number not in found.numbers]
+        except Overtaken as lost:
             left = [job for job in left if job.number not in lost.numbers]
-            continue
-        _end_cancelled(world, [job for job in left if job.number in not_returned])
-        return admitted
-    return set()
+        else:
+            break
+    _end_cancelled(world, unwanted)
+    return admitted
 
 
-class _Overtaken(Exception):
-    """Raised to roll back an admission: some of its jobs have another holder by now."""
-
-    def __init__(self, numbers: set[int]) -> None:
-        self.numbers = numbers
+class _Unwanted(Overtaken):
+    """Raised to roll back an admission: someone asked to cancel a job that was to be put back."""
 
 
-def _decide(world: World, rule: Admission, jobs: Sequence[Job], tx: Tx) -> tuple[set[int], set[int]]:
-    """Decide in one transaction. The rule locks its objects first and the jobs come last, as when they are settled."""
+def _decide_in(world: World, jobs: Sequence[Job], tx: Tx) -> set[int]:
+    """Decide in one transaction. The rules lock their rows first and the jobs come last, as when they are settled."""
     now = world.clock.now()
-    returned = [replace(each, run_at=max(each.run_at, now + SOON)) for each in rule.admit(tx, jobs, now)]
-    back = {each.number for each in returned}
-    admitted = {job.number for job in jobs} - back
-    held = tx.jobs.lock_held(Lease(job.number, job.token) for job in jobs if job.number in admitted)
-    if held != admitted:
-        raise _Overtaken(admitted - held)
-    return admitted, tx.jobs.put_back(returned)
+    returned: dict[int, PutBack] = {}
+    admitted_by: list[tuple[JobRule, list[Job]]] = []
+    for rule in world.rules:
+        asked = [job for job in jobs if job.number not in returned and rule.concerns(job)]
+        refused = {each.number: each for each in rule.admit(tx, asked, now)} if asked else {}
+        returned |= {number: replace(each, run_at=max(each.run_at, now + SOON)) for number, each in refused.items()}
+        admitted_by.append((rule, [job for job in asked if job.number not in refused]))
+    for rule, started in admitted_by:
+        undone = [_undo(job, returned[job.number]) for job in started if job.number in returned]
+        if undone:
+            rule.settle(tx, undone, now)
+    held = tx.jobs.lock_held(Lease(job.number, job.token) for job in jobs)
+    if lost := {job.number for job in jobs} - held:
+        raise Overtaken(lost)
+    if unwanted := tx.jobs.put_back(list(returned.values())):
+        raise _Unwanted(unwanted)
+    return held - returned.keys()
+
+
+def _undo(job: Job, returned: PutBack) -> JobEnding:
+    """Tell a rule that admitted a job that a later one did not."""
+    change = Change("released", "queued", job.attempt, returned.run_at, returned.reason or job.last_error)
+    return JobEnding(job, Outcome("released", error=returned.reason), change, put_back=True)
 
 
 def _end_cancelled(world: World, jobs: Sequence[Job]) -> None:
@@ -102,5 +126,5 @@ def _return_all(world: World, jobs: Sequence[Job]) -> None:
     try:
         not_returned = world.route().store.transact(lambda tx: tx.jobs.put_back(returned))
         _end_cancelled(world, [job for job in jobs if job.number in not_returned])
-    except StoreError as problem:
+    except Exception as problem:
         log.warning("%s claimed jobs wait for their leases to run out: %s", len(jobs), problem)

@@ -55,14 +55,21 @@ def claim(world: World, queue: str, limit: int, *, worker_id: str, lease: timede
     return claim_admitted(world, Claim(queue, limit, worker_id, lease, steady=world.clock.steady()))
 
 
-def peek(world: World, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
-    """Return when the next job is due, in wall-clock time.
+def peek(
+    world: World,
+    queues: Sequence[str],
+    *,
+    node: Node | None = None,
+    node_id: str | None = None,
+    worker_id: str | None = None,
+) -> Upcoming:
+    """Return when the next job is due, in wall-clock time, and what the node *node_id* was asked to do.
 
     With *node* its heartbeat is written as well; with *worker_id* the answer names the jobs of that worker that were
     asked to stop.
     """
     asked_at = world.clock.monotonic()
-    upcoming = world.route().store.peek(queues, node=node, worker_id=worker_id)
+    upcoming = world.route().store.peek(queues, node=node, node_id=node_id, worker_id=worker_id)
     if upcoming.store_time is not None and isinstance(world.clock, FollowingClock):
         world.clock.follow(upcoming.store_time, asked_at)
     expiry = world.wall_time(upcoming.next_expiry_at)

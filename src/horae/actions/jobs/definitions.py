@@ -14,6 +14,7 @@ from horae.ports import StoredDefinition, Tx, World
 
 log = logging.getLogger("horae.definitions")
 MOST = 10_000  # definitions with one call
+MOST_NAMES = 100  # of sensitive arguments
 RELEASED_AT_ONCE = 1000  # jobs in one transaction, so that opening a handler blocks no other transaction for long
 
 
@@ -84,9 +85,14 @@ def refuse_closed(tx: Tx, handler: str, owner: str) -> None:
 
 def _find_changed(wanted: Iterable[StoredDefinition], stored: Iterable[StoredDefinition]) -> list[StoredDefinition]:
     """Return the definitions that differ from the stored ones, by name."""
-    known = {each.name: (each.queue, each.tenants) for each in stored}
-    differ = [each for each in wanted if known.get(each.name) != (each.queue, each.tenants)]
+    known = {each.name: _told(each) for each in stored}
+    differ = [each for each in wanted if known.get(each.name) != _told(each)]
     return sorted(differ, key=lambda each: each.name)
+
+
+def _told(definition: StoredDefinition) -> StoredDefinition:
+    """Return a definition without who stored it and when."""
+    return replace(definition, app="", stored_at=None, stored_by="")
 
 
 def _check(definition: StoredDefinition) -> StoredDefinition:
@@ -94,6 +100,10 @@ def _check(definition: StoredDefinition) -> StoredDefinition:
     name(definition.queue, "queue")
     if definition.app:
         label(definition.app, "application")
+    for each in definition.sensitive[: MOST_NAMES + 1]:
+        label(each, "sensitive name", 200)
+    if len(definition.sensitive) > MOST_NAMES:
+        raise InvalidInput("too_many_sensitive_names", count=len(definition.sensitive), most=MOST_NAMES)
     return definition
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import logging
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from horae.actions.jobs.jobs import entry_of, get, truncate
+from horae.actions.jobs.rules import Drafted, settle_by_rules, split
 from horae.core.audit.entries import Entry
+from horae.core.governance.budgets import amounts_from
 from horae.core.jobs.job import JOB, SYSTEM, Change, Job, Outcome, Settlement, settlement
 from horae.core.jobs.machinery import refuse_own
 from horae.core.jobs.payloads import encode, label
@@ -16,11 +19,14 @@ from horae.core.time.instants import aware
 from horae.errors import InvalidInput, LeaseLost
 from horae.ports import World
 
+log = logging.getLogger("horae.endings")
+
 
 def settle(world: World, endings: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
-    """End a batch of held jobs in one transaction; return the change of each by id, None where the lease was lost.
+    """End a batch of held jobs; return the change of each by id, None where the lease was lost.
 
-    The jobs are the values that their claim returned; the next state is decided from them.
+    The jobs are the values that their claim returned; the next state is decided from them. An ending that is missing
+    from the answer could not be written now, although others were: try it again.
     """
     now = world.clock.now()
     settlements = [settlement(job, outcome, now=now, roll=world.dice.roll()) for job, outcome in endings]
@@ -30,13 +36,26 @@ def settle(world: World, endings: Sequence[tuple[Job, Outcome]]) -> dict[str, Ch
 def _settle(
     world: World, jobs: Sequence[Job], settlements: Sequence[Settlement], now: datetime
 ) -> dict[str, Change | None]:
-    rejected = world.route().store.settle(settlements, now=now)
-    changes = {
-        job.id: None if job.number in rejected else done.change for job, done in zip(jobs, settlements, strict=True)
-    }
-    again = {job.queue for job in jobs if (change := changes[job.id]) is not None and change.state == "queued"}
+    plain, ruled = split(world, list(zip(jobs, settlements, strict=True)))
+    changes: dict[str, Change | None] = {}
+    if plain:
+        rejected = world.route().store.settle([done for _, done in plain], now=now)
+        changes = {job.id: None if job.number in rejected else done.change for job, done in plain}
+    try:
+        changes |= _settle_ruled(world, ruled, now) if ruled else {}
+    except Exception as problem:
+        if not plain:
+            raise
+        log.warning("%d endings are to be written again, one by one: %s", len(ruled), problem)
+    again = {job.queue for job in jobs if (change := changes.get(job.id)) is not None and change.state == "queued"}
     world.route().store.wake(again)  # a worker that sleeps until the next due time may have to wake earlier now
     return changes
+
+
+def _settle_ruled(world: World, ruled: Sequence[Drafted], now: datetime) -> dict[str, Change | None]:
+    """Write the endings of jobs that a rule concerns, and what the rules write about them."""
+    written = settle_by_rules(world, ruled, now)
+    return {job.id: written[job.number].change if job.number in written else None for job, _ in ruled}
 
 
 def ack(
@@ -47,6 +66,8 @@ def ack(
     result: Any = None,
     next_action_at: datetime | None = None,
     audit_event_id: str | None = None,
+    spent: Mapping[str, int] | None = None,
+    by: str | None = None,
     owner: str | None = None,
     queues: Collection[str] = (),
 ) -> Job:
@@ -54,7 +75,7 @@ def ack(
     text = None if result is None else encode(result, "result", world.max_payload_bytes)
     due = None if next_action_at is None else aware(next_action_at, "next_action_at")
     link = None if audit_event_id is None else label(audit_event_id, "audit event id", 100)
-    outcome = Outcome("succeeded", result=text, next_action_at=due, audit_event_id=link)
+    outcome = Outcome("succeeded", result=text, next_action_at=due, audit_event_id=link, spent=_spent(spent), by=by)
     return _end(world, job_id, token, outcome, owner=owner, queues=queues)
 
 
@@ -67,13 +88,21 @@ def fail(
     retry_delay: timedelta | None = None,
     from_run_at: bool = False,
     final: bool = False,
+    spent: Mapping[str, int] | None = None,
     owner: str | None = None,
     queues: Collection[str] = (),
 ) -> Job:
     """End an attempt as failed; the job is retried after *retry_delay* or by its policy, or is dead at the cap."""
     if retry_delay is not None and retry_delay < timedelta(0):
         raise InvalidInput("delay_negative", delay=retry_delay.total_seconds())
-    outcome = Outcome("failed", error=truncate(error), delay=retry_delay, from_run_at=from_run_at, final=final)
+    outcome = Outcome(
+        "failed",
+        error=truncate(error),
+        delay=retry_delay,
+        from_run_at=from_run_at,
+        final=final,
+        spent=_spent(spent),
+    )
     return _end(world, job_id, token, outcome, owner=owner, queues=queues)
 
 
@@ -84,6 +113,7 @@ def release(
     *,
     actor: str = SYSTEM,
     reason: str = "",
+    spent: Mapping[str, int] | None = None,
     owner: str | None = None,
     queues: Collection[str] = (),
 ) -> Job:
@@ -91,13 +121,17 @@ def release(
 
     A worker gives its token. An operator gives none: then the current holder loses the job.
     """
-    outcome = Outcome("released", error=truncate(reason) or None)
+    outcome = Outcome("released", error=truncate(reason) or None, spent=_spent(spent))
     if token is not None:
         return _end(world, job_id, token, outcome, owner=owner, queues=queues)
     job = get(world, job_id, owner=owner, queues=queues)
     refuse_own(job)
     JOB.after(job.state, "released")
     return _end(world, job_id, job.token, outcome, entry_of(world, "release", job, actor, reason), owner=owner)
+
+
+def _spent(given: Mapping[str, int] | None) -> dict[str, int] | None:
+    return None if given is None else amounts_from(given)
 
 
 def _end(
@@ -114,6 +148,10 @@ def _end(
     refuse_own(job)
     if job.state != "running" or job.token != token:
         raise LeaseLost(job.id, token)
+    if job.object_type is not None and outcome.result is not None:
+        from horae.actions.governance.settling import verdict_in
+
+        verdict_in(outcome.result)  # the caller is told at once that it cannot be read
     now = world.clock.now()
     done = settlement(job, outcome, now=now, roll=world.dice.roll())
     final = done if entry is None else replace(done, entry=entry)
@@ -133,12 +171,30 @@ def lose(world: World, silent: Sequence[Job]) -> list[tuple[Job, bool]]:
         return []
     now, steady = world.clock.now(), world.clock.steady()
     endings = [settlement(job, Outcome("lost"), now=now, roll=world.dice.roll()) for job in silent]
-    settlements = [replace(ending, expired_before=steady) for ending in endings]
-    rejected = world.route().store.settle(settlements, now=now)
-    lost = [
-        (job, done.change.state == "dead")
-        for job, done in zip(silent, settlements, strict=True)
-        if job.number not in rejected
-    ]
+    drafted = [(job, replace(ending, expired_before=steady)) for job, ending in zip(silent, endings, strict=True)]
+    plain, ruled = split(world, drafted)
+    changes = _lose_ruled(world, ruled, now) if ruled else {}
+    if plain:
+        rejected = world.route().store.settle([done for _, done in plain], now=now)
+        changes |= {job.number: done.change for job, done in plain if job.number not in rejected}
+    lost = [(job, changes[job.number].state == "dead") for job in silent if job.number in changes]
     world.route().store.wake({job.queue for job, dead in lost if not dead})
     return lost
+
+
+def _lose_ruled(world: World, ruled: Sequence[Drafted], now: datetime) -> dict[int, Change]:
+    """End lost attempts that a rule concerns; one that cannot be written now is found again by the next pass."""
+    try:
+        return {number: done.change for number, done in settle_by_rules(world, ruled, now).items()}
+    except Exception as problem:  # the other losses must not wait for it
+        if len(ruled) > 1:
+            return {number: change for each in ruled for number, change in _lose_ruled(world, [each], now).items()}
+        log.exception("the lost attempt at %s cannot be ended now: %s", ruled[0][0].id, problem)
+        return {}
+
+
+def close(world: World, job: Job, outcome: Outcome) -> bool:
+    """End a running job in the place of its holder, whether or not its lease has run out; its token is the fence."""
+    now = world.clock.now()
+    ending = replace(settlement(job, outcome, now=now, roll=world.dice.roll()), expired_before=None)
+    return _settle(world, [job], [ending], now)[job.id] is not None

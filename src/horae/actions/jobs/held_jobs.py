@@ -11,12 +11,13 @@ from horae.actions.jobs.claims import DEFAULT_LEASE, MAX_PULL, check_lease, peek
 from horae.actions.jobs.endings import lose_expired, settle
 from horae.actions.jobs.jobs import is_in_reach, truncate
 from horae.core.cursors import page_size
-from horae.core.jobs.job import Job, Lease, Outcome, State, job_number
+from horae.core.governance.budgets import amounts_from
+from horae.core.jobs.job import SYSTEM, Job, Lease, Outcome, State, job_number
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.payloads import encode, label
 from horae.core.time.instants import aware
 from horae.errors import InvalidInput, NotFound
-from horae.ports import Node, World
+from horae.ports import Drain, Node, Renewed, World
 
 ASK_AGAIN = timedelta(milliseconds=500)  # shorter than the longest sleep of an idle worker that hears no hints
 EndingOutcome = Literal["succeeded", "failed", "timed_out", "snoozed", "cancelled", "released"]
@@ -35,11 +36,15 @@ class Ending:
     final: bool = False  # a failure that must not be tried again
     next_action_at: datetime | None = None
     audit_event_id: str | None = None
+    spent: dict[str, int] | None = None  # what the attempt has cost, by unit; empty: nothing has begun
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The answer to one ending: accepted with the job's new state, or refused because the job has another holder."""
+    """The answer to one ending: accepted with the job's new state, or refused because the job has another holder.
+
+    Refused with the state ``running``: it could not be written now; send it again.
+    """
 
     job_id: str
     accepted: bool
@@ -69,35 +74,41 @@ def peek_held(
     served: Sequence[str],
     *,
     node: Node | None = None,
+    node_id: str | None = None,
     worker_id: str | None = None,
     owner: str | None = None,
     queues: Collection[str] = (),
-) -> tuple[timedelta | None, list[str]]:
-    """Return in how long a claim may find something, and which jobs of a worker were asked to stop.
+) -> tuple[timedelta | None, list[str], Drain | None]:
+    """Return in how long a claim may find something, which jobs of a worker should stop, and whether it should drain.
 
     A span and no instant, because the worker's clock may differ. A tenant learns nothing about when other tenants' jobs
     are due, and gets a short span instead. Expired leases are taken back on the way: where all workers use HTTP, no
     other process would notice that one of them fell silent.
     """
-    upcoming = peek(world, served, node=node, worker_id=worker_id)
+    upcoming = peek(world, served, node=node, node_id=node_id, worker_id=worker_id)
     expiry = upcoming.next_expiry_at
     if expiry is not None and expiry < world.clock.now() and lose_expired(world):
-        upcoming = peek(world, served, worker_id=worker_id)
+        upcoming = peek(world, served, node_id=node_id, worker_id=worker_id)
     due = None if upcoming.next_due_at is None else upcoming.next_due_at - world.clock.now()
     due = due if owner is None else ASK_AGAIN
     asked = (
         world.route(owner=owner).store.read(lambda tx: tx.jobs.some(upcoming.cancelled)) if upcoming.cancelled else []
     )
-    return due, [job.id for job in asked if is_in_reach(job, owner, queues)]
+    return due, [job.id for job in asked if is_in_reach(job, owner, queues)], upcoming.drain
 
 
 def settle_held(
-    world: World, endings: Sequence[Ending], *, owner: str | None = None, queues: Collection[str] = ()
+    world: World,
+    endings: Sequence[Ending],
+    *,
+    by: str | None = None,
+    owner: str | None = None,
+    queues: Collection[str] = (),
 ) -> list[Settled]:
     """End jobs in one transaction; an ending that is late, or for a job with another holder, stops no other."""
     page_size(len(endings), MAX_PULL)
     found = _held(world, {each.job_id: each.token for each in endings}, owner, queues)
-    outcomes = [(found[each.job_id], _outcome(world, each)) for each in endings if each.job_id in found]
+    outcomes = [(found[each.job_id], _outcome(world, each, by)) for each in endings if each.job_id in found]
     changes = settle(world, outcomes) if outcomes else {}
     return [_answer(each, found, changes) for each in endings]
 
@@ -107,14 +118,15 @@ def renew_held(
     holds: Sequence[Hold],
     *,
     lease: timedelta = DEFAULT_LEASE,
+    by: str = SYSTEM,
     owner: str | None = None,
     queues: Collection[str] = (),
 ) -> list[Renewal]:
-    """Extend the leases of jobs, counted from now."""
+    """Extend the leases of jobs, counted from now; *by* is who does it, for entries about objects."""
     page_size(len(holds), MAX_PULL)
     check_lease(lease)
     found = _held(world, {each.job_id: each.token for each in holds}, owner, queues)
-    renewed = renew(world, [Lease(job.number, job.token) for job in found.values()], lease=lease)
+    renewed = renew_told(world, list(found.values()), lease=lease, by=by)
     numbers = {job_id: job.number for job_id, job in found.items()}
     return [
         Renewal(
@@ -125,6 +137,19 @@ def renew_held(
         )
         for each in holds
     ]
+
+
+def renew_told(world: World, jobs: Sequence[Job], *, lease: timedelta, by: str) -> Renewed:
+    """Extend leases; those of jobs that name an object leave an entry in the same transaction."""
+    plain = [Lease(job.number, job.token) for job in jobs if job.object_type is None]
+    named = [job for job in jobs if job.object_type is not None]
+    done = renew(world, plain, lease=lease) if plain or not named else Renewed(frozenset(), frozenset())
+    if not named:
+        return done
+    from horae.actions.governance.entering import renew_about_objects
+
+    told = renew_about_objects(world, named, lease=lease, by=by)
+    return Renewed(done.held | told.held, done.cancelled | told.cancelled, done.busy)
 
 
 def _held(world: World, tokens: dict[str, int], owner: str | None, queues: Collection[str]) -> dict[str, Job]:
@@ -148,7 +173,7 @@ def _number(job_id: str) -> int | None:
         return None
 
 
-def _outcome(world: World, ending: Ending) -> Outcome:
+def _outcome(world: World, ending: Ending, by: str | None) -> Outcome:
     if ending.delay is not None and ending.delay < timedelta(0):
         raise InvalidInput("delay_negative", delay=ending.delay.total_seconds())
     error = None if ending.error is None else truncate(ending.error)
@@ -161,10 +186,16 @@ def _outcome(world: World, ending: Ending) -> Outcome:
         final=ending.final,
         next_action_at=None if ending.next_action_at is None else aware(ending.next_action_at, "next_action_at"),
         audit_event_id=None if ending.audit_event_id is None else label(ending.audit_event_id, "audit event id", 100),
+        spent=None if ending.spent is None else amounts_from(ending.spent),
+        by=by,
     )
 
 
 def _answer(ending: Ending, found: dict[str, Job], changes: dict[str, Any]) -> Settled:
     job = found.get(ending.job_id)
-    change = None if job is None else changes[job.id]
+    if job is None:
+        return Settled(ending.job_id, accepted=False)
+    if job.id not in changes:
+        return Settled(ending.job_id, accepted=False, state="running")
+    change = changes[job.id]
     return Settled(ending.job_id, change is not None, None if change is None else change.state)

@@ -1,16 +1,18 @@
 """The verbs of the job queue. Each is one transaction; library, HTTP, worker and command line all enter here."""
 
+# size: every verb on jobs that exist and every list of them, because they share what is in a caller's reach
+
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from horae.actions.consistency import one_moment
 from horae.actions.jobs.leases import with_wall_lease
 from horae.actions.jobs.requests import Enqueued, Request, make_enqueued, new_job
-from horae.actions.statistics import count_finished, count_window
 from horae.core.audit.entries import Entry
 from horae.core.cursors import page_size
 from horae.core.jobs.job import (
@@ -26,29 +28,52 @@ from horae.core.jobs.job import (
     job_number,
 )
 from horae.core.jobs.machinery import MACHINERY, refuse_own
+from horae.core.jobs.masking import unmask
 from horae.core.time.instants import aware, instant, iso
 from horae.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from horae.ports import Placed, Tx, World
 
+if TYPE_CHECKING:
+    from horae.core.governance.objects import GovernedObject
+
 WINDOW = timedelta(days=1)
 LOOK_BACK = 20_000  # rows that one page of a list looks at where no index leads to what it wants
+LOOK_AT_ONCE = 500  # of those that are read whole, because the tables cannot answer
 CHILDREN = 200  # dealt with in one transaction, where their parents have ended
 
 
 # -- enqueue -----------------------------------------------------------------------------------------------------
 
 
-def enqueue(world: World, request: Request, *, connection: Any = None) -> Enqueued:
+def enqueue(
+    world: World, request: Request, *, connection: Any = None, tx: Tx | None = None, actor: str = SYSTEM
+) -> Enqueued:
     """Store one job; durable when this returns. With *connection* it joins the caller's own transaction."""
-    return enqueue_many(world, [request], connection=connection)[0]
+    return enqueue_many(world, [request], connection=connection, tx=tx, actor=actor)[0]
 
 
-def enqueue_many(world: World, requests: Iterable[Request], *, connection: Any = None) -> list[Enqueued]:
-    """Store many jobs in one transaction: all of them, or, when one is refused, none."""
+def enqueue_many(
+    world: World, requests: Iterable[Request], *, connection: Any = None, tx: Tx | None = None, actor: str = SYSTEM
+) -> list[Enqueued]:
+    """Store many jobs in one transaction: all of them, or, when one is refused, none.
+
+    It joins the transaction of a verb, *tx*, or of a caller, *connection*. A job that names a stored object is the one
+    that the object has; *actor* is who asks for it.
+    """
     now = world.clock.now()
     new = [new_job(world, request, now) for request in requests]
     if not new:
         return []
+    joined = connection if tx is None else tx.connection
+    if any(job.object_type is not None for job in new):
+        from horae.actions.governance.asking import enqueue_about_objects
+
+        return enqueue_about_objects(world, new, now, connection=joined, tx=tx, actor=actor)
+    return store_jobs(world, new, now, joined)
+
+
+def store_jobs(world: World, new: Sequence[NewJob], now: datetime, connection: Any = None) -> list[Enqueued]:
+    """Store checked jobs, in a transaction of their own or on a connection."""
     joins, store = connection is not None, world.route(owner=new[0].owner, key=new[0].key).store
     placed = store.insert_on(connection, new, now=now) if joins else store.insert(new, now=now)
     waiting = [where.number for row, where in zip(new, placed, strict=True) if row.after]
@@ -121,12 +146,12 @@ def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before:
     """Return jobs, the newest first; *before* is the last id of the previous page."""
     page_size(limit)
     wanted = wanted or Filter()
-    _check_states(wanted)
+    check_states(wanted)
     number = None if before is None else job_number(before)
-    jobs = world.route(owner=wanted.owner, key=wanted.key).store.read(
-        lambda tx: tx.jobs.find(wanted, limit=limit, before=number)
+    found, _ = world.route(owner=wanted.owner, key=wanted.key).store.read(
+        lambda tx: look(tx, wanted, limit, number, None)
     )
-    return [with_wall_lease(world, job) for job in jobs]
+    return [with_wall_lease(world, job) for job in found]
 
 
 def find_page(
@@ -138,19 +163,49 @@ def find_page(
     short, or empty, although older jobs fit.
     """
     page_size(limit)
-    _check_states(wanted)
+    check_states(wanted)
     number = None if before is None else job_number(before)
 
-    def look(tx: Tx) -> tuple[list[Job], int | None]:
+    def read(tx: Tx) -> tuple[list[Job], int | None]:
         least = tx.jobs.look_back(LOOK_BACK, before=number) if wanted.needs_bound else None
-        return tx.jobs.find(wanted, limit=limit, before=number, least=least), least
+        return look(tx, wanted, limit, number, least)
 
-    found, least = world.route(owner=wanted.owner, key=wanted.key).store.read(look)
-    further = found[-1].number if len(found) == limit else least
+    found, further = world.route(owner=wanted.owner, key=wanted.key).store.read(read)
     return [with_wall_lease(world, job) for job in found], further
 
 
-def _check_states(wanted: Filter) -> None:
+def _asked_of_jobs(wanted: Filter) -> Callable[[Job], bool] | None:
+    """Return what is asked of each job because the tables cannot answer it; None where they answer all."""
+    if not wanted.terms:
+        return None
+    from horae.core.jobs.filters import computed, holds  # a list without a filter does not need the language
+
+    query = computed(wanted.terms)
+    return partial(holds, query) if query else None
+
+
+def look(tx: Tx, wanted: Filter, limit: int, before: int | None, least: int | None) -> tuple[list[Job], int | None]:
+    """Return the jobs of one page, and the number before which the next begins; None at the end.
+
+    What the tables cannot answer is asked of the jobs themselves, for a bounded number of them.
+    """
+    fits = _asked_of_jobs(wanted)
+    if fits is None:
+        found = tx.jobs.find(wanted, limit=limit, before=before, least=least)
+        return found, found[-1].number if len(found) == limit else least
+    fitting: list[Job] = []
+    for _ in range(LOOK_BACK // LOOK_AT_ONCE):
+        page = tx.jobs.find(wanted, limit=LOOK_AT_ONCE, before=before, least=least)
+        fitting += [job for job in page if fits(job)]
+        if len(fitting) >= limit:
+            return fitting[:limit], fitting[limit - 1].number
+        if len(page) < LOOK_AT_ONCE:
+            return fitting, least
+        before = page[-1].number
+    return fitting, before
+
+
+def check_states(wanted: Filter) -> None:
     unknown = set(wanted.states) - set(JOB.states)
     if unknown:
         raise InvalidInput("choice_unknown", name="state", value=sorted(unknown)[0], choices=list(JOB.states))
@@ -168,6 +223,8 @@ def counts(
     def read(tx: Tx) -> dict[tuple[str, str], int]:
         if owner is not None:
             return tx.jobs.counts(queue, owner, machinery)
+        from horae.actions.statistics import count_finished
+
         rolled, finished = count_finished(tx)
         found = tx.jobs.counts(queue, owner, machinery, rolled)
         for (name, state), count in finished.items():
@@ -187,6 +244,8 @@ def metrics(world: World, *, window: timedelta = WINDOW, owner: str | None = Non
     since = now - window
 
     def read(tx: Tx) -> dict[str, Any]:
+        from horae.actions.statistics import count_window
+
         rolled, counted = count_window(tx, since, owner)
         raw = tx.jobs.metrics(now=now, since=since, owner=owner, ended_since=max(since, rolled))
         raw["succeeded"] += counted.succeeded
@@ -219,8 +278,9 @@ def cancel(
     """End a waiting job at once; ask the worker of a running one to stop it at the next safe moment."""
 
     def write(tx: Tx) -> Job:
-        job = _lock_job(tx, job_id, owner, queues)
+        job, it = _lock_with_object(tx, job_id, owner, queues)
         JOB.after(job.state, "cancelled")
+        _refuse_job_of(it, job)
         now = world.clock.now()
         if job.state == "running":
             _one_row(tx.jobs.ask_to_cancel(job, reason=truncate(reason) or f"asked by {actor}"), job)
@@ -249,8 +309,9 @@ def revive(
     """Make a dead job due now with all its attempts; jobs that were cancelled because it died wait for it again."""
 
     def write(tx: Tx) -> Job:
-        job = _lock_job(tx, job_id, owner, queues)
+        job, it = _lock_with_object(tx, job_id, owner, queues)
         JOB.after(job.state, "revived")
+        _refuse_job_of(it, job)
         now = world.clock.now()
         if not tx.jobs.requeue(job, run_at=now, attempt=0, band=None, now=now):
             raise Conflict("unique_name_taken", id=job.id, unique=job.unique)
@@ -276,9 +337,12 @@ def reschedule(
     """Move a waiting job to another time or band; its planned time and its key stay what they were."""
 
     def write(tx: Tx) -> Job:
-        job = _lock_job(tx, job_id, owner, queues)
+        job, it = _lock_with_object(tx, job_id, owner, queues)
         JOB.after(job.state, "rescheduled")
         when = job.run_at if run_at is None else aware(run_at, "run_at")
+        if it is not None and it.job == job.number:
+            _move_job_of(world, tx, it, job, when, priority, actor, reason)
+            return job
         band = None if priority is None else band_of(priority)
         _one_row(tx.jobs.requeue(job, run_at=when, attempt=job.attempt, band=band, now=world.clock.now()), job)
         tx.audit.append(entry_of(world, "reschedule", job, actor, reason, run_at=iso(when), priority=priority))
@@ -306,7 +370,7 @@ def rerun(
         refuse_own(job)
         if job.state in LIVE:
             raise NotAllowed("job_not_ended", id=job.id, state=job.state)
-        made = enqueue(world, _copy_of(job, payload, world.clock.now()), connection=tx.connection)
+        made = enqueue(world, _copy_of(job, payload, world.clock.now()), tx=tx, actor=actor)
         tx.audit.append(entry_of(world, "rerun", job, actor, reason, made=made.id))
         return made
 
@@ -318,7 +382,7 @@ def rerun(
 def _copy_of(job: Job, payload: Any, now: datetime) -> Request:
     return Request(
         job.handler,
-        job.payload if payload is None else payload,
+        job.payload if payload is None else unmask(payload, job.payload),
         queue=job.queue,
         priority=job.priority,
         planned_at=now,  # so that a governed job gets a key of its own
@@ -331,6 +395,8 @@ def _copy_of(job: Job, payload: Any, now: datetime) -> Request:
         object_id=job.object_id,
         action=job.action,
         rerun_of=job.id,
+        budget=None if job.budget is None else job.budget.reference,
+        cost=None if job.budget is None else job.budget.cost,
     )
 
 
@@ -356,6 +422,37 @@ def settle_children(world: World, *, limit: int = CHILDREN) -> int:
     while done := world.route().store.settle_children(now=world.clock.now(), limit=limit):
         total += done
     return total
+
+
+def _lock_with_object(
+    tx: Tx, job_id: str, owner: str | None, queues: Collection[str]
+) -> tuple[Job, GovernedObject | None]:
+    """Lock a job, and before it the stored object that it is about."""
+    known = _in_reach(tx.jobs.get(job_number(job_id)), job_id, owner, queues)
+    it = None
+    if known.object_type is not None:
+        from horae.actions.governance.asking import object_of
+
+        it = object_of(tx, known)
+    return _lock_job(tx, job_id, owner, queues), it
+
+
+def _refuse_job_of(it: GovernedObject | None, job: Job) -> None:
+    if it is not None:
+        from horae.actions.governance.asking import refuse_job_of
+
+        refuse_job_of(it, job)
+
+
+def _move_job_of(
+    world: World, tx: Tx, it: GovernedObject, job: Job, at: datetime, priority: str | None, actor: str, reason: str
+) -> None:
+    from horae.actions.governance.asking import move_job_of
+    from horae.actions.governance.writing import By
+
+    if priority is not None:
+        raise NotAllowed("object_job_priority", id=job.id, risk=it.risk)
+    move_job_of(world, tx, it, job, at, By(actor, reason, job=job.id))
 
 
 def _lock_job(tx: Tx, job_id: str, owner: str | None, queues: Collection[str]) -> Job:

@@ -9,11 +9,15 @@ one transaction behind the lane's or the schedule's lock, and checks again befor
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from horae.actions.attention.inbox import come_due
 from horae.actions.attention.lanes import LaneWriter, in_known_lane
+from horae.actions.governance.reviews import close_overdue, time_out
+from horae.actions.governance.rollbacks import plan_again
+from horae.actions.governance.rollbacks import run_batch as roll_back_batch
 from horae.actions.jobs.acts import run_batch
 from horae.actions.jobs.endings import lose, settle
 from horae.actions.jobs.jobs import truncate
@@ -22,7 +26,7 @@ from horae.actions.schedules.schedules import with_next_fire
 from horae.core.attention.lanes import Task, TaskWait
 from horae.core.attention.task import FINAL
 from horae.core.jobs.job import Job, Outcome
-from horae.core.jobs.machinery import ACT, DEADLINE, MACHINERY, SERVED_AT_ONCE, START, TIMEOUT
+from horae.core.jobs.machinery import ACT, DEADLINE, GATE, MACHINERY, REVIEW, ROLLBACK, SERVED_AT_ONCE, START, TIMEOUT
 from horae.core.schedules.schedule import Schedule, next_fire
 from horae.errors import HoraeError, StoreBusy, StoreError
 from horae.ports import Claim, Tx, World
@@ -33,6 +37,7 @@ LEFT_BATCH = 1000
 BATCH = 200
 MAX_LOGGED = 5  # repairs that the log names
 REPAIRER = "system/machinery"
+BATCHES: Mapping[str, Callable[[World, Job], bool]] = {ACT: run_batch, ROLLBACK: roll_back_batch}
 
 
 # -- serve -------------------------------------------------------------------------------------------------------------
@@ -48,8 +53,8 @@ def serve_due(world: World, name: str, *, hand_on: bool = True) -> int:
         lose(world, [job for job in left if job.queue == MACHINERY])
     claim = Claim(MACHINERY, SERVED_AT_ONCE, name, LEASE, steady=world.clock.steady())
     taken = world.route().store.claim(claim, now=world.clock.now())
-    batches = [job for job in taken if job.handler == ACT]
-    others = [job for job in taken if job.handler != ACT]
+    batches = [job for job in taken if job.handler in BATCHES]
+    others = [job for job in taken if job.handler not in BATCHES]
     if others:
         settle(world, [(job, outcome_of_due(world, job)) for job in others])
     for job in batches:  # each takes longer than a timeout, which therefore does not wait for them
@@ -60,11 +65,11 @@ def serve_due(world: World, name: str, *, hand_on: bool = True) -> int:
 def outcome_of_due(world: World, job: Job) -> Outcome:
     """Run one of Horae's own jobs; an error ends this job's attempt and does not stop the others."""
     try:
-        if job.handler == ACT:
-            return Outcome("snoozed", delay=timedelta(0)) if run_batch(world, job) else Outcome("succeeded")
-        again = come_due(world, job.handler, job.payload, owner=job.owner)
+        if job.handler in BATCHES:
+            return Outcome("snoozed", delay=timedelta(0)) if BATCHES[job.handler](world, job) else Outcome("succeeded")
+        again = _come_due(world, job)
     except StoreBusy:  # a frozen process holds this lane's lock: the jobs of other lanes must not wait for it
-        what = "a row of its act" if job.handler == ACT else "its lane"
+        what = "a row of its batch" if job.handler in BATCHES else "its lane"
         return Outcome("snoozed", error=f"{what} is locked by another transaction", delay=LEASE)
     except StoreError:
         raise
@@ -74,6 +79,18 @@ def outcome_of_due(world: World, job: Job) -> Outcome:
         log.exception("%s (%s) failed and is tried again", job.id, job.handler)
         return Outcome("failed", error=truncate(f"{type(problem).__name__}: {problem}"))
     return Outcome("succeeded") if again is None else Outcome("snoozed", delay=again - world.clock.now())
+
+
+def _come_due(world: World, job: Job) -> datetime | None:
+    """Do what a job is for; return when to come back where it is too early."""
+    if job.handler == GATE:
+        from horae.actions.governance.replanning import ask_gates_again
+
+        ask_gates_again(world, str(job.payload["owner"]), job.payload["agent"])
+        return None
+    if job.handler == REVIEW:
+        return time_out(world, str(job.payload["owner"]), str(job.payload["review"]))
+    return come_due(world, job.handler, job.payload, owner=job.owner)
 
 
 # -- find --------------------------------------------------------------------------------------------------------------
@@ -133,6 +150,7 @@ def repair(world: World, *, limit: int = BATCH) -> int:
     done = sum(_repair_wait(world, each) for each in found.waits)
     done += sum(_repair_task(world, each) for each in found.tasks)
     done += sum(_repair_schedule(world, each) for each in found.schedules)
+    done += close_overdue(world) + plan_again(world)
     if found:
         log.warning("repaired %s of %s: %s", done, len(found.sentences()), "; ".join(found.sentences()[:MAX_LOGGED]))
     return done

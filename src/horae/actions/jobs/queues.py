@@ -89,7 +89,7 @@ def _view(queue: Queue, jobs: dict[str, int], workers: tuple[str, ...]) -> Queue
 
 
 def _servers(nodes: list[Node], queue: str) -> tuple[str, ...]:
-    return tuple(node.node_id for node in nodes if queue in node.queues or queue == MACHINERY)
+    return tuple(node.node_id for node in nodes if node.serves(queue) or queue == MACHINERY)
 
 
 def _change(world: World, queue: str, verb: str, actor: str, reason: str, **changes: Any) -> Queue:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from horae.actions.jobs.jobs import enqueue_many, with_known
 from horae.actions.jobs.requests import Enqueued, Request
-from horae.core.jobs.job import check_run_at
+from horae.core.jobs.job import SYSTEM, check_run_at
 from horae.errors import Conflict, PastDue, QuotaExceeded
 from horae.ports import Tx, World
 
@@ -17,7 +17,13 @@ AMPLE = 50_000
 
 
 def enqueue_within(
-    world: World, requests: Sequence[Request], *, owner: str, allowed: int, queues: Collection[str] = ()
+    world: World,
+    requests: Sequence[Request],
+    *,
+    owner: str,
+    allowed: int,
+    queues: Collection[str] = (),
+    actor: str = SYSTEM,
 ) -> list[Enqueued]:
     """Enqueue for a tenant; refuse it where more than *allowed* of its jobs would be unfinished (0: no limit).
 
@@ -26,14 +32,14 @@ def enqueue_within(
     """
     if not _may_meet_another_queue(requests, queues) and _has_ample_room(world, owner, allowed):
         with suppress(PastDue):  # it may repeat a request that was in time
-            return enqueue_many(world, requests)
+            return enqueue_many(world, requests, actor=actor)
 
     def write(tx: Tx) -> list[Enqueued]:
         if not allowed:
-            return _check_queues(tx, _enqueue_in_time(tx, world, requests), queues)
+            return _check_queues(tx, _enqueue_in_time(tx, world, requests, actor), queues)
         tx.owners.lock(owner, world.clock.now())
         there = tx.jobs.unfinished(owner, allowed)
-        placed = _check_queues(tx, _enqueue_in_time(tx, world, requests), queues)
+        placed = _check_queues(tx, _enqueue_in_time(tx, world, requests, actor), queues)
         if there + sum(not each.deduplicated for each in placed) > allowed:
             raise QuotaExceeded("jobs", allowed, "too_many_jobs", owner=owner, unfinished=there)
         return placed
@@ -64,9 +70,9 @@ def _check_queues(tx: Tx, placed: list[Enqueued], queues: Collection[str]) -> li
     return placed
 
 
-def _enqueue_in_time(tx: Tx, world: World, requests: Sequence[Request]) -> list[Enqueued]:
+def _enqueue_in_time(tx: Tx, world: World, requests: Sequence[Request], actor: str) -> list[Enqueued]:
     """Store requests; refuse all of them where a strict one is late and new."""
-    placed = enqueue_many(world, [replace(each, strict=False) for each in requests], connection=tx.connection)
+    placed = enqueue_many(world, [replace(each, strict=False) for each in requests], tx=tx, actor=actor)
     for request, each in zip(requests, placed, strict=True):
         if request.strict and request.run_at is not None and not each.deduplicated:
             check_run_at(request.run_at, now=world.clock.now(), strict=True)

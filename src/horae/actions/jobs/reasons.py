@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from horae.actions.budgets.budgets import waits_of
 from horae.core.jobs.job import Filter, Job
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.reasons import Around, Reason
@@ -36,7 +37,7 @@ def why(world: World, job: Job, *, owner: str | None = None) -> tuple[Reason, ..
             pause_reason=queue.pause_reason,
             max_running=queue.max_running,
             running=sum(other.queue == job.queue for other in rivals),
-            workers=sum(job.queue in node.queues or job.queue == MACHINERY for node in nodes),
+            workers=sum(node.serves(job.queue) or job.queue == MACHINERY for node in nodes),
             limits={name: (most, taken.get(name, 0)) for name, most in limits.items()},
             holders=tuple(
                 other.id
@@ -45,6 +46,7 @@ def why(world: World, job: Job, *, owner: str | None = None) -> tuple[Reason, ..
             ),
             parents=tuple(tx.jobs.parents(job.number)) if job.held == "needs" else (),
             last_run=past[-1] if past else None,
+            budgets=waits_of(tx, job, now) if job.budget is not None else (),
             shows_others=owner is None,
         )
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from horae.core.governance.budgets import JobBudget, job_budget
 from horae.core.jobs.job import (
     OBJECT_ACTIONS,
     OBJECT_TYPES,
     ON_PARENT_DEAD,
     PRIORITIES,
     SYSTEM,
+    WEBHOOK,
     Job,
     NewJob,
     OnParentDead,
@@ -30,7 +32,6 @@ from horae.core.jobs.job import (
 from horae.core.jobs.machinery import queue_name, unique_name
 from horae.core.jobs.payloads import decode, encode, label, name
 from horae.core.jobs.retry import DEFAULT_RETRY, Retry, time_limit
-from horae.core.outgoing.webhooks import refuse_credentials
 from horae.core.time.instants import aware, iso, later
 from horae.core.values import swift
 from horae.errors import InvalidInput
@@ -69,6 +70,8 @@ class Request:
     on_parent_dead: OnParentDead = "cancel"  # what to do when one of those dies or is cancelled
     checkpoint: Any = None  # where an earlier piece of work left off
     rerun_of: str | None = None  # the job that is run again as this one
+    budget: str | None = None  # who pays: the name of a budget, or name/agent
+    cost: Mapping[str, int] | None = None  # the most that one attempt may cost, by unit; None: one call
     strict: bool = False
     part_of: str = ""  # the call that its key stands for, where that had more than this in it
 
@@ -120,7 +123,10 @@ def new_job(world: World, request: Request, now: datetime) -> NewJob:
         )
     if not isinstance(request.retry, Retry):
         raise InvalidInput("retry_unreadable", value=repr(request.retry))
-    refuse_credentials(request.handler, request.payload)
+    if request.handler == WEBHOOK:
+        from horae.core.outgoing.webhooks import refuse_credentials
+
+        refuse_credentials(request.handler, request.payload)
     payload = encode({} if request.payload is None else request.payload, max_bytes=world.max_payload_bytes)
     key, typed = _key(request, planned_at)
     needs = request.after
@@ -156,6 +162,7 @@ def new_job(world: World, request: Request, now: datetime) -> NewJob:
         on_parent_dead=request.on_parent_dead,
         typed_key=typed,
         rerun_of=None if request.rerun_of is None else job_number(request.rerun_of),
+        budget=None if request.budget is None and request.cost is None else _budget(request),
     )
 
 
@@ -166,6 +173,11 @@ def _trace(world: World, request: Request) -> str | None:
 
 def _policy(retry: Retry) -> str | None:
     return None if retry == DEFAULT_RETRY else encode(retry.as_json())
+
+
+def _budget(request: Request) -> str | None:
+    drawn_on = job_budget(request.budget, request.cost)
+    return None if drawn_on is None else encode(drawn_on.as_json())
 
 
 def _optional(value: str | None, what: str, max_length: int = 255) -> str | None:
@@ -209,6 +221,8 @@ def _hash(request: Request, payload: str) -> str:
         "delay": request.delay,
         "object": [request.object_type, request.object_id, request.action],
     } | ({"part_of": request.part_of} if request.part_of else {})
+    if request.budget is not None:
+        asked["budget"] = [request.budget, request.cost]
     return request_hash(asked)
 
 
@@ -240,6 +254,7 @@ def _as_stored(row: NewJob, number: int, now: datetime) -> Job:
         object_id=row.object_id,
         action=row.action,
         rerun_of=row.rerun_of,
+        budget=None if row.budget is None else JobBudget.from_json(decode(row.budget)),
     )
 
 

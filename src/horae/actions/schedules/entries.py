@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any
 
 from horae.core.audit.entries import Entry
 from horae.core.jobs.job import SYSTEM
+from horae.core.jobs.masking import mask
 from horae.core.jobs.retry import Retry
 from horae.core.schedules.schedule import Schedule
 from horae.core.time.instants import iso
@@ -26,11 +27,12 @@ CHANGEABLE = tuple(
 )  # fmt: skip
 
 
-def schedule_dict(schedule: Schedule) -> dict[str, Any]:
-    """Return a schedule as plain JSON values."""
+def schedule_dict(schedule: Schedule, hidden: Collection[str] = ()) -> dict[str, Any]:
+    """Return a schedule as plain JSON values, with sensitive arguments and those of *hidden* names masked."""
     values = {
         field: getattr(schedule, field) for field in (*CHANGEABLE, "version", "next_fire_at", "paused_at", "toggled")
     }
+    values["payload"] = mask(schedule.payload, hidden)
     plain: dict[str, Any] = {}
     for field, value in values.items():
         if isinstance(value, datetime):
@@ -51,7 +53,15 @@ def object_id(key: str, owner: str) -> str:
 
 
 def entry_for(
-    now: datetime, verb: str, schedule: Schedule, actor: str, reason: str, *, before: Mapping[str, Any], **more: Any
+    now: datetime,
+    verb: str,
+    schedule: Schedule,
+    actor: str,
+    reason: str,
+    *,
+    before: Mapping[str, Any],
+    hidden: Collection[str] = (),
+    **more: Any,
 ) -> Entry:
     return Entry(
         at=now,
@@ -62,5 +72,5 @@ def entry_for(
         owner=schedule.owner,
         reason=reason or None,
         before=before,
-        after={**schedule_dict(schedule), **more},
+        after={**schedule_dict(schedule, hidden), **more},
     )

@@ -11,9 +11,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from horae.actions.jobs.endings import close
 from horae.actions.jobs.jobs import enqueue
 from horae.actions.jobs.requests import Enqueued, Request
-from horae.core.jobs.job import Job, Outcome, is_silent, settlement
+from horae.core.jobs.job import Job, Outcome, is_silent
 from horae.errors import AlreadyRunning, InvalidInput
 from horae.ports import World
 
@@ -38,7 +39,4 @@ def start_exclusively(world: World, request: Request, *, stale_timeout: timedelt
 
 def _close(world: World, job: Job, stale_timeout: timedelta) -> None:
     """End a silent job as lost; its token keeps one that has finished or reported progress meanwhile."""
-    now = world.clock.now()
-    outcome = Outcome("lost", error=f"stale: no progress for more than {stale_timeout}", final=True)
-    ending = replace(settlement(job, outcome, now=now, roll=world.dice.roll()), expired_before=None)
-    world.route(owner=job.owner, id=job.id).store.settle([ending], now=now)
+    close(world, job, Outcome("lost", error=f"stale: no progress for more than {stale_timeout}", final=True))

@@ -6,11 +6,14 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
+from horae.actions.jobs.endings import close
+from horae.actions.jobs.masking import declared_names
+from horae.actions.jobs.rules import is_ruled
 from horae.actions.schedules.entries import entry_for
 from horae.actions.schedules.schedules import iterate, lock_schedule, with_next_fire, write_version
+from horae.core.governance.budgets import job_budget
 from horae.core.jobs.job import SYSTEM, Job, NewJob, Outcome, Settlement, band_of, settlement
 from horae.core.jobs.payloads import encode
 from horae.core.jobs.retry import LONGEST, Retry
@@ -21,13 +24,16 @@ from horae.core.schedules.rules import Rule
 from horae.core.schedules.schedule import Fire, Firing, Schedule, Unfinished
 from horae.core.time.instants import MICROSECOND, aware, earlier, iso
 from horae.errors import HoraeError, InvalidInput, StoreError
-from horae.ports import FindRecorded, Occurrence, ScheduleFilter, Tx, World
+from horae.ports import Decide, FindRecorded, Occurrence, ScheduleFilter, Tx, World
 
 log = logging.getLogger("horae.schedules")
 MAX_BACKFILL = 10_000
 MAX_SEARCHED = 100_000  # fires of a range that a backfill compares with the records, while the schedule is locked
 UNREADABLE_WAIT = timedelta(minutes=1)
 FIRE_BATCH = 500
+# A running job that showed no progress for too long is closed for good; its checkpoint stays on record. Its worker may
+# still renew the lease, so the ending does not depend on the lease having run out.
+STALE = Outcome("lost", error="stale: no progress for longer than its stale_timeout", final=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ def fire_due(world: World, limit: int = FIRE_BATCH) -> list[tuple[Firing, list[s
         recorded = find_recorded(fires)
         return [_without(firing, jobs, recorded) for firing, jobs in decided] if recorded else decided
 
-    made = world.route().store.fire(decide_all, partial(_end_silent, now), now=now, limit=limit)
+    made = _fire(world, decide_all, now, limit)
     queues = {firing.schedule.queue for firing, numbers in made if numbers}
     world.route().store.wake(queues)
     return [(firing, [f"job_{number}" for number in numbers]) for firing, numbers in made]
@@ -90,13 +96,34 @@ def _decide(world: World, schedule: Schedule, now: datetime, unfinished: Unfinis
         return Firing(schedule, (), schedule.next_fire_at, now + UNREADABLE_WAIT, schedule.fire_count), []
 
 
-def _end_silent(now: datetime, job: Job) -> Settlement:
-    """Close a running job that showed no progress for too long, for good; its checkpoint stays on record.
+def _fire(world: World, decide_all: Decide, now: datetime, limit: int) -> list[tuple[Firing, list[int]]]:
+    """Fire, and end the silent jobs that this takes: those that a rule concerns first, in a transaction with the rule.
 
-    Its worker may still renew the lease, so the ending does not depend on the lease having run out.
+    A rule that fails must not keep schedules from firing: then the job is ended without it.
     """
-    outcome = Outcome("lost", error="stale: no progress for longer than its stale_timeout", final=True)
-    return replace(settlement(job, outcome, now=now, roll=0.0), expired_before=None)
+    unruled: set[int] = set()
+
+    def end_silent(job: Job) -> Settlement:
+        if world.rules and job.number not in unruled and is_ruled(world, job):
+            raise _EndFirst(job)
+        return replace(settlement(job, STALE, now=now, roll=0.0), expired_before=None)
+
+    while True:
+        try:
+            return world.route().store.fire(decide_all, end_silent, now=now, limit=limit)
+        except _EndFirst as found:
+            unruled.add(found.job.number)  # asked once; whatever becomes of it, the next round does not ask again
+            try:
+                close(world, found.job, STALE)
+            except Exception as problem:
+                log.exception("%s is ended without its rules: %s", found.job.id, problem)
+
+
+class _EndFirst(Exception):
+    """Raised to roll back a batch of fires: a silent job has to be ended with its rules before."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
 
 
 def _without(firing: Firing, jobs: list[NewJob], recorded: set[Occurrence]) -> tuple[Firing, list[NewJob]]:
@@ -129,7 +156,10 @@ def trigger(
             once = replace(schedule, payload=payload, retry=Retry.none())
             number = tx.jobs.insert([_job(world, once, fire)], now)[0].number
         tx.schedules.record(schedule.number, fire, number, now)
-        tx.audit.append(entry_for(now, "trigger", schedule, actor, reason, before={}, ran=not busy))
+        hidden = declared_names(tx, schedule.handler)
+        tx.audit.append(
+            entry_for(now, "trigger", schedule, actor, reason, before={}, hidden=hidden, ran=not busy)
+        )  # fmt: skip
         return Triggered(schedule, fire, None if number is None else f"job_{number}")
 
     triggered = world.route(owner=owner, key=key).store.transact(write)
@@ -173,7 +203,10 @@ def backfill(
         placed = tx.jobs.insert([_job(world, schedule, fire, alone=True) for fire in fires], now)
         for fire, where in zip(fires, placed, strict=True):
             tx.schedules.record(schedule.number, fire, where.number, now)
-        tx.audit.append(entry_for(now, "backfill", schedule, actor, reason, before={}, fires=len(fires)))
+        hidden = declared_names(tx, schedule.handler)
+        tx.audit.append(
+            entry_for(now, "backfill", schedule, actor, reason, before={}, hidden=hidden, fires=len(fires))
+        )  # fmt: skip
         return Backfill(tuple(missing), len(present), tuple(f"job_{where.number}" for where in placed))
 
     done = world.route(owner=owner, key=key).store.transact(work)
@@ -252,6 +285,7 @@ def _trace(world: World) -> str:
 def _job(world: World, schedule: Schedule, fire: Fire, *, alone: bool = False) -> NewJob:
     """Return the job of a fire; several made at once must not overlap either, where the schedule forbids it."""
     serial = schedule.overlap == "queue_one" or (alone and schedule.overlap != "allow")
+    drawn_on = job_budget(schedule.budget, schedule.cost)
     return NewJob(
         handler=schedule.handler,
         payload=encode(schedule.payload, max_bytes=world.max_payload_bytes),
@@ -269,4 +303,5 @@ def _job(world: World, schedule: Schedule, fire: Fire, *, alone: bool = False) -
         fire_at=fire.fire_at,
         has_dependents=fire.kind != "schedule",
         trace_id=_trace(world),
+        budget=None if drawn_on is None else encode(drawn_on.as_json()),
     )

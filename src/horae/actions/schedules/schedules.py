@@ -14,21 +14,24 @@ from typing import Any
 
 from horae.actions.consistency import one_moment
 from horae.actions.jobs.definitions import refuse_closed
+from horae.actions.jobs.masking import declared_names
 from horae.actions.schedules.entries import CHANGEABLE, entry_for, object_id, schedule_dict
 from horae.core.audit.entries import Entry
 from horae.core.cursors import MAX_PAGE, page_size
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.machinery import queue_name
+from horae.core.jobs.masking import unmask
 from horae.core.jobs.payloads import encode, label, name
 from horae.core.outgoing.webhooks import refuse_credentials
 from horae.core.scheduled_tasks.rules import apply_shortest_interval
 from horae.core.scheduled_tasks.task import named_first
 from horae.core.schedules.decisions import record_undecided, upcoming_fires
-from horae.core.schedules.schedule import Fire, Schedule, check, cycle, due_at, first_fire
+from horae.core.schedules.schedule import Fire, Schedule, ScheduleResult, check, cycle, due_at, first_fire
 from horae.core.time.instants import MICROSECOND
 from horae.errors import Conflict, InvalidInput, NotFound, VersionConflict
 from horae.ports import ScheduleFilter, Tally, Tx, World
 
+MOST_RESULTS = 20
 # The reason recorded for due fires that a verb discards.
 LEFT_BEHIND = {"pause": "paused", "deactivate": "inactive", "resume": "paused"}
 TIMING = {"kind", "expression", "zone", "day_match", "gap", "fold", "lenient", "anchor", "initial_delay", "starts_at",
@@ -86,7 +89,7 @@ def change(
         if version is not None and version != before.version:
             raise VersionConflict("schedule_version_old", key=key, version=before.version, expected=version)
         sources = {**before.sources, **dict.fromkeys(changes, source)}
-        after = replace(before, **changes, sources=sources)
+        after = keep_masked(before, replace(before, **changes, sources=sources))
         if after.handler != before.handler:
             refuse_closed(tx, after.handler, after.owner)
         if "enabled" in changes:
@@ -147,7 +150,10 @@ def delete(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, 
         if followers:
             raise Conflict("schedule_followed", key=key, followers=list(followers))
         tx.schedules.remove(before.number)
-        entry = entry_for(world.clock.now(), "delete", before, actor, reason, before=schedule_dict(before))
+        now, hidden = world.clock.now(), declared_names(tx, before.handler)
+        entry = entry_for(
+            now, "delete", before, actor, reason, before=schedule_dict(before, hidden), hidden=hidden
+        )  # fmt: skip
         tx.audit.append(replace(entry, after={}))
 
     world.route(owner=owner, key=key).store.transact(write)
@@ -170,6 +176,14 @@ def find(
     """Return schedules by key; *after* is the last one of the previous page (within one owner, its key)."""
     page_size(limit)
     return world.route().store.read(lambda tx: tx.schedules.find(wanted or ScheduleFilter(), limit=limit, after=after))
+
+
+def find_by_next(
+    world: World, wanted: ScheduleFilter, *, limit: int = 100, after: tuple[datetime | None, int] | None = None
+) -> list[Schedule]:
+    """Return schedules by when they are due next; *after* is that and the number of the last one before."""
+    page_size(limit)
+    return world.route().store.read(lambda tx: tx.schedules.find_by_next(wanted, limit=limit, after=after))
 
 
 def iterate(world: World, wanted: ScheduleFilter) -> Iterator[Schedule]:
@@ -220,6 +234,16 @@ def tally(world: World, schedule: Schedule) -> Tally:
         .store.read(lambda tx: tx.schedules.tallies([schedule.number]))
         .get(schedule.number, Tally())
     )
+
+
+def last_results(
+    world: World, found: Collection[Schedule], count: int = MOST_RESULTS
+) -> dict[int, list[ScheduleResult]]:
+    """Return the last results of schedules, by number, the newest first; one statement for all of them."""
+    if not 1 <= count <= MOST_RESULTS:
+        raise InvalidInput("out_of_range", name="results", value=count, least=1, most=MOST_RESULTS)
+    numbers = [schedule.number for schedule in found]
+    return world.route().store.read(lambda tx: tx.schedules.results(numbers, limit=count))
 
 
 def preview(world: World, schedule: Schedule, count: int = 5) -> list[datetime]:
@@ -276,7 +300,8 @@ def add_schedule(
     made = with_next_fire(world, schedule, now)
     made = replace(made, number=tx.schedules.add(made))
     note_follows(tx, made)
-    tx.audit.append(entry_for(now, verb, made, actor, reason, before={}))
+    hidden = declared_names(tx, made.handler)
+    tx.audit.append(entry_for(now, verb, made, actor, reason, before={}, hidden=hidden))
     return made
 
 
@@ -307,8 +332,18 @@ def write_version(
     tx.schedules.put(after, expected_version=before.version)
     if before.after != after.after:
         note_follows(tx, after)
-    tx.audit.append(entry_for(now, verb, after, actor, reason, before=schedule_dict(before)))
+    hidden = {*declared_names(tx, before.handler), *declared_names(tx, after.handler)}
+    was = schedule_dict(before, hidden)
+    tx.audit.append(entry_for(now, verb, after, actor, reason, before=was, hidden=hidden))
     return after
+
+
+def keep_masked(before: Schedule, after: Schedule) -> Schedule:
+    """Return a changed schedule with the stored values where its payload has masks; none for another handler."""
+    if after.payload == before.payload or not isinstance(after.payload, dict):
+        return after
+    known = before.payload if after.handler == before.handler else None
+    return replace(after, payload=unmask(after.payload, known))
 
 
 def _without_due(tx: Tx, before: Schedule, after: Schedule, now: datetime, reason: str) -> Schedule:

@@ -1,0 +1,24 @@
+"""Jobs that wait for a budget come back before its refill where there is room again."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from horae.core.governance.budgets import BudgetPeriod
+from horae.ports import Tx
+
+
+def let_in(tx: Tx, period: BudgetPeriod, now: datetime, limit: int) -> None:
+    """Make jobs due now for which a period has room again; one that finds none after all is put back again."""
+    room = period.left
+    if room is not None and room <= 0:
+        return
+    tokens: dict[int, int] = {}
+    for each in tx.budgets.waiting_for(period.budget, limit=limit):
+        if room is None or each.amount <= room:
+            tokens[each.job] = each.token
+            room = None if room is None else room - each.amount
+    locked = tx.jobs.lock_many(sorted(tokens)) if tokens else []
+    moved = [job for job in locked if job.state == "queued" and job.token == tokens[job.number] and job.run_at > now]
+    tx.jobs.requeue_many(moved, run_at=now, revive=False, now=now)
+    tx.wake({job.queue for job in moved})

@@ -1,0 +1,163 @@
+"""Erase what an owner keeps about somebody: objects by id or by subject, and whatever repeats them.
+
+An erased object is retracted and stays as a row without content, so that links, entries and counts remain true. The
+audit holds digests alone, so its chain stays valid; rows of attention are changed through their lanes, so that their
+journals go on to fold to the tables.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from horae.actions.attention.lanes import K, LaneWriter, in_known_lane
+from horae.actions.governance.rulings import DECISION
+from horae.actions.governance.writing import By, Change, ObjectWriter, find_one
+from horae.core.access.callers import Caller
+from horae.core.attention.lanes import Event, Kept, StoredFact, Task, TaskWait
+from horae.core.governance.objects import GovernedObject, ObjectFilter
+from horae.core.governance.proposals import subject_key
+from horae.core.governance.transitions import walk
+from horae.core.jobs.payloads import label
+from horae.errors import InvalidInput
+from horae.ports import Tx, World
+
+AT_ONCE = 100  # objects of one call
+ROWS = 1000  # rows of attention that are looked at in one pass
+SHORTEST = 4  # characters of a text that is looked for inside others; a shorter one would be found everywhere
+LONGEST = 2000
+EMPTY: dict[type[Any], dict[str, Any]] = {  # what is left of a row of attention
+    Task: {"payload": "{}", "context": None, "note": None, "intent": None, "result": None, "reason": None},
+    TaskWait: {"intent": None},
+    Event: {"data": "{}", "reason": None},
+    StoredFact: {"data": "{}", "about": "{}"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """How much was erased, and whether to call again."""
+
+    objects: int = 0
+    jobs: int = 0
+    attention: int = 0
+    more: bool = False
+
+
+def erase(
+    world: World,
+    *,
+    owner: str,
+    caller: Caller,
+    id: str | None = None,  # noqa: A002
+    subject: str | None = None,
+    kind: str | None = None,
+    reason: str = "",
+) -> Erased:
+    """Erase one object, or all objects about a subject; erasing twice is not an error."""
+    if (id is None) == (subject is None):
+        raise InvalidInput("erase_one_of")
+    about = None if subject is None else label(subject, "subject", 200)
+    found, more = _find(world, owner, id, kind, about)
+    if any(each.risk == "high" for each in found):
+        caller.require_person()
+    done, texts = Erased(more=more), [] if about is None else [about]
+    for each in found:
+        contents, jobs = _erase_object(world, each, caller, reason)
+        done = replace(done, objects=done.objects + 1, jobs=done.jobs + jobs)
+        texts += [f"{each.kind}:{each.id}", each.subject, *contents]
+    return replace(done, attention=_erase_attention(world, owner, [f'"{each.id}"' for each in found], texts))
+
+
+def _find(
+    world: World, owner: str, name: str | None, kind: str | None, subject: str | None
+) -> tuple[list[GovernedObject], bool]:
+    def read(tx: Tx) -> tuple[list[GovernedObject], bool]:
+        if name is not None:
+            return [find_one(tx, owner, name, kind)], False
+        wanted = ObjectFilter(owner, kind, subject_key=subject_key(subject or ""))
+        found = tx.objects.find(wanted, limit=AT_ONCE + 1, before=None)
+        return found[:AT_ONCE], len(found) > AT_ONCE
+
+    return world.route(owner=owner).store.read(read)
+
+
+def _erase_object(world: World, it: GovernedObject, caller: Caller, reason: str) -> tuple[list[str], int]:
+    return world.route(owner=it.owner).store.transact(lambda tx: _erase(world, tx, it, caller, reason))
+
+
+def _erase(world: World, tx: Tx, it: GovernedObject, caller: Caller, reason: str) -> tuple[list[str], int]:
+    """Erase one object with all that is stored about it; return what it said, and how many jobs were about it."""
+    writer = ObjectWriter(world, tx, By.caller(caller, reason), world.clock.now())
+    locked = tx.objects.lock([it.number])[it.number]
+    contents = [each.content for each in tx.objects.versions(it.number) if each.content]
+    cited = tx.decisions.by_number(each.decision for each in tx.decisions.citing([it.number]))
+    decided = [each.id for each in cited]
+    tx.audit.erase_reasons(it.owner, [(it.kind, it.id), *((DECISION, each) for each in decided)])
+    if locked.erased_at is None:
+        events = () if locked.is_final else ("retracted",)
+        done = walk(
+            locked, events, writer.policy(locked), writer.now, erased_at=writer.now, subject="", subject_key="",
+            fingerprint=None, source="", opinions=(), contested=False,
+        )  # fmt: skip
+        writer.save(Change(locked, done, "erased"))
+    tx.erasures.object(it.number)
+    tx.erasures.decisions([each.number for each in cited])
+    tx.erasures.reviews(it.owner, it.number, decided)
+    return contents, len(tx.erasures.jobs(it.owner, it.kind, it.id))
+
+
+# -- attention ---------------------------------------------------------------------------------------------------------
+
+
+def _erase_attention(world: World, owner: str, quoted: Sequence[str], texts: Sequence[str]) -> int:
+    """Erase rows of an owner's lanes that repeat an object: its reference, its subject or its content."""
+    needles = [*quoted, *(_as_stored(each) for each in texts if SHORTEST <= len(each) <= LONGEST)]
+    if not needles:
+        return 0
+    erased, store = 0, world.route(owner=owner).store
+    while rows := store.read(lambda tx: tx.erasures.attention(owner, sorted(set(needles)), limit=ROWS)):
+        lanes = sorted({row.lane for row in rows})
+        changed = sum(_empty_in_lane(world, lane, [row for row in rows if row.lane == lane]) for lane in lanes)
+        erased += changed
+        if not changed:
+            break
+    return erased
+
+
+def _empty_in_lane(world: World, lane: int, rows: Sequence[Kept]) -> int:
+    return in_known_lane(world, lane, lambda writer: _empty(writer, rows))
+
+
+def _as_stored(text: str) -> str:
+    """Return a text as it stands inside stored JSON."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _empty(writer: LaneWriter, rows: Sequence[Kept]) -> int:
+    """Empty rows of one lane, and say so in its journal; a step that is under way keeps its intent until it ends."""
+    changed = 0
+    for row in rows:
+        current = _current(writer, row)
+        nothing = dict(EMPTY[type(row)])
+        if isinstance(current, Task) and current.phase == "act":
+            nothing.pop("intent")
+        changed += _save(writer, cast(Any, current), nothing)
+    if changed:
+        writer.line("erased", rows=changed)
+    return changed
+
+
+def _save(writer: LaneWriter, row: K, nothing: dict[str, Any]) -> bool:
+    after = replace(row, **nothing)
+    return after != row and writer.save(row, after) is after
+
+
+def _current(writer: LaneWriter, row: Kept) -> Kept:
+    read: dict[type[Any], Any] = {
+        Task: writer.tx.attention.task, TaskWait: writer.tx.attention.wait, Event: writer.tx.attention.event,
+    }  # fmt: skip
+    found = read[type(row)](row.number) if type(row) in read else row
+    return found or row

@@ -1,0 +1,247 @@
+"""Look at objects: one, a list, what an agent recalls, why one stands as it does, what will become of it.
+
+None of these verbs writes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from horae.actions.governance.policies import policies_of
+from horae.actions.governance.surroundings import read_surroundings
+from horae.actions.governance.writing import find_one
+from horae.core.audit.entries import Entry
+from horae.core.cursors import page_size
+from horae.core.governance.evidence import Evidence
+from horae.core.governance.forecast import Assume, Step
+from horae.core.governance.forecast import forecast as steps_of
+from horae.core.governance.machines import KINDS, MACHINES
+from horae.core.governance.objects import GovernedObject, ObjectFilter, ObjectVersion
+from horae.core.governance.policies import RISKS, Policy
+from horae.core.governance.proposals import subject_key
+from horae.core.governance.recalls import Usability, usability
+from horae.core.governance.timers import Planned, next_action
+from horae.core.jobs.job import Job
+from horae.core.jobs.payloads import label
+from horae.core.time.instants import aware
+from horae.errors import InvalidInput
+from horae.ports import Tx, World
+
+STATUSES = {
+    kind: {status: tuple(state for state in machine.states if state.partition("/")[0] == status)
+           for status in dict.fromkeys(state.partition("/")[0] for state in machine.states)}
+    for kind, machine in MACHINES.items()
+}  # fmt: skip
+LONGEST = timedelta(days=3650)
+ASSUMPTIONS: tuple[Assume, ...] = ("none", "confirmed", "inconclusive", "refuted")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectView:
+    """An object with its content, and whether it may be used."""
+
+    object: GovernedObject
+    content: str | None
+    usability: Usability
+    rests_on: tuple[str, ...] = ()
+    evidence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why an object stands as it does."""
+
+    object: GovernedObject
+    policy: Policy
+    planned: Planned | None
+    job: Job | None
+    evidence: tuple[Evidence, ...]
+    last: tuple[int, Entry] | None
+    usability: Usability
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What became of an object: entries and versions, newest first."""
+
+    entries: Sequence[tuple[int, Entry]] = ()
+    versions: Sequence[ObjectVersion] = ()
+
+
+def get(world: World, id: str, *, owner: str, kind: str | None = None) -> ObjectView:  # noqa: A002
+    """Return an object with its content. Reading moves no clock."""
+    now = world.clock.now()
+    return world.route(owner=owner).store.read(lambda tx: views(tx, [find_one(tx, owner, id, kind)], now)[0])
+
+
+def find(
+    world: World,
+    *,
+    owner: str | None,
+    kind: str | None = None,
+    status: str | None = None,
+    agent: str | None = None,
+    subject: str | None = None,
+    risk: str | None = None,
+    contested: bool | None = None,
+    stalled: bool | None = None,
+    due_before: datetime | None = None,
+    limit: int = 100,
+    before: int | None = None,
+) -> list[GovernedObject]:
+    """Return a page of objects, newest first."""
+    page_size(limit)
+    for name, value, choices in (("kind", kind, KINDS), ("risk", risk, RISKS)):
+        if value is not None and value not in choices:
+            raise InvalidInput("choice_unknown", name=name, value=repr(value)[:40], choices=choices)
+    wanted = ObjectFilter(
+        owner,
+        kind,
+        _states(kind, status),
+        agent,
+        None if subject is None else subject_key(subject),
+        risk,
+        contested,
+        stalled,
+        None if due_before is None else aware(due_before, "due_before"),
+    )
+    return world.route(owner=owner).store.read(lambda tx: tx.objects.find(wanted, limit=limit, before=before))
+
+
+def _states(kind: str | None, status: str | None) -> tuple[str, ...]:
+    if status is None:
+        return ()
+    kinds = KINDS if kind is None else (kind,)
+    found = tuple(state for each in kinds for state in STATUSES[each].get(status, ()))
+    if not found:
+        known = sorted({name for each in kinds for name in STATUSES[each]})
+        raise InvalidInput("choice_unknown", name="status", value=repr(status)[:40], choices=known)
+    return tuple(dict.fromkeys(found))
+
+
+def recall(
+    world: World,
+    subject: str,
+    *,
+    owner: str,
+    agent: str | None = None,
+    strict: bool = False,
+    limit: int = 50,
+) -> list[ObjectView]:
+    """Return what is remembered about a subject, the most usable first; *strict* leaves out what needs caution.
+
+    Nothing is written: recalling a memory does not make it last.
+    """
+    page_size(limit, 200)
+    key, now = subject_key(label(subject, "subject", 200)), world.clock.now()
+
+    def read(tx: Tx) -> list[ObjectView]:
+        wanted = ObjectFilter(owner, subject_key=key, agent=agent)
+        found = views(tx, tx.objects.find(wanted, limit=1000, before=None), now)
+        fit = [each for each in found if each.usability.usable in (("yes",) if strict else ("yes", "caution"))]
+        return sorted(fit, key=_by_usefulness)[:limit]
+
+    return world.route(owner=owner).store.read(read)
+
+
+def _by_usefulness(view: ObjectView) -> tuple[int, float, int]:
+    it = view.object
+    checked = it.verified_at or it.created_at
+    return ("yes", "caution", "no").index(view.usability.usable), -checked.timestamp(), -it.number
+
+
+def views(tx: Tx, found: Sequence[GovernedObject], now: datetime) -> list[ObjectView]:
+    """Add contents, grounds and usability to objects."""
+    numbers = [each.number for each in found]
+    contents = tx.objects.contents(numbers)
+    links = tx.objects.rests_on(numbers)
+    lower = tx.objects.by_number(each.rests_on for each in links)
+    grounds: dict[int, list[str]] = {}
+    for each in links:
+        ground = lower.get(each.rests_on)
+        if ground is not None:
+            grounds.setdefault(each.object, []).append(f"{ground.kind}:{ground.id}")
+    evidence = tx.evidence.of_many(numbers)
+    policies = policies_of(tx, {each.owner for each in found})
+    return [
+        ObjectView(
+            it,
+            contents[it.number].content if it.number in contents else None,
+            usability(it, policies.of(it), now),
+            tuple(grounds.get(it.number, ())),
+            len(evidence.get(it.number, ())),
+        )
+        for it in found
+    ]
+
+
+def object_about(world: World, job: Job) -> GovernedObject | None:
+    """Return the stored object that a job names."""
+    name = (job.owner, job.object_type or "", job.object_id or "")
+    return world.route(owner=job.owner).store.read(lambda tx: tx.objects.by_name([name])).get(name)
+
+
+def last_entry_about(world: World, job: Job) -> int | None:
+    """Return the number of the last entry about the object of a job that links this job."""
+    about = {"object_id": job.object_id, "object_type": job.object_type, "owner": job.owner}
+    found = world.route(owner=job.owner).store.read(lambda tx: tx.audit.find(limit=20, before=None, **about))
+    return next((number for number, entry in found if entry.job == job.id), None)
+
+
+def explain(world: World, id: str, *, owner: str, kind: str | None = None) -> Explanation:  # noqa: A002
+    """Return why an object stands as it does: what moved it last, what it waits for, and by which rule."""
+    now = world.clock.now()
+
+    def read(tx: Tx) -> Explanation:
+        it = find_one(tx, owner, id, kind)
+        policy = policies_of(tx, {owner}).of(it)
+        entries = tx.audit.find(object_id=it.id, object_type=it.kind, owner=owner, limit=1, before=None)
+        job = None if it.job is None else tx.jobs.get(it.job)
+        return Explanation(
+            it, policy, next_action(it, policy, now), job, tuple(tx.evidence.of(it.number, limit=100)),
+            entries[0] if entries else None, usability(it, policy, now),
+        )  # fmt: skip
+
+    return world.route(owner=owner).store.read(read)
+
+
+def history(
+    world: World, id: str, *, owner: str, kind: str | None = None, limit: int = 100, before: int | None = None  # noqa: A002
+) -> History:  # fmt: skip
+    """Return the entries about an object, newest first, and its versions."""
+    page_size(limit)
+
+    def read(tx: Tx) -> History:
+        it = find_one(tx, owner, id, kind)
+        entries = tx.audit.find(object_id=it.id, object_type=it.kind, owner=owner, limit=limit, before=before)
+        return History(entries, tx.objects.versions(it.number, limit=limit))
+
+    return world.route(owner=owner).store.read(read)
+
+
+def forecast(
+    world: World,
+    id: str,  # noqa: A002
+    *,
+    owner: str,
+    kind: str | None = None,
+    until: datetime | None = None,
+    assume: Assume = "none",
+) -> list[Step]:
+    """Return what becomes of an object if nothing new arrives; *assume* says what every verification will find."""
+    if assume not in ASSUMPTIONS:
+        raise InvalidInput("choice_unknown", name="assume", value=repr(assume)[:40], choices=ASSUMPTIONS)
+    now = world.clock.now()
+    end = now + timedelta(days=365) if until is None else aware(until, "until")
+    if not now <= end <= now + LONGEST:
+        raise InvalidInput("forecast_too_far", most_days=LONGEST.days)
+
+    def read(tx: Tx) -> list[Step]:
+        it = find_one(tx, owner, id, kind)
+        around = read_surroundings(tx, [it]).of(it)
+        policy = policies_of(tx, {owner}).of(it)
+        return list(steps_of(it, policy, now, end, assume=assume, around=around))
+
+    return world.route(owner=owner).store.read(read)

@@ -1,0 +1,12 @@
+"""The rules that take part in jobs wherever Horae runs."""
+
+from __future__ import annotations
+
+from horae.actions.budgets.rule import BudgetRule
+from horae.actions.governance.rule import ObjectRule
+from horae.ports import Dice, JobRule
+
+
+def job_rules(dice: Dice) -> tuple[JobRule, ...]:
+    """Return the rules in the order of their locks: objects, then budgets."""
+    return ObjectRule(dice), BudgetRule()
