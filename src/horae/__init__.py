@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from horae.api.jobs.room import Job, Run
     from horae.app import Horae
     from horae.client.client import AsyncClient, Client
-    from horae.core.jobs.outcomes import Cancel, Snooze
+    from horae.core.jobs.outcomes import BudgetEmpty, Cancel, Snooze
     from horae.core.jobs.retry import Retry
     from horae.core.schedules.job_status import JobStatus
     from horae.core.schedules.rules import Every, Once
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncClient",
     "Blueprint",
+    "BudgetEmpty",
     "Cancel",
     "Client",
     "Context",
@@ -55,6 +56,7 @@ __all__ = [
 
 _PLACES = {
     "AsyncClient": "horae.client.client",
+    "BudgetEmpty": "horae.core.jobs.outcomes",
     "Cancel": "horae.core.jobs.outcomes",
     "Client": "horae.client.client",
     "Context": "horae.runtime.worker.context",

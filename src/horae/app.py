@@ -18,6 +18,7 @@ from sqlalchemy import Engine
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.requests import Enqueued, Request
 from horae.actions.retention import Retention
+from horae.actions.rules import job_rules
 from horae.actions.schedules import declared as declaring
 from horae.actions.schedules.declared import Plan
 from horae.api.application import Acting
@@ -49,7 +50,7 @@ from horae.runtime.chores.janitor import CHORES, Chore, cleaning
 from horae.runtime.chores.keeper import Keeper, keeping
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.schedules.declared import Declared
-from horae.runtime.sources.http import HttpSource, NoStore
+from horae.runtime.sources.http import HttpSource, NoStore, declare_to
 from horae.runtime.sources.store import StoreSource
 from horae.runtime.worker.children import Children
 from horae.runtime.worker.hosted import Hosted
@@ -154,6 +155,7 @@ class Horae(Blueprint, Acting):
             house(f"app/{self.name}"),
             terms=lambda: self.definitions.task_terms(usual_terms()),
             sealer=_sealer,
+            doctor=_doctor,
         )
 
     def use_service(self, url: str, token: str | None = None) -> None:
@@ -178,14 +180,16 @@ class Horae(Blueprint, Acting):
         return self._world(store, clock_of(store))
 
     def _world(self, store: Store, clock: Clock) -> World:
+        dice = self._dice or SystemDice()
         return World(
             store,
             self._clock or clock,
-            self._dice or SystemDice(),
+            dice,
             max_payload_bytes=self.max_payload_bytes,
             shortest_interval=one_setting(os.environ, "shortest_interval"),
             tzdata=zone_database_version(),
             tracing=self._tracing,
+            rules=job_rules(dice),
             retention=self.retention,
         )
 
@@ -401,8 +405,9 @@ class Horae(Blueprint, Acting):
         if self._service is not None:
             if needs := self.needs_database():
                 raise NeedsDatabase("worker_needs_database", problems=[str(each) for each in needs])
-            jobs, plan = self._service.worker_client(settings.lease).jobs, None
-            source = HttpSource(jobs, self.jobs, self.world.clock, self.max_payload_bytes)
+            client, plan = self._service.worker_client(settings.lease), None
+            declare = lambda: declare_to(client.admin, self.plan().definitions, self.name)  # noqa: E731
+            source = HttpSource(client.jobs, self.jobs, self.world.clock, self.max_payload_bytes, declare)
             settings = replace(settings, fires=False, cleans=False)
         fault = settings.fault or os.environ.get("HORAE_FAULT", "")
         database = self.database if isinstance(self.database, str) else None
@@ -489,6 +494,12 @@ class Horae(Blueprint, Acting):
         """For web frameworks: ``FastAPI(lifespan=app.lifespan)`` serves jobs while the web application runs."""
         async with self.running() as hosted:
             yield {"horae": hosted}
+
+
+def _doctor(world: World) -> Any:
+    from horae.doctor.running import examine_world
+
+    return examine_world(world, Settings.read(os.environ), os.environ)
 
 
 def _sealer() -> Sealer | None:

@@ -14,7 +14,9 @@ resumed or timed out, is decided here, by rules that never read the payload of a
     @agent.cognition("report")
     def report(turn):
         notes = (turn.context or []) + [fact["lines"] for fact in turn.facts.of("action_ok", "read_source")]
-        return Done({"lines": sum(notes)}) if len(notes) == 4 else Act("read_source", n=len(notes) + 1, context=notes)
+        if len(notes) == 4:
+            return Done({"lines": sum(notes)})
+        return Act("read_source", arguments={"n": len(notes) + 1}, context=notes)
 
     agent.add("report", priority=40)
     agent.run(until="idle")

@@ -6,6 +6,7 @@
     ├── InvalidInput            a value that cannot be accepted            (also a ValueError)
     │   ├── InvalidArguments    arguments that do not fit the function
     │   ├── InvalidPayload      a payload that is not plain, bounded JSON
+    │   ├── ContentTooLarge     content that is longer than an object may hold
     │   ├── InvalidName         a name, key or tag outside the allowed characters
     │   ├── PastDue             a due time that has already passed, where that is refused
     │   ├── InvalidCron         cron text that cannot be read; knows field and position
@@ -21,6 +22,7 @@
     ├── KeysUnavailable         the keys that verify JWTs cannot be fetched
     ├── NotFound                no such job, queue, handler …
     ├── NotAllowed              not possible in the current state
+    │   ├── IllegalTransition   an event that a governed object does not have in its state
     │   └── ReservedQueue       a queue or a job of Horae's own, which callers must not change
     ├── Conflict                the request contradicts what is stored
     │   ├── KeyConflict         an idempotency key used again for another request
@@ -175,6 +177,12 @@ class InvalidPayload(InvalidInput):
     code = "invalid_payload"
 
 
+class ContentTooLarge(InvalidInput):
+    """Content that is longer than an object may hold."""
+
+    code = "content_too_large"
+
+
 class InvalidName(InvalidInput):
     """A name, key or tag outside the allowed characters or length."""
 
@@ -230,6 +238,12 @@ class NotAllowed(HoraeError):
     """Not possible in the current state."""
 
     code = "not_allowed"
+
+
+class IllegalTransition(NotAllowed):
+    """An event that the machine of a governed object does not have in its present state."""
+
+    code = "illegal_transition"
 
 
 class ReservedQueue(NotAllowed):

@@ -20,21 +20,34 @@ from horae.core.values import swift
 
 if TYPE_CHECKING:  # values of rooms that a process may never enter
     from horae.core.access.callers import Token
+    from horae.core.access.sessions import LoginCode, Session
     from horae.core.attention.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
     from horae.core.audit.chain import Head, Seal
     from horae.core.audit.entries import Entry
     from horae.core.error_groups import ErrorGroup, Failure
+    from horae.core.governance.budgets import Budget, BudgetPeriod, JobBudget, PeriodKey, Reservation, Spending
+    from horae.core.governance.decisions import Cite, Decision
+    from horae.core.governance.evidence import Evidence
+    from horae.core.governance.objects import GovernedObject, Link, ObjectFilter, ObjectVersion, Removals
+    from horae.core.governance.personas import Persona
+    from horae.core.governance.policies import StoredPolicy
+    from horae.core.governance.reviews import Review
+    from horae.core.governance.rollbacks import Rollback
     from horae.core.jobs.acts import Act
     from horae.core.jobs.locks import LockHolder
+    from horae.core.jobs.parameters import Parameter
     from horae.core.jobs.reasons import Parent
     from horae.core.jobs.running_limits import LimitSource
     from horae.core.limits import Limit
     from horae.core.metrics import Backlog
     from horae.core.partitions import Partition
+    from horae.core.pulse import Part
     from horae.core.retention import RetentionRule, RunRetention
-    from horae.core.schedules.schedule import Fire, Firing, Schedule, Unfinished
+    from horae.core.schedules.schedule import Fire, Firing, Schedule, ScheduleResult, Unfinished
     from horae.core.statistics import Deaths, Endings, Grain, Marginals, RollUp, Statistic
+    from horae.core.views import View
 
+Drain = Literal["stay", "leave"]  # finish and claim nothing more; then wait to be resumed, or end
 NOTICED = timedelta(seconds=1)  # smaller differences between the lease line and the wall clock are not converted
 T = TypeVar("T")
 K = TypeVar("K", "Task", "TaskWait", "Event", "StoredFact")
@@ -78,6 +91,13 @@ class Dice(Protocol):
 
     def name(self, length: int = 12) -> str:
         """Return fresh random hexadecimal characters, for ids that must not collide."""
+
+
+class HasDice(Protocol):
+    """Something with a source of chance: the world, or a rule that has no world of its own."""
+
+    @property
+    def dice(self) -> Dice: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +156,7 @@ class Upcoming:
     unsealed_lines: bool = False  # lines of journals may wait to be sealed
     unrolled: bool = False  # endings wait to be counted in the statistics
     unsettled: bool = False  # jobs wait to hear that a job they need has ended
+    drain: Drain | None = None  # what the node that asks was asked to do
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +168,16 @@ class ChoreTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class ChoreState:
+    """How a chore stands; instants are on the lease line."""
+
+    name: str
+    due_at: datetime
+    leased_until: datetime  # long ago where no process is at it
+    holder: str  # the process that did it last, or is at it
+
+
+@dataclass(frozen=True, slots=True)
 class PutBack:
     """A claimed job that may not start yet: it goes back to its queue, without a run and without an attempt."""
 
@@ -154,6 +185,16 @@ class PutBack:
     token: int
     run_at: datetime
     reason: str | None = None  # kept as the job's last error; None: what was there stays
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnding:
+    """The end of an attempt as a rule sees it, before it is written."""
+
+    job: Job  # as its claim returned it
+    outcome: Outcome  # as its holder reported it, or as an earlier rule replaced it
+    change: Change  # what follows: whether it is retried, dead, ended
+    put_back: bool = False  # a later rule did not admit the job: nothing began, and there is no run
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +210,17 @@ class Node:
     queues: Mapping[str, int] = field(default_factory=dict)
     state: str = "running"
     release: str | None = None  # of the application, as it says itself
+    busy: Mapping[str, int] | None = None  # slots in use, by queue; None where it does not say
+    loop_lag: timedelta | None = None  # the longest that its event loop kept anything waiting since the last heartbeat
+    memory: int | None = None  # bytes of its process that are in memory
+    drain: Drain | None = None  # asked to claim nothing more, and then to stay or to leave
+    drain_at: datetime | None = None
+    drain_by: str | None = None
+    drain_reason: str | None = None
+
+    def serves(self, queue: str) -> bool:
+        """Return whether it claims jobs of a queue."""
+        return self.drain is None and queue in self.queues
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +233,10 @@ class StoredDefinition:
     app: str = ""
     stored_at: datetime | None = None
     stored_by: str = ""
+    sensitive: tuple[str, ...] = ()  # names of arguments that readers do not see
+    parameters: tuple[Parameter, ...] | None = None  # None where whoever stored it does not say
+    description: str | None = None
+    budget: JobBudget | None = None  # what tenants' jobs draw on, whatever they say themselves
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +265,7 @@ class ScheduleFilter:
     not_tzdata: str | None = None  # computed with another zone database than this one
     toggled: bool | None = None  # whether a toggle that a restart forgets is in force
     queues: tuple[str, ...] = ()  # only those that fire into one of these; none named means any
+    text: str | None = None  # somewhere in its key, title or handler
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +350,9 @@ class JobRows(Protocol):
 
     def ask_to_cancel(self, job: Job, *, reason: str) -> bool: ...
     def move(self, job: Job, queue: str) -> bool: ...
+    def replan(self, job: Job, *, action: str, run_at: datetime, band: int, queue: str, payload: str) -> bool:
+        """Let the waiting job of an object stand for another action, at another time."""
+
     def metrics(
         self, *, now: datetime, since: datetime, owner: str | None, ended_since: datetime | None = None
     ) -> dict[str, Any]: ...
@@ -314,11 +374,18 @@ class JobRows(Protocol):
         """Keep these jobs from changing hands until the transaction ends; return the numbers of those still held."""
 
     def start(self, number: int, *, worker_id: str, until: datetime, now: datetime) -> None: ...
+    def take(self, job: Job, *, worker_id: str, until: datetime, now: datetime) -> Job | None:
+        """Claim one waiting job by its number; None where somebody else has it by now."""
+
     def holders(self, concurrency_key: str) -> list[Job]: ...
     def unfinished(self, owner: str, at_most: int) -> int: ...
     def died(self, since: datetime, *, limit: int) -> list[Job]: ...
     def parents(self, number: int) -> list[Parent]:
         """Return the jobs that one waits for, in order."""
+
+    def count_groups(self, wanted: Filter, *, least: int | None, most: int) -> dict[tuple[str, str, str], int]: ...
+    def children(self, number: int, *, limit: int) -> list[int]:
+        """Return jobs that wait, or waited, for one, by number."""
 
     def waits_for_ever(self, queues: Iterable[str] | None, *, limit: int) -> list[tuple[int, int]]:
         """Return jobs that wait for one that will never succeed, through others or not, each with that one."""
@@ -365,9 +432,32 @@ class LimitRows(Protocol):
     def running(self) -> dict[str, int]: ...
 
 
+class PulseRows(Protocol):
+    def look(self) -> Mapping[Part, tuple[object, ...]]:
+        """Return, by part, values that differ when something in it may have changed."""
+
+
+class ViewRows(Protocol):
+    """Saved views inside one transaction."""
+
+    def get(self, number: int, *, lock: bool = False) -> View | None: ...
+    def named(self, owner: str, author: str, room: str, name: str) -> View | None: ...
+    def find(self, owner: str, author: str, room: str | None, *, limit: int) -> list[View]:
+        """Return the views of a person and those shared in its tenant, by name."""
+
+    def count(self, owner: str, author: str) -> int: ...
+    def add(self, view: View) -> int: ...
+    def put(self, view: View) -> None: ...
+    def remove(self, number: int) -> None: ...
+
+
 class NodeRows(Protocol):
     def all(self) -> list[Node]: ...
+    def get(self, node_id: str, *, lock: bool = False) -> Node | None: ...
     def put(self, node: Node) -> None: ...
+    def set_drain(self, node: Node) -> None:
+        """Write what a node was asked to do; its heartbeats do not touch that."""
+
     def remove(self, node_id: str) -> None:
         """Take a node off the list; its release stays known for a day, because its last runs are looked at later."""
 
@@ -395,6 +485,9 @@ class ScheduleRows(Protocol):
     def get(self, key: str, owner: str, *, lock: bool = False) -> Schedule | None: ...
     def by_number(self, numbers: Iterable[int]) -> dict[int, Schedule]: ...
     def find(self, wanted: ScheduleFilter, *, limit: int, after: Schedule | str | None) -> list[Schedule]: ...
+    def find_by_next(
+        self, wanted: ScheduleFilter, *, limit: int, after: tuple[datetime | None, int] | None
+    ) -> list[Schedule]: ...
     def count_enabled(self, owner: str) -> int: ...
     def add(self, schedule: Schedule) -> int: ...
     def put(self, schedule: Schedule, *, expected_version: int) -> None: ...
@@ -416,6 +509,12 @@ class ScheduleRows(Protocol):
 
     def has_fired_since(self, number: int, fire_at: datetime, since: datetime) -> bool:
         """Return whether a later occurrence has become a job since that instant."""
+
+    def next_due(self, owner: str | None, queues: Collection[str], *, limit: int) -> list[Schedule]:
+        """Return the schedules that fire next, in that order; with *queues* only those that fire into them."""
+
+    def results(self, numbers: Collection[int], *, limit: int) -> dict[int, list[ScheduleResult]]:
+        """Return the last results of each of these schedules, the newest first."""
 
     def tallies(self, numbers: Iterable[int]) -> dict[int, Tally]: ...
     def handler_tallies(self, handlers: Iterable[str]) -> dict[str, Tally]: ...
@@ -448,6 +547,9 @@ class DefinitionRows(Protocol):
 
     def get(self, name: str) -> StoredDefinition | None: ...
     def all(self) -> list[StoredDefinition]: ...
+    def sensitive(self, names: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """Return the declared names of sensitive arguments of these handlers; those without are left out."""
+
     def lock(self) -> None:
         """Lock the definitions: no claim may hold jobs, and no other transaction change one, until this one ends."""
 
@@ -466,6 +568,23 @@ class TokenRows(Protocol):
     def mark_used(self, token_id: str, *, address: str | None, now: datetime) -> None: ...
     def valid(self, token_ids: Collection[str], now: datetime) -> set[str]:
         """Return which of these are neither revoked nor expired."""
+
+
+class SessionRows(Protocol):
+    """Browsers that are logged in, and codes that log one in."""
+
+    def get(self, session_id: str) -> Session | None: ...
+    def find(
+        self, owner: str | None, now: datetime, *, limit: int, after: tuple[datetime, str] | None = None
+    ) -> list[Session]: ...
+    def add(self, session: Session) -> None: ...
+    def mark_seen(self, session_id: str, now: datetime) -> None: ...
+    def remove(self, session_id: str) -> bool: ...
+    def add_code(self, code: LoginCode) -> None: ...
+    def take_code(self, digest: str) -> LoginCode | None:
+        """Delete a code and return it; None when there is none, or another transaction takes it."""
+
+    def forget(self, now: datetime, *, limit: int) -> int: ...
 
 
 class OwnerRows(Protocol):
@@ -569,6 +688,191 @@ class AuditRows(Protocol):
     def owners(self) -> list[str]: ...
     def chain(self, owner: str, *, after: tuple[int, int], limit: int) -> list[tuple[Seal, Entry]]: ...
     def missing_guards(self) -> list[str]: ...
+    def erase_reasons(self, owner: str, objects: Collection[tuple[str, str]]) -> int:
+        """Forget the reasons that stand beside the entries about these objects, each a type and an id; how many."""
+
+
+class ObjectRows(Protocol):
+    """Governed objects inside one transaction, with their versions, links and removals."""
+
+    def named(self, owner: str, id: str, kind: str | None = None) -> list[GovernedObject]:  # noqa: A002
+        """Return the objects of this id, of which there may be one for each kind."""
+
+    def by_name(self, names: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], GovernedObject]:
+        """Return objects by owner, kind and id."""
+
+    def by_number(self, numbers: Iterable[int]) -> dict[int, GovernedObject]: ...
+    def lock(self, numbers: Iterable[int]) -> dict[int, GovernedObject]:
+        """Lock objects in the order of their numbers, before budgets and before jobs."""
+
+    def find(self, wanted: ObjectFilter, *, limit: int, before: int | None) -> list[GovernedObject]: ...
+    def with_fingerprint(self, owner: str, fingerprints: Collection[str]) -> list[GovernedObject]: ...
+    def put_back(self, owner: str, agent: str | None, *, limit: int) -> list[int]: ...
+    def without_job(self, *, after: int, limit: int) -> list[GovernedObject]: ...
+    def walk(self, *, owner: str | None, after: int, limit: int) -> list[GovernedObject]: ...
+    def live_jobs(self, found: Sequence[GovernedObject]) -> dict[int, Job]: ...
+    def unclaimed(self, due_before: datetime, *, not_in: Collection[str], limit: int) -> list[GovernedObject]:
+        """Return objects whose job has been due since before an instant and waits, in other queues than these."""
+
+    def superfluous_jobs(self, *, limit: int) -> list[Job]:
+        """Return jobs that wait or run for a stored object beside the one that it has planned."""
+
+    def count_live(self, owner: str) -> int: ...
+    def add(self, new: Sequence[GovernedObject]) -> list[int]: ...
+    def save(self, changed: Sequence[tuple[GovernedObject, GovernedObject]]) -> None:
+        """Write objects after a change; ``Conflict`` where one has no longer the version that it had before."""
+
+    def add_versions(self, new: Sequence[ObjectVersion]) -> None: ...
+    def versions(self, number: int, *, limit: int = 1000) -> list[ObjectVersion]: ...
+    def contents(self, numbers: Iterable[int]) -> dict[int, ObjectVersion]: ...
+    def erase_content(self, number: int) -> None: ...
+    def add_links(self, new: Sequence[Link]) -> None: ...
+    def rests_on(self, numbers: Iterable[int]) -> list[Link]: ...
+    def resting_on(self, numbers: Iterable[int]) -> list[Link]: ...
+    def lock_removals(self, owner: str, day: datetime) -> Removals: ...
+    def removals(self, owner: str | None) -> list[Removals]: ...
+    def put_removals(self, counted: Removals) -> None: ...
+
+
+class EvidenceRows(Protocol):
+    """Evidence inside one transaction."""
+
+    def add(self, new: Sequence[Evidence]) -> None: ...
+    def of(self, number: int, *, limit: int = 1000) -> list[Evidence]: ...
+    def of_many(self, numbers: Iterable[int]) -> dict[int, list[Evidence]]: ...
+    def known(self, number: int, reference_keys: Collection[str]) -> dict[str, Evidence]: ...
+    def erase_notes(self, number: int) -> None: ...
+
+
+class PolicyRows(Protocol):
+    """Policies inside one transaction; every version stays, the highest one holds."""
+
+    def current(self, owners: Collection[str]) -> list[StoredPolicy]: ...
+    def history(self, owner: str, agent: str, kind: str, *, limit: int = 100) -> list[StoredPolicy]: ...
+    def add(self, policy: StoredPolicy) -> None: ...
+
+
+class PersonaRows(Protocol):
+    """Personas inside one transaction."""
+
+    def get(self, owner: str, agent: str, *, lock: bool = False) -> Persona | None: ...
+    def find(self, owners: Collection[str], *, lock: bool = False) -> list[Persona]: ...
+    def put(self, persona: Persona) -> None: ...
+
+
+class DecisionRows(Protocol):
+    """Decisions and what they cite, inside one transaction."""
+
+    def add(self, decision: Decision, cited: Iterable[Cite] = ()) -> Decision: ...
+    def get(self, owner: str, id: str, *, lock: bool = False) -> Decision | None: ...  # noqa: A002
+    def by_number(self, numbers: Iterable[int], *, lock: bool = False) -> list[Decision]: ...
+    def find(
+        self,
+        *,
+        owner: str | None,
+        agent: str | None = None,
+        outcome: str | None = None,
+        risk: str | None = None,
+        limit: int,
+        before: int | None = None,
+    ) -> list[Decision]: ...
+    def save(self, decision: Decision) -> None: ...
+    def cites(self, numbers: Iterable[int]) -> list[Cite]: ...
+    def citing(self, objects: Iterable[int]) -> list[Cite]: ...
+
+
+class ReviewRows(Protocol):
+    """Reviews inside one transaction."""
+
+    def add(self, review: Review) -> Review: ...
+    def get(self, owner: str, id: str, *, lock: bool = False) -> Review | None: ...  # noqa: A002
+    def find(
+        self, *, owner: str | None, states: Collection[str] = (), limit: int, before: int | None = None
+    ) -> list[Review]: ...
+    def of(self, objects: Iterable[int], *, only_open: bool = True) -> list[Review]: ...
+    def count_open(self, *, owner: str | None, most: int) -> int: ...
+    def overdue(self, now: datetime, *, limit: int) -> list[Review]: ...
+    def save(self, review: Review) -> None:
+        """Write an open review; ``Conflict`` where it has been closed."""
+
+
+class ErasureRows(Protocol):
+    """What erasure changes inside one transaction."""
+
+    def object(self, number: int) -> None: ...
+    def jobs(self, owner: str, kind: str, name: str) -> list[int]: ...
+    def decisions(self, numbers: Collection[int]) -> None: ...
+    def reviews(self, owner: str, number: int, decided: Collection[str]) -> None: ...
+    def attention(self, owner: str, needles: Sequence[str], *, limit: int) -> list[Kept]: ...
+
+
+class CascadeRows(Protocol):
+    """What rests on an object, page by page in the order of numbers."""
+
+    def experiences(self, root: int, *, after: int, limit: int) -> list[int]: ...
+    def cognitions(self, root: int, *, after: int, limit: int) -> list[int]: ...
+    def decisions(self, root: int, *, after: int, limit: int) -> list[int]: ...
+    def count(self, root: int) -> int: ...
+
+
+class RollbackRows(Protocol):
+    """Rollbacks inside one transaction."""
+
+    def add(self, rollback: Rollback) -> Rollback: ...
+    def get(self, owner: str, id: str, *, lock: bool = False) -> Rollback | None: ...  # noqa: A002
+    def is_open(self, owner: str, agent: str) -> bool: ...
+    def find(
+        self, *, owner: str | None, states: Collection[str] = (), limit: int, before: int | None = None
+    ) -> list[Rollback]: ...
+    def save(self, rollback: Rollback) -> None: ...
+
+
+class BudgetRows(Protocol):
+    """Budgets inside one transaction. Periods are locked in the order of their keys, after objects and before jobs."""
+
+    def named(self, names: Collection[tuple[str, str]]) -> list[Budget]:
+        """Return the budgets of these owners and names."""
+
+    def numbered(self, numbers: Collection[int]) -> dict[int, Budget]: ...
+    def get(self, budget: Budget, *, lock: bool = False) -> Budget | None:
+        """Return the stored budget of the same owner, name, agent, unit and period."""
+
+    def find(
+        self, *, owner: str | None, name: str | None, limit: int, after: tuple[str, ...] | None = None
+    ) -> list[Budget]: ...
+    def put(self, budget: Budget) -> int: ...
+    def lock_periods(self, wanted: Iterable[tuple[Budget, datetime]]) -> dict[PeriodKey, BudgetPeriod]:
+        """Lock periods of budgets, each with its beginning; one that is used for the first time is made."""
+
+    def lock(self, keys: Collection[PeriodKey]) -> dict[PeriodKey, BudgetPeriod]:
+        """Lock those of these periods that exist."""
+
+    def periods(self, keys: Collection[PeriodKey]) -> dict[PeriodKey, BudgetPeriod]: ...
+    def history(self, number: int, *, limit: int, before: datetime | None = None) -> list[BudgetPeriod]: ...
+    def save(self, changed: Mapping[PeriodKey, tuple[BudgetPeriod, BudgetPeriod]]) -> None:
+        """Write locked periods, each as it was and as it is now; only if nothing else has changed it."""
+
+    def of_attempts(self, leases: Iterable[Lease]) -> list[Reservation]:
+        """Return what these attempts have reserved and settled."""
+
+    def waits(self, numbers: Collection[int]) -> list[Reservation]:
+        """Return what these jobs wait for."""
+
+    def waiting_for(self, number: int, *, limit: int) -> list[Reservation]: ...
+    def add(self, new: Sequence[Reservation]) -> None: ...
+    def change(self, changed: Iterable[Reservation]) -> None: ...
+    def remove(self, gone: Iterable[Reservation]) -> None: ...
+    def stop_waiting(self, numbers: Collection[int]) -> None: ...
+    def leftovers(self, *, limit: int) -> list[Reservation]:
+        """Return reservations whose attempt has ended, and waits of jobs that no longer wait: nothing ends them."""
+
+    def overdrawn(self, since: datetime, *, limit: int) -> list[BudgetPeriod]:
+        """Return periods that are overdrawn and began since then, or never end."""
+
+    def sums(self) -> dict[PeriodKey, tuple[int, int]]:
+        """Add up, for each period, what is reserved and what is settled; for a check of the totals."""
+
+    def all_periods(self) -> list[BudgetPeriod]: ...
 
 
 class MetricRows(Protocol):
@@ -645,8 +949,6 @@ class ErrorGroupRows(Protocol):
     def put_counts(self, grain: str, at: int, counts: Mapping[tuple[str, str], int]) -> None: ...
     def days(self, owner: str, fingerprint: str, since: int) -> dict[int, int]: ...
     def forget(self, minutes_before: int, days_before: int) -> None: ...
-    def dead_jobs(self, owner: str, *, after: int, limit: int) -> list[tuple[int, str, str]]:
-        """Return number, handler and error of an owner's dead jobs, by number."""
 
 
 class HealthRows(Protocol):
@@ -654,11 +956,15 @@ class HealthRows(Protocol):
 
     def due(self, now: datetime) -> list[DueBacklog]: ...
     def expired_leases(self, before: datetime, *, limit: int) -> list[int]: ...
+    def chores(self) -> list[ChoreState]: ...
     def count_dead(self) -> int: ...
+    def count_jobs(self, state: str, *, owner: str | None, queues: Collection[str], most: int) -> int: ...
+    def due_of_owner(self, owner: str, at: datetime, *, most: int) -> dict[str, int]: ...
+    def count_confirmations(self, *, owner: str | None, most: int) -> int: ...
     def count_unsettled_needs(self) -> int: ...
     def closed_handlers(self, *, limit: int) -> list[tuple[str, str, int]]: ...
-    def overdue_schedules(self, before: datetime, *, limit: int) -> list[str]: ...
-    def inactive_schedules(self, *, limit: int) -> list[tuple[str, str]]: ...
+    def overdue_schedules(self, before: datetime, *, limit: int, owner: str | None = None) -> list[str]: ...
+    def inactive_schedules(self, *, limit: int, owner: str | None = None) -> list[tuple[str, str]]: ...
     def count_enabled_schedules(self, handler: str) -> int: ...
     def expiring_tokens(self, now: datetime, before: datetime, *, limit: int) -> list[tuple[str, str, datetime]]: ...
     def count_valid_tokens(self, now: datetime) -> int: ...
@@ -670,6 +976,10 @@ class HealthRows(Protocol):
 
 class PartitionRows(Protocol):
     """Partitions of the history; none where the database does not partition."""
+
+    @property
+    def moved_at_most(self) -> int:
+        """How many rows of a catch-all can be given a partition of their own without keeping writers waiting."""
 
     def all(self, table: str) -> list[Partition]: ...
     def count_catch_all(self, table: str, *, most: int) -> int:
@@ -710,6 +1020,9 @@ class Tx(Protocol):
     def lend_connection(self, limit: timedelta | None = None) -> AbstractContextManager[Any]:
         """Lend the connection to a handler. *limit* bounds each of its statements; it cannot commit."""
 
+    def wake(self, queues: Iterable[str]) -> None:
+        """Tell sleeping processes after the commit that there may be work in these queues."""
+
     @property
     def jobs(self) -> JobRows: ...
     @property
@@ -720,6 +1033,10 @@ class Tx(Protocol):
     def limits(self) -> LimitRows: ...
     @property
     def nodes(self) -> NodeRows: ...
+    @property
+    def views(self) -> ViewRows: ...
+    @property
+    def pulse(self) -> PulseRows: ...
     @property
     def ledger(self) -> LedgerRows: ...
     @property
@@ -734,6 +1051,8 @@ class Tx(Protocol):
     def definitions(self) -> DefinitionRows: ...
     @property
     def tokens(self) -> TokenRows: ...
+    @property
+    def sessions(self) -> SessionRows: ...
     @property
     def owners(self) -> OwnerRows: ...
     @property
@@ -752,6 +1071,26 @@ class Tx(Protocol):
     def retention(self) -> RetentionRows: ...
     @property
     def attention(self) -> AttentionRows: ...
+    @property
+    def objects(self) -> ObjectRows: ...
+    @property
+    def evidence(self) -> EvidenceRows: ...
+    @property
+    def policies(self) -> PolicyRows: ...
+    @property
+    def budgets(self) -> BudgetRows: ...
+    @property
+    def personas(self) -> PersonaRows: ...
+    @property
+    def decisions(self) -> DecisionRows: ...
+    @property
+    def reviews(self) -> ReviewRows: ...
+    @property
+    def rollbacks(self) -> RollbackRows: ...
+    @property
+    def cascades(self) -> CascadeRows: ...
+    @property
+    def erasures(self) -> ErasureRows: ...
 
 
 PartitionChange = Literal["add", "split", "drop"]
@@ -791,8 +1130,18 @@ class Store(Protocol):
     def note(
         self, lease: Lease, *, progress: str | None = None, checkpoint: str | None = None, now: datetime | None = None
     ) -> bool: ...
-    def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
-        """Return what is due next; with *node* write its heartbeat, with *worker_id* name jobs to stop."""
+    def peek(
+        self,
+        queues: Sequence[str],
+        *,
+        node: Node | None = None,
+        node_id: str | None = None,
+        worker_id: str | None = None,
+    ) -> Upcoming:
+        """Return what is due next, and what the node *node_id* was asked to do.
+
+        With *node* its heartbeat is written too, with *worker_id* the jobs of that worker that should stop are named.
+        """
 
     def forget(self, table: str, before: datetime, limit: int, *, spared: Spared | None = None) -> int:
         """Delete up to *limit* rows of a table that are older than an instant; how many there were."""
@@ -868,8 +1217,18 @@ class JobSource(Protocol):
     def claim(self, queue: str, limit: int, *, worker_id: str, lease: timedelta) -> list[Job]:
         """Take up to *limit* due jobs of one queue; the lease counts from now."""
 
-    def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
-        """Say what is due next; with *node* also its heartbeat, with *worker_id* which of its jobs should stop."""
+    def peek(
+        self,
+        queues: Sequence[str],
+        *,
+        node: Node | None = None,
+        node_id: str | None = None,
+        worker_id: str | None = None,
+    ) -> Upcoming:
+        """Return what is due next, and whether the node *node_id* was asked to drain.
+
+        With *node* send its heartbeat too; with *worker_id* return which of its jobs should stop.
+        """
 
     def settle(self, batch: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
         """End attempts; answers, by the id of the job, what became of each, None where the lease had been lost."""
@@ -893,6 +1252,12 @@ class JobSource(Protocol):
         held_for: timedelta | None = None,
     ) -> Any:
         """Run ``work(connection)`` and keep its result in one transaction; ``NeedsDatabase`` where there is none."""
+
+    def spend(self, lease: Lease, cost: Mapping[str, int], key: str) -> Spending:
+        """Reserve what an effect of an attempt may cost; the same key is reserved once."""
+
+    def spent(self, lease: Lease, cost: Mapping[str, int], key: str | None) -> None:
+        """Say what an effect really cost, or, without a key, the attempt as a whole."""
 
     def leave(self, node: Node) -> None:
         """Take a worker that ends off the list of nodes."""
@@ -920,16 +1285,31 @@ class Tracing(Protocol):
         """Trace one attempt, as what is under way in its task or thread."""
 
 
-class Admission(Protocol):
-    """Decides which claimed jobs may start: gates, budgets. Asked in the verbs that claim, for every kind of worker."""
+class JobRule(Protocol):
+    """A rule that takes part in the beginning and the end of the jobs it concerns: governed objects, budgets.
+
+    The verbs that claim and end jobs ask it, for every kind of worker; a worker decides nothing. Rules stand in
+    ``World.rules`` in the order of their locks: objects, then budgets. Jobs are locked last.
+
+    Each call is part of a transaction that may be rolled back and run again, also with fewer jobs. So a rule keeps
+    nothing in memory, does nothing outside the database, and wakes queues by ``tx.wake``.
+    """
 
     def concerns(self, job: Job) -> bool:
-        """Return whether a job has to be asked about, from the job alone; all others start without a question."""
+        """Return whether the rule has a say, from the job alone; the other jobs cost nothing."""
 
     def admit(self, tx: Tx, jobs: Sequence[Job], now: datetime) -> Sequence[PutBack]:
-        """Admit jobs, and write what that takes; return those that may not start now.
+        """Admit claimed jobs, and write what that takes; return those that may not start now.
 
-        It commits only if every admitted job is still held. It may be called again after a rollback.
+        Only jobs that earlier rules have admitted are asked about. It commits only if all of them are still held.
+        """
+
+    def settle(self, tx: Tx, endings: Sequence[JobEnding], now: datetime) -> Mapping[int, Outcome]:
+        """Write what these endings mean; return the outcomes that take the place of others, by number of the job.
+
+        Every kind of ending comes here, also of jobs that were never admitted, because their holder died before. It
+        commits together with the endings, and only if each of them is still its holder's to report. An ending with
+        ``put_back`` takes back what ``admit`` wrote in the same transaction; nothing can take its place.
         """
 
 
@@ -944,7 +1324,7 @@ class World:
     shortest_interval: timedelta = timedelta(0)  # at least so far apart are the runs of a user's interval task
     tzdata: str = ""  # the version of the zone database that this process reads
     tracing: Tracing | None = None
-    admission: Admission | None = None  # None: whatever is claimed starts
+    rules: tuple[JobRule, ...] = ()  # asked in this order, which is that of their locks
     retention: Retention = field(default_factory=Retention)  # how long this process's settings keep finished rows
 
     def route(self, *, owner: str | None = None, key: str | None = None, id: str | None = None) -> World:  # noqa: A002

@@ -367,6 +367,42 @@ class Settings:
             _switch,
         ),
     )
+    server_doctor: bool = field(
+        default=True,
+        metadata=_from(
+            "HORAE_SERVER_DOCTOR",
+            "whether the service examines the installation for `GET /admin/doctor`",
+            "with `0` only `horae doctor` on its machine does",
+            _switch,
+        ),
+    )
+    console: bool = field(
+        default=True,
+        metadata=_from(
+            "HORAE_CONSOLE",
+            "whether the service also shows the web console, at `/console`",
+            "with `0` there is none, and `/` leads nowhere",
+            _switch,
+        ),
+    )
+    instance: str = field(
+        default="",
+        metadata=_from(
+            "HORAE_INSTANCE",
+            "the name of this installation, such as `production`",
+            "the console shows it on every page",
+            unset="none",
+        ),
+    )
+    instance_colour: str = field(
+        default="none",
+        metadata=_from(
+            "HORAE_INSTANCE_COLOUR",
+            "the colour of this installation: `red`, `amber`, `green`, `blue`, `violet` or `none`",
+            "the console shows it as a stripe on every page, so that production is not taken for a test",
+            _one_of("none", "red", "amber", "green", "blue", "violet"),
+        ),
+    )
     lang: Language = field(
         default="en",
         metadata=_from(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal
 
@@ -15,12 +15,15 @@ from horae.api.jobs.room import Run
 from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, enrich, to_json, to_public
 from horae.core.cursors import cursor_from, read_cursor
+from horae.core.governance.budgets import job_budget
+from horae.core.jobs.parameters import MOST, Parameter, parameter_from, parameter_json
 from horae.core.jobs.retry import span
 from horae.core.values import PYDANTIC
-from horae.errors import Forbidden, InvalidInput
+from horae.errors import Forbidden, InvalidInput, NotAllowed
 from horae.ports import LogFilter, Logged, StoredDefinition
 
 ADMIN = ("admin",)
+GIVEN = ("name", "queue", "tenants", "sensitive", "parameters", "description", "budget", "cost")
 SCHEDULER = "scheduler"  # the queue of handlers that are declared over HTTP and name none
 Trigger = Literal["schedule", "manual", "backfill", "job"]
 
@@ -47,9 +50,17 @@ class RunsCleaned:
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """A handler that a worker of the house has stored; who stored it only an operator sees."""
+    """A handler that a worker of the house has stored; who stored it only an operator sees.
+
+    ``parameters`` are what it takes, None where its worker does not say; ``sensitive`` names arguments that are masked.
+    Tenants' jobs draw on its ``budget``.
+    """
 
     __pydantic_config__ = PYDANTIC
+    DERIVED: ClassVar[dict[str, Get]] = {
+        "budget": lambda stored: None if stored.budget is None else stored.budget.reference,
+        "cost": lambda stored: {} if stored.budget is None else dict(stored.budget.cost),
+    }
 
     name: str
     queue: str
@@ -57,6 +68,35 @@ class Definition:
     app: str | None = None
     stored_at: datetime | None = None
     stored_by: str | None = None
+    sensitive: tuple[str, ...] = ()
+    parameters: tuple[Parameter, ...] | None = None
+    description: str | None = None
+    budget: str | None = None
+    cost: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One sentence of the doctor about one thing, and what to type where it is not well."""
+
+    __pydantic_config__ = PYDANTIC
+
+    check: str
+    level: Literal["ok", "warning", "problem"]
+    text: str
+    mend: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examination:
+    """What the doctor found in a running process; not ``complete`` where the time was up before the last check."""
+
+    __pydantic_config__ = PYDANTIC
+
+    healthy: bool
+    complete: bool
+    checked_at: datetime
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,6 +234,21 @@ class Admin(Room[S]):
         body = {"keep": to_json(kept), **drop_none(queue=queue, outcome=outcome, reason=reason or None)}
         return Call(Retention, act, body=body)
 
+    @GET("/admin/doctor", *ADMIN)
+    def doctor(self) -> Call[Examination]:
+        """Examine the installation from inside: machine, database and work, the work in one moment, within seconds.
+
+        ``NotAllowed`` where the process does not offer that. A service keeps its answer for some seconds.
+        """
+
+        def fetch(here: Here) -> Any:
+            here.caller.require("admin")  # also of those who may read
+            if here.doctor is None:
+                raise NotAllowed("doctor_not_offered")
+            return here.doctor(here.world)
+
+        return Call(Examination, fetch)
+
     @GET("/definitions", "tasks", "worker", by_queue=True)
     def definitions(self) -> Call[tuple[Definition, ...]]:
         """List what the house's workers can run, by name; a tenant sees what is open to tenants."""
@@ -212,12 +267,14 @@ class Admin(Room[S]):
     ) -> Call[tuple[Definition, ...]]:
         """Say what a worker can run, when it starts: ``[{"name": "resize", "queue": "images", "tenants": True}]``.
 
-        Tenants' jobs are handed to workers of the house only for handlers stored with ``tenants``. Needs a caller of
-        the house; returns all that were named, as they are stored now.
+        ``sensitive`` names arguments that readers do not see, ``parameters`` says what a form may ask for, each with a
+        name, a kind, a default and choices; ``description`` is a sentence about it. Tenants' jobs are handed to workers
+        of the house only for handlers stored with ``tenants``, and draw on ``budget``, at most ``cost`` an attempt.
+        Needs a caller of the house; returns all that were named, as they are stored now.
         """
         wanted = [_new_definition(each) for each in definitions]
         body = {
-            "definitions": [_definition_body(each) for each in wanted],
+            "definitions": [definition_body(each) for each in wanted],
             **drop_none(app=app or None, reason=reason or None),
         }
         return Call(tuple[Definition, ...], lambda here: _store(here, wanted, app, reason), body=body)
@@ -256,16 +313,41 @@ def _definition(stored: StoredDefinition, *, whole: bool) -> Definition:
 
 
 def _new_definition(raw: Mapping[str, Any]) -> StoredDefinition:
-    unknown = sorted(set(raw) - {"name", "queue", "tenants"})
+    unknown = sorted(set(raw) - set(GIVEN))
     if unknown:
-        raise InvalidInput("definition_field_unknown", field=unknown[0])
+        raise InvalidInput("definition_field_unknown", field=unknown[0], choices=list(GIVEN))
     if "name" not in raw:
         raise InvalidInput("definition_without_name")
-    return StoredDefinition(raw["name"], raw.get("queue", SCHEDULER), raw.get("tenants", False))
+    parameters = raw.get("parameters")
+    return StoredDefinition(
+        raw["name"],
+        raw.get("queue", SCHEDULER),
+        raw.get("tenants", False),
+        sensitive=tuple(raw.get("sensitive") or ()),
+        parameters=None if parameters is None else tuple(_parameter(each) for each in parameters[:MOST]),
+        description=raw.get("description"),
+        budget=job_budget(raw.get("budget"), raw.get("cost")),
+    )
 
 
-def _definition_body(definition: StoredDefinition) -> dict[str, Any]:
-    return {"name": definition.name, "queue": definition.queue, "tenants": definition.tenants}
+def _parameter(raw: Mapping[str, Any] | Parameter) -> Parameter:
+    return raw if isinstance(raw, Parameter) else parameter_from(raw)
+
+
+def definition_body(definition: StoredDefinition) -> dict[str, Any]:
+    """Return a definition as :meth:`Admin.store_definitions` takes it."""
+    needed = {"name": definition.name, "queue": definition.queue, "tenants": definition.tenants}
+    parameters = None if definition.parameters is None else [parameter_json(each) for each in definition.parameters]
+    return {
+        **needed,
+        **drop_none(
+            sensitive=definition.sensitive or None,
+            parameters=parameters,
+            description=definition.description or None,
+            budget=None if definition.budget is None else definition.budget.reference,
+            cost=None if definition.budget is None else dict(definition.budget.cost),
+        ),
+    }
 
 
 def _store(here: Here, wanted: list[StoredDefinition], app: str, reason: str) -> list[Definition]:

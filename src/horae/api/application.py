@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from horae.api.here import Here, tenant
 from horae.api.operation import AsyncSender, Sender
@@ -12,6 +13,9 @@ from horae.api.rooms import Rooms
 from horae.api.senders.local import Local
 from horae.api.senders.local_async import LocalAsync
 from horae.core.jobs.payloads import label
+
+if TYPE_CHECKING:
+    from horae.api.governance.decisions import Decision
 
 
 class Acting(Rooms[Sender]):
@@ -21,6 +25,11 @@ class Acting(Rooms[Sender]):
         super().__init__(Local(here))
         self.aio: Rooms[AsyncSender] = Rooms(LocalAsync(here, asyncio.to_thread))
         self._acts_here = here
+
+    @property
+    def decide(self) -> Callable[..., Decision]:
+        """Decide whether an action may be done: ``app.decide("pay 40", cites=["memory:mem_ab12"], risk="high")``."""
+        return self.decisions.decide
 
     def acting_as(self, actor: str) -> Acting:
         """Return the same rooms with another name in the audit, for example that of the person who asked."""

@@ -26,7 +26,10 @@ LONGER = 300.0  # seconds that a service may take to recompute long chains
 
 @dataclass(frozen=True, kw_only=True)
 class AuditEntry:
-    """One accountable act."""
+    """One accountable act; about governed objects also what kind of event it is, and the decision behind it.
+
+    Where ``reason_digest`` is set, the chain holds that digest instead of ``reason``, which can be erased.
+    """
 
     __pydantic_config__ = PYDANTIC
 
@@ -41,6 +44,12 @@ class AuditEntry:
     before: dict[str, Any] = field(default_factory=dict)
     after: dict[str, Any] = field(default_factory=dict)
     evidence: tuple[str, ...] = ()
+    event_kind: str | None = None
+    risk: str | None = None
+    decision: str | None = None
+    job: str | None = None
+    correlation: str | None = None
+    reason_digest: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,5 +165,5 @@ def _verification(
 
 
 def _public(number: int, entry: Entry) -> AuditEntry:
-    facts = {each.name: getattr(entry, each.name) for each in fields(Entry)}
+    facts = {each.name: getattr(entry, each.name) for each in fields(Entry) if not each.metadata.get("beside")}
     return AuditEntry(**{**facts, "id": number, "before": dict(entry.before), "after": dict(entry.after)})

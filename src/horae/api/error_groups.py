@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from horae.actions import error_groups
+from horae.api.acts import Act
 from horae.api.here import Here
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_public
@@ -61,17 +62,6 @@ class ErrorGroup:
     muted_by: str | None = None
     mute_reason: str | None = None
     days: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Retried:
-    """How many dead jobs were revived, how many were left as they are, and whether to call again."""
-
-    __pydantic_config__ = PYDANTIC
-
-    revived: int
-    skipped: int = 0
-    more: bool = False
 
 
 class ErrorGroups(Room[S]):
@@ -146,16 +136,14 @@ class ErrorGroups(Room[S]):
         return Call(ErrorGroup, act, at=at, query=drop_none(owner=owner), body=body, repeats=True)
 
     @POST("/errors/{fingerprint}/retry", *USER_OR_WORKER)
-    def retry(
-        self, fingerprint: str, *, limit: int = 1000, reason: str = "", owner: str | None = None
-    ) -> Call[Retried]:
-        """Revive dead jobs of a group, at most *limit*; call again while ``more`` is true."""
+    def retry(self, fingerprint: str, *, reason: str = "", owner: str | None = None) -> Call[Act]:
+        """Begin a bulk act that revives the dead jobs of a group; ``acts.wait`` waits for its end."""
 
         def act(here: Here) -> Any:
             whose = here.caller.resolve_owner(owner)
             return error_groups.retry(
-                here.world, fingerprint, owner=whose, limit=limit, actor=here.actor, reason=reason
-            )  # fmt: skip
+                here.world, fingerprint, owner=whose, actor=here.actor, reason=reason, reach=here.reach
+            )
 
-        body, at = {"limit": limit, **drop_none(reason=reason or None)}, {"fingerprint": fingerprint}
-        return Call(Retried, act, at=at, query=drop_none(owner=owner), body=body, repeats=True)
+        body, at = drop_none(reason=reason or None), {"fingerprint": fingerprint}
+        return Call(Act, act, at=at, query=drop_none(owner=owner), body=body)

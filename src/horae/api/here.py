@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from horae.core.access.callers import SCOPES, Caller, Reach
 from horae.core.jobs.job import SYSTEM
@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 
 def usual_terms() -> Terms:
     """Return the default terms of users' tasks."""
-    from horae.core.outgoing.webhooks import WEBHOOK
+    from horae.core.jobs.job import WEBHOOK
     from horae.core.scheduled_tasks.task import ATTEND, DISPATCH, Terms
 
     return Terms(handlers=(DISPATCH, WEBHOOK, ATTEND))
+
+
+Doctor = Callable[[World], Any]  # returns findings, whether all checks were made, and when
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class Here:
     terms: Callable[[], Terms] = usual_terms  # the operator's terms of users' tasks; called only by their verbs
     sealer: Callable[[], Sealer | None] = no_sealer  # called only when a secret is to be sealed
     origin: Origin = Origin()  # of schedules that are made from here
+    queue: str = "governance"  # into which the jobs of objects go that are proposed from here
+    doctor: Doctor | None = None  # examines the installation; None where this process does not offer that
 
     @property
     def actor(self) -> str:

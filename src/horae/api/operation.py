@@ -54,6 +54,7 @@ class Call(Generic[T]):
     accepts: tuple[int, ...] = ()  # statuses that are an answer here and not a problem
     longer: float = 0.0  # seconds that the server may take by agreement, as a long poll does
     read: Callable[[Answer], T] | None = None  # how to read an answer that is not plain JSON of the type
+    is_whole: bool = False  # sensitive values are not masked: the answer is for the worker that runs the job
     method: str = "GET"
     path: str = ""
     needs: Needs | None = None
@@ -75,10 +76,10 @@ class Tail:
     """A stream in this process, as its verb returns it."""
 
     read: Callable[[], list[Any]]  # what has come since it was called last
-    hint: str  # the hint of the store that announces more
+    hint: str  # the hint of the store that announces more; "*": any
 
     def is_announced_by(self, hint: str) -> bool:
-        return hint in (self.hint, "*")
+        return self.hint == "*" or hint in (self.hint, "*")
 
 
 @dataclass(frozen=True)

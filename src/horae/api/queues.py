@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal
 
 from horae.actions.jobs import nodes, queues, running_limits
@@ -72,7 +72,13 @@ class RunningLimit:
 
 @dataclass(frozen=True, kw_only=True)
 class Worker:
-    """A process that takes part; silent when it has not been seen for three minutes."""
+    """A process that takes part; silent when it has not been seen for three minutes.
+
+    ``queues`` are its slots by queue and ``slots`` all of them; ``busy`` and ``running`` are those in use at its last
+    heartbeat, None where it does not tell. ``loop_lag`` is the longest that its event loop kept anything waiting since
+    the heartbeat before, ``memory`` the bytes it takes. ``drain`` is what it was asked to do after its last job: to
+    stay idle, or to leave.
+    """
 
     __pydantic_config__ = PYDANTIC
 
@@ -80,11 +86,20 @@ class Worker:
     host: str
     pid: int
     version: str
-    state: Literal["running", "stopping", "silent"]
+    state: nodes.WorkerState
     started_at: datetime
     seen_at: datetime
     queues: dict[str, int] = field(default_factory=dict)
     release: str | None = None
+    busy: dict[str, int] | None = None
+    slots: int = 0
+    running: int | None = None
+    loop_lag: timedelta | None = None
+    memory: int | None = None
+    drain: Literal["stay", "leave"] | None = None
+    drain_at: datetime | None = None
+    drain_by: str | None = None
+    drain_reason: str | None = None
 
 
 class Queues(Room[S]):
@@ -160,6 +175,39 @@ class Workers(Room[S]):
     def list(self) -> Call[tuple[Worker, ...]]:
         """List the house's workers; a tenant sees none."""
         return Call(tuple[Worker, ...], lambda here: nodes.list_workers(here.world, owner=here.caller.sees))
+
+    @GET("/workers/{worker_id}", *ADMIN)
+    def get(self, worker_id: str) -> Call[Worker]:
+        """Return one worker."""
+        return Call(
+            Worker,
+            lambda here: nodes.get_worker(here.world, worker_id, owner=here.caller.sees),
+            at={"worker_id": worker_id},
+        )
+
+    @POST("/workers/{worker_id}/drain", *ADMIN)
+    def drain(self, worker_id: str, *, leave: bool = False, reason: str = "") -> Call[Worker]:
+        """Ask a worker to claim nothing more and to finish what it runs; then it stays idle, or with *leave* it ends.
+
+        It sees this with its next look: at once where hints arrive, else within a second while it is busy and within
+        its poll otherwise. Schedules go on firing through it. A process that is started in its place works again.
+        """
+
+        def act(here: Here) -> Any:
+            return nodes.drain_worker(here.world, worker_id, leave=leave, actor=here.actor, reason=reason)
+
+        body = drop_none(leave=leave or None, reason=reason or None)
+        return Call(Worker, act, at={"worker_id": worker_id}, body=body, repeats=True)
+
+    @POST("/workers/{worker_id}/resume", *ADMIN)
+    def resume(self, worker_id: str, *, reason: str = "") -> Call[Worker]:
+        """Let a drained worker claim jobs again; one that has left is started by whoever runs it."""
+
+        def act(here: Here) -> Any:
+            return nodes.resume_worker(here.world, worker_id, actor=here.actor, reason=reason)
+
+        body = drop_none(reason=reason or None)
+        return Call(Worker, act, at={"worker_id": worker_id}, body=body, repeats=True)
 
 
 def _change(verb: Callable[..., Any], name: str, reason: str, **changes: Any) -> Call[Queue]:

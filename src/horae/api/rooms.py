@@ -11,18 +11,27 @@ from typing import TYPE_CHECKING, Generic
 from horae.api.operation import S
 
 if TYPE_CHECKING:
-    from horae.api.access.room import Owners, Secrets, Tokens
+    from horae.api.access.room import Owners, Secrets, Sessions, Tokens
     from horae.api.acts import Acts
     from horae.api.admin import Admin
     from horae.api.attention.room import Attention
     from horae.api.audit import Audit
     from horae.api.error_groups import ErrorGroups
+    from horae.api.governance.budgets import Budgets
+    from horae.api.governance.decisions import Decisions
+    from horae.api.governance.objects import Objects
+    from horae.api.governance.personas import Personas
+    from horae.api.governance.policies import Policies
+    from horae.api.governance.reviews import Reviews
     from horae.api.health import Health
     from horae.api.jobs.room import Jobs
+    from horae.api.live import Live
+    from horae.api.overview import OverviewRoom
     from horae.api.queues import Limits, Queues, Workers
     from horae.api.scheduled_tasks.room import ScheduledTasks
     from horae.api.schedules.room import Schedules
     from horae.api.statistics import Statistics
+    from horae.api.views import Views
 
 
 class Rooms(Generic[S]):
@@ -80,10 +89,22 @@ class Rooms(Generic[S]):
         return Workers(self._sender)
 
     @cached_property
+    def overview(self) -> OverviewRoom[S]:
+        from horae.api.overview import OverviewRoom
+
+        return OverviewRoom(self._sender)
+
+    @cached_property
     def statistics(self) -> Statistics[S]:
         from horae.api.statistics import Statistics
 
         return Statistics(self._sender)
+
+    @cached_property
+    def budgets(self) -> Budgets[S]:
+        from horae.api.governance.budgets import Budgets
+
+        return Budgets(self._sender)
 
     @cached_property
     def error_groups(self) -> ErrorGroups[S]:
@@ -92,10 +113,58 @@ class Rooms(Generic[S]):
         return ErrorGroups(self._sender)
 
     @cached_property
+    def decisions(self) -> Decisions[S]:
+        from horae.api.governance.decisions import Decisions
+
+        return Decisions(self._sender)
+
+    @cached_property
+    def objects(self) -> Objects[S]:
+        from horae.api.governance.objects import Objects
+
+        return Objects(self._sender)
+
+    @cached_property
+    def personas(self) -> Personas[S]:
+        from horae.api.governance.personas import Personas
+
+        return Personas(self._sender)
+
+    @cached_property
+    def policies(self) -> Policies[S]:
+        from horae.api.governance.policies import Policies
+
+        return Policies(self._sender)
+
+    @cached_property
+    def reviews(self) -> Reviews[S]:
+        from horae.api.governance.reviews import Reviews
+
+        return Reviews(self._sender)
+
+    @cached_property
+    def live(self) -> Live[S]:
+        from horae.api.live import Live
+
+        return Live(self._sender)
+
+    @cached_property
+    def views(self) -> Views[S]:
+        from horae.api.views import Views
+
+        return Views(self._sender)
+
+    @cached_property
     def tokens(self) -> Tokens[S]:
         from horae.api.access.room import Tokens
 
         return Tokens(self._sender)
+
+    @cached_property
+    def sessions(self) -> Sessions[S]:
+        from horae.api.access.room import Sessions
+
+        return Sessions(self._sender)
 
     @cached_property
     def owners(self) -> Owners[S]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from horae.api.attention.values import Task
 from horae.api.jobs.room import Reason
+from horae.api.schedules.values import Schedule
 from horae.api.values import is_value
 from horae.words.languages import Language
 
@@ -23,6 +24,8 @@ def translated(value: Any, language: Language) -> Any:
         return value
     if isinstance(value, Task):
         value = replace(value, reason=value.reason_in(language))
+    if isinstance(value, Schedule):
+        value = replace(value, words=value.words_in(language))
     found = {each.name: getattr(value, each.name) for each in fields(value)}
     inner = {name: each for name, each in found.items() if isinstance(each, tuple) or is_value(type(each))}
     return replace(value, **{name: translated(each, language) for name, each in inner.items()})

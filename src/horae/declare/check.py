@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from horae.actions.schedules.declared import OFF_IN_CODE, OFF_IN_FILE, Plan
+from horae.core.governance.budgets import job_budget
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.running_limits import GROUP, LimitSource
 from horae.core.schedules.schedule import Schedule, cycle
@@ -21,6 +22,7 @@ from horae.declare.handles import Blueprint
 from horae.declare.jobs_conf import JobsFile
 from horae.declare.options import TIMING
 from horae.declare.overrides import merge, schedules_of
+from horae.declare.parameters import description_of, parameters_of
 from horae.errors import DefinitionError, HoraeError
 from horae.ports import Limiter, StoredDefinition
 from horae.runtime.worker.context import Context
@@ -133,7 +135,21 @@ def plan_of(
         handlers=frozenset(definition.name for definition in definitions),
         loads_persisted=loads_persisted,
         limits=limits_of(jobs, file, app),
-        definitions=tuple(StoredDefinition(each.name, each.queue, each.tenants) for each in definitions),
+        definitions=tuple(stored_definition(each) for each in definitions),
+    )
+
+
+def stored_definition(definition: Definition) -> StoredDefinition:
+    """Return a definition as it is stored: what a server without the code has to know."""
+    function, sensitive = definition.function, definition.sensitive
+    return StoredDefinition(
+        definition.name,
+        definition.queue,
+        definition.tenants,
+        sensitive=sensitive,
+        parameters=parameters_of(function, definition.signature, sensitive),
+        description=description_of(definition.built or function),
+        budget=job_budget(definition.budget, definition.cost),
     )
 
 

@@ -179,6 +179,8 @@ def make_schedule(definition: Definition, options: Mapping[str, Any]) -> Schedul
         retry=definition.retry,
         timeout=definition.timeout,
         stale_timeout=definition.stale_timeout,
+        budget=definition.budget,
+        cost=definition.cost,
         declared=True,
         **values,
     )
@@ -230,7 +232,7 @@ def sources_of(schedule: Schedule, given: set[str]) -> dict[str, str]:
 TRACED = (  # fields whose source is kept
     "enabled", "mode", "lock_ttl", "zone", "group", "initial_delay", "anchor", "day_match", "gap", "fold", "lenient",
     "misfire", "catch_up", "spread", "grace", "overlap", "jitter", "starts_at", "ends_at", "max_fires", "after",
-    "queue", "priority", "retry", "timeout", "stale_timeout",
+    "queue", "priority", "retry", "timeout", "stale_timeout", "budget", "cost",
 )  # fmt: skip
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import difflib
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, Literal, get_type_hints
 
+from horae.core.governance.budgets import job_budget
 from horae.core.jobs.job import PRIORITIES, Job, Priority
 from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.payloads import name as checked_name
@@ -46,10 +47,13 @@ class Definition:
     decide: Decide | None = None
     rate_limit: Limiter | None = None
     stale_timeout: timedelta | None = None
+    budget: str | None = None
+    cost: Mapping[str, int] | None = None
     takes_context: bool = False
     signature: inspect.Signature = field(default_factory=inspect.Signature)
     schedule: Schedule | None = None  # when it runs, as its code says; the file and the store may say otherwise
     tenants: bool = False  # whether tenants' jobs may run it; the store keeps it, and decides
+    sensitive: tuple[str, ...] = ()  # names of arguments whose values readers do not see
     options: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  # as its code gives them
     built: type | None = None  # the class of which every run gets a fresh instance; None for a plain function
 
@@ -123,8 +127,11 @@ def define(
     decide: Decide | None = None,
     rate_limit: Limiter | None = None,
     stale_timeout: timedelta | float | None = None,
+    budget: str | None = None,
+    cost: Mapping[str, int] | None = None,
     exclusive: bool = False,
     tenants: bool = False,
+    sensitive: Sequence[str] = (),
     built: type | None = None,
 ) -> Definition:
     """Check a declaration and make it a definition; refuse what cannot work.
@@ -146,10 +153,13 @@ def define(
         raise DefinitionError("external_without_decide", handler=name)
     try:
         limit, silence = time_limit(timeout), time_limit(stale_timeout, "stale_timeout")
+        job_budget(budget, cost)
     except InvalidInput as problem:
         raise DefinitionError("option_invalid", name=name, problem=str(problem)) from None
     if not isinstance(tenants, bool):
         raise DefinitionError("tenants_not_boolean", handler=name, value=repr(tenants))
+    if isinstance(sensitive, str) or not all(isinstance(each, str) and each for each in sensitive):
+        raise DefinitionError("sensitive_not_names", handler=name, value=repr(sensitive))
     if exclusive:
         if concurrency_limit != 1:
             raise DefinitionError("exclusive_with_limit", handler=name)
@@ -169,7 +179,10 @@ def define(
         decide=decide,
         rate_limit=rate_limit,
         stale_timeout=silence,
+        budget=budget,
+        cost=cost,
         tenants=tenants,
+        sensitive=tuple(dict.fromkeys(sensitive)),
         takes_context=takes_context,
         signature=signature,
         built=built,

@@ -112,6 +112,7 @@ CODECS: dict[Any, Codec] = {
     datetime: read_instant,
     Sequence[str]: read_names,
     Mapping[str, Any]: read_table,
+    Mapping[str, int]: read_table,
     Retry: read_retry,
 }
 

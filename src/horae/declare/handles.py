@@ -43,6 +43,8 @@ class Options:
     queue: str | None = None
     retry: Retry | None = None
     timeout: timedelta | None = None
+    budget: str | None = None
+    cost: Mapping[str, int] | None = None
     owner: str = SYSTEM
     after: tuple[str, ...] = ()
     on_parent_dead: OnParentDead = "cancel"
@@ -90,6 +92,8 @@ class JobHandle(Generic[P, R]):
         queue: str | None = None,
         retry: Retry | None = None,
         timeout: timedelta | float | None = None,
+        budget: str | None = None,
+        cost: Mapping[str, int] | None = None,
         owner: str | None = None,
         after: Sequence[str | Enqueued] | None = None,
         on_parent_dead: OnParentDead | None = None,
@@ -113,6 +117,8 @@ class JobHandle(Generic[P, R]):
             "queue": None if queue is None else queue_name(queue),
             "retry": _policy(retry),
             "timeout": time_limit(timeout),
+            "budget": budget,
+            "cost": cost,
             "owner": owner,
             "after": None if after is None else tuple(each if isinstance(each, str) else each.id for each in after),
             "on_parent_dead": on_parent_dead,
@@ -148,6 +154,8 @@ class JobHandle(Generic[P, R]):
             after=options.after,
             on_parent_dead=options.on_parent_dead,
             strict=options.strict,
+            budget=definition.budget if options.budget is None else options.budget,
+            cost=definition.cost if options.cost is None else options.cost,
         )
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:

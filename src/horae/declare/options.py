@@ -240,6 +240,26 @@ class JobOptions(TimingOptions, total=False):
             "none; `HORAE_STALE_TIMEOUT_MINUTES` for an exclusive job",
         ),
     ]
+    budget: Annotated[
+        str,
+        Option(
+            "limits",
+            None,
+            'Draw on the budgets of this name, "llm" or, with an agent, "llm/researcher"; an attempt starts only while '
+            "they have room for its cost.",
+            "none, and nothing is counted",
+        ),
+    ]
+    cost: Annotated[
+        Mapping[str, int],
+        Option(
+            "limits",
+            None,
+            "Reserve so much before each attempt, as an upper bound: calls, tokens, micros of money; only with "
+            "`budget`.",
+            "one call",
+        ),
+    ]
     exclusive: Annotated[
         bool,
         Option(
@@ -256,6 +276,17 @@ class JobOptions(TimingOptions, total=False):
             "where",
             False,
             "Let tenants schedule and enqueue it over HTTP; else only the house may.",
+            not_over_http=OF_HANDLER,
+            not_on_command_line=OF_HANDLER,
+        ),
+    ]
+    sensitive: Annotated[
+        Sequence[str],
+        Option(
+            "where",
+            (),
+            "Mask arguments, results and progress of these names for readers; the handler gets the real values. Names "
+            "such as `password`, `token`, `secret` and `authorization` are masked without it.",
             not_over_http=OF_HANDLER,
             not_on_command_line=OF_HANDLER,
         ),

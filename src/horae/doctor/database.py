@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from horae.core.audit.guard import ADVICE, GUARDED, describe_missing
 from horae.doctor.findings import Finding, Installation, disk_usage_command, ok, problem, warning
-from horae.errors import HoraeError, SchemaTooNew, StoreFull
+from horae.errors import HoraeError, SchemaMissing, SchemaTooNew, StoreFull
 from horae.settings import Settings
 from horae.stores.databases.durability import durability
 from horae.stores.schema import inspect_schema
@@ -37,6 +37,9 @@ def reached(store: SqlStore, installation: Installation) -> Iterator[Finding]:
         schema = store.run_with_retry(lambda: inspect_schema(store.engine))
     except SchemaTooNew as newer:
         yield problem("migrations", str(newer), "pip install --upgrade horae")
+        return
+    except SchemaMissing as older:  # from before the baseline
+        yield problem("migrations", str(older), "horae db export --out FILE  (with the older Horae)")
         return
     except StoreFull as full:
         yield problem(

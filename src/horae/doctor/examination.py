@@ -20,29 +20,29 @@ def examine(settings: Settings, environment: Mapping[str, str], file: Path | Non
     """Run every check that the state of the installation allows."""
     installation = Installation(settings, environment, SystemClock(), file)
     for check in machine.CHECKS:
-        yield from _run_guarded(check.__name__, partial(check, installation))
+        yield from run_guarded(check.__name__, partial(check, installation))
     try:
         store = database.open_database(settings)
     except (HoraeError, OSError) as trouble:
         yield problem("database", str(trouble), "horae config show --origin")
         return
     try:
-        first = list(_run_guarded("database", partial(database.reached, store, installation)))
+        first = list(run_guarded("database", partial(database.reached, store, installation)))
         yield from first
         if any(finding.level == "problem" for finding in first):
             return
         for check_database in (database.promise, database.audit_guard, database.clocks, database.hints):
-            yield from _run_guarded(check_database.__name__, partial(check_database, store, installation))
+            yield from run_guarded(check_database.__name__, partial(check_database, store, installation))
         clock = clock_of(store, fix=False)
         opened = replace(installation, world=World(store, clock, SystemDice(), tzdata=zone_database_version()))
         with store.moment():  # a worker that comes or goes between two checks must not look like trouble
-            findings = [list(_run_guarded(check.__name__, partial(check, opened))) for check in work.CHECKS]
+            findings = [list(run_guarded(check.__name__, partial(check, opened))) for check in work.CHECKS]
         yield from chain.from_iterable(findings)
     finally:
         store.close()
 
 
-def _run_guarded(name: str, run: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+def run_guarded(name: str, run: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
     try:
         yield from run()
     except Exception as trouble:

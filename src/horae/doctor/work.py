@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
+from horae.actions.audit import has_unsealed
+from horae.actions.budgets.budgets import find_overdrawn
+from horae.actions.budgets.repair import check as check_budgets
 from horae.actions.jobs.machinery import find_missing
 from horae.actions.jobs.reasons import SILENT
-from horae.actions.partitions import EMPTIED_AT_MOST, read_history
+from horae.actions.partitions import read_history
+from horae.actions.roll_up import is_behind
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.partitions import ALARM_BELOW
+from horae.core.schedules.words import length
 from horae.core.time.instants import iso
 from horae.doctor.findings import Check, Finding, Installation, ok, problem, some, warning
 from horae.errors import ConfigurationError, SecretsLocked
 from horae.ports import DueBacklog, Node, ScheduleFilter, Tx, World
+from horae.runtime.chores.janitor import CHORES
 
 PATIENCE = timedelta(minutes=1)  # how late a start or a reaper may be before it is worth a word
 LATE = timedelta(minutes=5)
+MINUTE = timedelta(minutes=1)
 SOON = timedelta(days=14)
 MANY = 1000
+# What piles up where no process does chores.
+WAITING: tuple[tuple[Callable[[World], bool], str], ...] = (
+    (has_unsealed, "audit entries wait to be sealed"),
+    (is_behind, "the statistics are behind"),
+)
 
 
 def workers(installation: Installation) -> Iterator[Finding]:
@@ -29,7 +41,7 @@ def workers(installation: Installation) -> Iterator[Finding]:
     unserved = []
     for due in world.store.read(lambda tx: _due_in_open_queues(tx, now)):
         own = due.queue == MACHINERY
-        if not any(own or due.queue in node.queues for node in nodes) and due.oldest < now - PATIENCE:
+        if not any(own or node.serves(due.queue) for node in nodes) and due.oldest < now - PATIENCE:
             unserved.append(due.queue)
             yield problem(
                 "workers",
@@ -73,6 +85,29 @@ def leases(installation: Installation) -> Iterator[Finding]:
         f"{_jobs(len(stuck))} held by workers that have gone silent, and none hands them on: {names}.",
         "horae worker MODULE:APP",
     )
+
+
+def chores(installation: Installation) -> Iterator[Finding]:
+    """Check that some process does chores. Workers over HTTP do none, and neither does a server with --no-chores."""
+    world = _world(installation)
+    now = world.clock.steady()
+    known = {each.name: each for each in world.store.read(lambda tx: tx.health.chores())}
+    done = [known[chore.name] for chore in CHORES if chore.when is None and chore.name in known]
+    late = [each for each in done if max(each.due_at, each.leased_until) < now - LATE]
+    waits = [text for is_so, text in WAITING if is_so(world)]
+    if late:
+        overdue = max(now - each.due_at for each in late)
+        names = some(f"“{each.name}”" for each in late)
+        text = f"No process does chores: {names} should have begun {length(overdue - overdue % MINUTE)} ago."
+        level = problem if waits else warning
+    elif not done and waits:
+        text, level = "No process has done chores yet.", warning
+    else:
+        yield ok("chores", "done when they are due" if done else "nothing is to be done yet")
+        return
+    beside = f" Meanwhile {' and '.join(waits)}." if waits else ""
+    why = " Workers over HTTP and servers with --no-chores do none: start one process that does."
+    yield level("chores", text + beside + why, "horae server")
 
 
 def dead_letters(installation: Installation) -> Iterator[Finding]:
@@ -125,6 +160,26 @@ def closed_handlers(installation: Installation) -> Iterator[Finding]:
         )
     if not held:
         yield ok("tenants", "no job of a tenant waits for a handler that is not open to tenants")
+
+
+def budgets(installation: Installation) -> Iterator[Finding]:
+    """Check that what attempts have reserved adds up, and that no budget is exceeded."""
+    world = _world(installation)
+    left = world.store.read(lambda tx: tx.budgets.leftovers(limit=MANY))
+    wrong, over = world.store.read(check_budgets), find_overdrawn(world)
+    if left:
+        names = some(dict.fromkeys(f"job_{each.job}" for each in left))
+        text = (
+            f"{len(left)} reservations of budgets belong to attempts that have ended: {names}. A worker settles them."
+        )
+        yield warning("budgets", text, "horae worker MODULE:APP")
+    for each in wrong[:5]:
+        yield problem("budgets", f"Budget number {each.period[0]}, period of {iso(each.period[1])}: {each.problem}.")
+    for view in over[:5]:
+        text = f"The budget {view.budget.id} of {view.budget.owner} was exceeded by {view.period.overdrawn:,}."
+        yield warning("budgets", text, f"horae budget show {view.budget.reference} {view.budget.unit}")
+    if not (left or wrong or over):
+        yield ok("budgets", "no budget is exceeded, and reservations add up")
 
 
 def paused_queues(installation: Installation) -> Iterator[Finding]:
@@ -239,9 +294,10 @@ def history(installation: Installation) -> Iterator[Finding]:
             text = f"{state.table} has partitions for {state.days_ahead} more days, fewer than {ALARM_BELOW}."
             text += " No worker makes them, or its role may not: what ends later lies in the catch-all."
             yield problem("history", text, "horae db migrate")
-        if state.catch_all > EMPTIED_AT_MOST:
-            text = f"More than {EMPTIED_AT_MOST:,} rows of {state.table} lie in the catch-all, too many to be moved"
-            yield problem("history", f"{text} beside the daily work. Move them at a quiet hour.", "horae db migrate")
+        if state.is_overfull:
+            text = f"More than {state.moved_at_most:,} rows of {state.table} lie in the catch-all. To move them keeps"
+            text += " every ending waiting, so that no worker does it, and no days are made. Do it at a quiet hour."
+            yield problem("history", text, "horae db migrate")
         elif state.catch_all:
             text = f"{state.catch_all:,} rows of {state.table} lie in the catch-all partition. A worker moves them"
             yield warning("history", f"{text}, unless they ended in the future: look at the clocks.", "horae doctor")
@@ -276,10 +332,10 @@ def _jobs(count: int) -> str:
 
 
 def _with_queues(node: Node) -> str:
-    return f"{node.node_id} ({', '.join(node.queues) or 'no queue'})"
+    return f"{node.node_id} ({'drained' if node.drain else ', '.join(node.queues) or 'no queue'})"
 
 
 CHECKS: tuple[Check, ...] = (
-    workers, lateness, leases, dead_letters, lost_parents, promises, closed_handlers, paused_queues, fires, zone_stamps,
-    expiring_tokens, door, sealed_secrets, history, orchestrator,
+    workers, lateness, leases, chores, dead_letters, lost_parents, promises, closed_handlers, budgets, paused_queues,
+    fires, zone_stamps, expiring_tokens, door, sealed_secrets, history, orchestrator,
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from horae.clock import SystemClock, SystemDice, pause
+from horae.doctor.running import examine_world
 from horae.errors import (
     ConfigurationError,
     HoraeError,
@@ -26,6 +28,7 @@ from horae.server.http_server import HttpServer
 from horae.server.socket import is_loopback
 from horae.service.asgi import build
 from horae.service.auth import jwt
+from horae.service.fresh import Fresh
 from horae.service.guard.limits import Rates
 from horae.service.long_poll import waiting_room_of
 from horae.service.options import Options
@@ -36,6 +39,7 @@ log = logging.getLogger("horae.server")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 FATAL = (ConfigurationError, SchemaMissing, SchemaTooNew)  # waiting does not help
 FIRST_PATIENCE = 3.0  # seconds that a start waits for the store before it goes on without
+EXAMINED_EVERY = 5.0  # seconds
 KEEP_ALIVE = 75  # seconds: longer than what proxies keep, so that they close first
 
 
@@ -51,10 +55,14 @@ def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -
         "sealer": sealer_from({"HORAE_SECRET_KEY": settings.secret_key or ""}),
         "public_url": settings.public_url.rstrip("/"),
         "open_metrics": settings.metrics_open,
+        "instance": settings.instance,
+        "instance_colour": settings.instance_colour,
         "monotonic": SystemClock().monotonic,
         "names": SystemDice().name,
         "rates": Rates(settings.calls_per_token, settings.calls_per_address, settings.wrong_per_address),
     }
+    if settings.server_doctor:
+        values["doctor"] = _doctor(settings, opens, values["monotonic"])
     rules = jwt.Rules(
         settings.jwt_secret,
         settings.jwt_jwks_url,
@@ -70,9 +78,20 @@ def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -
     return Options(**{**values, **given})
 
 
+def _doctor(settings: Settings, opens: Callable[[], World], ticks: Callable[[], float]) -> Callable[[World], Any]:
+    """Return what examines the installation: at most once in some seconds, however many ask."""
+    fresh = Fresh(lambda: examine_world(opens(), settings, os.environ), ticks, EXAMINED_EVERY)
+    return lambda _: fresh.get()
+
+
 def application(settings: Settings, opens: Callable[[], World], **given: Any) -> FastAPI:
-    """Return the service over a store, ready to be mounted or served."""
-    return build(opens, options_from(settings, opens, **given))
+    """Return the service over a store, with its console unless that is off, ready to be mounted or served."""
+    app = build(opens, options_from(settings, opens, **given))
+    if settings.console:
+        from horae.console.install import install  # templates and catalogues are not needed without it
+
+        install(app)
+    return app
 
 
 # -- the store -----------------------------------------------------------------------------------------------------

@@ -6,24 +6,29 @@ is loaded. One job runs at a time, in the order in which a worker would claim it
 same trace, and a story over days takes milliseconds.
 """
 
+# size: one object with everything that a test of an application needs
+
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self, TypeVar
 
+from horae.actions.budgets import spending
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.machinery import serve_due
 from horae.actions.jobs.requests import Enqueued
+from horae.actions.rules import job_rules
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
 from horae.app import Horae, JobHandle
 from horae.clock import zone_database_version
+from horae.core.governance.budgets import Spending
 from horae.core.jobs.job import Filter, Job, Lease, Outcome, Run, State, renewal_pause
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.retry import span
@@ -104,7 +109,8 @@ class Lab:
         store = open_store(engine)
         self._exits.callback(store.close)
         tzdata, most = zone_database_version(), self.app.max_payload_bytes
-        self.world = World(store, self.clock, self._dice, max_payload_bytes=most, tzdata=tzdata)
+        rules = job_rules(self._dice)
+        self.world = World(store, self.clock, self._dice, max_payload_bytes=most, tzdata=tzdata, rules=rules)
         self._trace = Trace(self.world)
         self._exits.callback(store.subscribe(self._notice))
         threads = Threads(32)
@@ -369,6 +375,12 @@ class Lab:
 
     def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any:
         return claims.once(self.world, lease, step, work)
+
+    def spend(self, lease: Lease, cost: Mapping[str, int], key: str) -> Spending:
+        return spending.spend(self.world, lease, cost, key=key)
+
+    def spent(self, lease: Lease, cost: Mapping[str, int], key: str | None) -> None:
+        spending.report(self.world, lease, cost, key=key)
 
     async def call(self, work: Callable[[], T]) -> T:
         return work()

@@ -8,14 +8,16 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from horae.actions.access import owners, secrets, tokens
-from horae.api.access.values import Owner, Resealed, Secret, SecretMade, Token, TokenMade
+from horae.actions.access import owners, secrets, sessions, tokens
+from horae.api.access.values import LoginCode, Owner, Resealed, Secret, SecretMade, Session, Token, TokenMade
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
 from horae.api.values import drop_none, enrich
 from horae.core.access import callers as core
 from horae.core.access.owners import OwnerSettings
+from horae.core.access.sessions import LONGEST
 from horae.core.cursors import cursor_from, not_ours, read_cursor
+from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.retry import span
 from horae.core.time.instants import instant, micros
 from horae.errors import Forbidden, SecretsLocked
@@ -38,10 +40,14 @@ class Tokens(Room[S]):
         *,
         name: str = "",
         queues: Iterable[str] = (),
+        agent: str | None = None,
         expires_in: timedelta | float | None = tokens.DEFAULT_LIFE,
         reason: str = "",
     ) -> Call[TokenMade]:
-        """Make a token; its text is in ``token``, this once. With *expires_in* None it is valid until it is revoked."""
+        """Make a token; its text is in ``token``, this once. With *expires_in* None it is valid until it is revoked.
+
+        With *agent* it is held by that agent: it acts for no other, and can never answer as a person.
+        """
         may, serves = [word.strip() for word in scopes if word.strip()], list(queues)
         life = None if expires_in is None else span(expires_in)
 
@@ -52,13 +58,14 @@ class Tokens(Room[S]):
                 scopes=may,
                 title=name,
                 queues=serves,
+                agent=agent,
                 expires_in=life,
                 actor=here.actor,
                 reason=reason,
             )
             return TokenMade(**_facts(made, here.world.clock.now()), token=text)
 
-        body = drop_none(owner=owner, scopes=may, name=name, queues=serves, reason=reason or None)
+        body = drop_none(owner=owner, scopes=may, name=name, queues=serves, agent=agent, reason=reason or None)
         return Call(TokenMade, act, body={**body, "expires_in": None if life is None else life.total_seconds()})
 
     @PAGES("/tokens", *ADMIN)
@@ -83,6 +90,62 @@ class Tokens(Room[S]):
             return Token(**_facts(revoked, here.world.clock.now()))
 
         return Call(Token, act, at={"token_id": token_id}, query=drop_none(reason=reason or None), repeats=True)
+
+
+class Sessions(Room[S]):
+    """Browsers that are logged in to the console."""
+
+    @POST("/sessions/codes", *core.SCOPES, by_queue=True)
+    def create_code(
+        self, *, owner: str | None = None, scopes: Iterable[str] = (), name: str = "", reason: str = ""
+    ) -> Call[LoginCode]:
+        """Make a code that logs one browser in, once, within ten minutes.
+
+        The browser acts with the token of the caller. With *owner* or *scopes*, which needs ``admin``, or where the
+        caller has no token, with a new one that is valid for a week.
+        """
+        may = [word.strip() for word in scopes if word.strip()]
+
+        def act(here: Here) -> LoginCode:
+            token_id = here.caller.token_id
+            if owner is not None or may or token_id is None:
+                here.caller.require(*ADMIN)
+                made, _ = tokens.create_token(
+                    here.world,
+                    owner=owner or SYSTEM,
+                    scopes=may or ADMIN,
+                    title=name or "console",
+                    expires_in=LONGEST,
+                    actor=here.actor,
+                    reason=reason,
+                )
+                token_id = made.token_id
+            code, text = sessions.create_code(here.world, token_id, actor=here.actor, reason=reason)
+            return LoginCode(code=text, token_id=token_id, expires_at=code.expires_at)
+
+        return Call(LoginCode, act, body=drop_none(owner=owner, scopes=may, name=name or None, reason=reason or None))
+
+    @PAGES("/sessions", *ADMIN)
+    def list(self, *, owner: str | None = None, limit: int | None = None) -> Listing[Session]:
+        """List sessions that have not ended, those seen last first."""
+
+        def fetch(here: Here, cursor: str | None, size: int) -> tuple[list[Session], str | None]:
+            here.caller.require(*ADMIN)
+            found = sessions.find_sessions(here.world, owner=owner, limit=size, after=_after(cursor))
+            last = found[-1] if len(found) == size else None
+            further = None if last is None else cursor_from([micros(last.seen_at), last.session_id])
+            return [enrich(Session, each, id=each.session_id) for each in found], further
+
+        return Listing(Call(Page[Session], query=drop_none(owner=owner)), limit, fetch)
+
+    @DELETE("/sessions/{session_id}", *ADMIN)
+    def end(self, session_id: str, *, reason: str = "") -> Call[None]:
+        """Log a browser out; its next request is refused."""
+
+        def act(here: Here) -> None:
+            sessions.end_session(here.world, session_id, actor=here.actor, reason=reason)
+
+        return Call(None, act, at={"session_id": session_id}, query=drop_none(reason=reason or None))
 
 
 class Owners(Room[S]):

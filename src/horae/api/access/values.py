@@ -28,6 +28,7 @@ class Token:
     used_from: str | None = None
     revoked_at: datetime | None = None
     revoked_by: str | None = None
+    agent: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,34 @@ class TokenMade(Token):
     """A token that was just made; ``token`` is its text, shown only this once."""
 
     token: str = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """A browser that is logged in to the console; ``ends_at`` unless another request comes before."""
+
+    __pydantic_config__ = PYDANTIC
+
+    id: str
+    owner: str
+    scopes: tuple[str, ...]
+    queues: tuple[str, ...] = ()
+    token_id: str | None = None
+    address: str | None = None
+    created_at: datetime
+    seen_at: datetime
+    ends_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoginCode:
+    """A code that logs one browser in, once: open ``/console/login?code=…`` before ``expires_at``."""
+
+    __pydantic_config__ = PYDANTIC
+
+    code: str = field(repr=False)
+    token_id: str
+    expires_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)

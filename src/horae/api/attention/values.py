@@ -138,7 +138,8 @@ class Wait:
     """The key that a task waits for, and its deadline.
 
     The kind is ``event``, ``backoff`` (a rest after an error) or ``confirm``: a person must answer. Then ``action`` and
-    ``arguments`` say what is asked, ``intent_hash`` binds an approval to them, and ``approved`` is the answer.
+    ``arguments`` say what is asked, ``cites`` name the governed objects that it rests on and ``why`` says which of
+    them cannot be relied on now; ``intent_hash`` binds an approval to all of it, and ``approved`` is the answer.
     """
 
     __pydantic_config__ = PYDANTIC
@@ -147,6 +148,8 @@ class Wait:
         "task": lambda wait: task_id(wait.task),
         "action": lambda wait: _intent(wait).get("action"),
         "arguments": lambda wait: _intent(wait).get("arguments", {}),
+        "cites": lambda wait: tuple(_intent(wait).get("cites", ())),
+        "why": lambda wait: tuple(_intent(wait).get("why", ())),
         "approved": lambda wait: None if wait.decided_by is None else wait.grant is not None,
     }
 
@@ -159,6 +162,8 @@ class Wait:
     opened_at: datetime
     action: str | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
+    cites: tuple[str, ...] = ()
+    why: tuple[str, ...] = ()
     intent_hash: str | None = None
     approved: bool | None = None
     decided_by: str | None = None

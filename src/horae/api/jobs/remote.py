@@ -11,12 +11,15 @@ from horae.actions.jobs.requests import Enqueued, Request, new_job
 from horae.api.jobs import room
 from horae.api.jobs.room import Jobs, options_of
 from horae.api.operation import Sender
+from horae.core.governance.budgets import job_budget
 from horae.core.jobs.job import SYSTEM, Job, job_number
 from horae.errors import NeedsDatabase, NotFound
 from horae.ports import World
 
 SHARED = tuple(
-    each.name for each in fields(Job) if each.name in {public.name for public in fields(room.Job)} - {"rerun_of"}
+    each.name
+    for each in fields(Job)
+    if each.name in {public.name for public in fields(room.Job)} - {"rerun_of", "budget"}
 )
 SOME_SCHEDULE = 0  # a service does not reveal its number
 
@@ -28,6 +31,7 @@ def core_job(job: room.Job) -> Job:
         number=job_number(job.id),
         schedule_id=None if job.fire_at is None else SOME_SCHEDULE,
         rerun_of=None if job.rerun_of is None else job_number(job.rerun_of),
+        budget=job_budget(job.budget, job.cost) if job.budget is not None else None,
         **known,
     )
 

@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.held_jobs import Ending, Hold, Renewal, Settled, renew_held, settle_held
 from horae.actions.jobs.keys import shown_key
 from horae.actions.jobs.requests import Request
 from horae.api.here import Here
@@ -20,12 +19,16 @@ from horae.api.jobs.local import Heartbeat, Upcoming
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_json
 from horae.api.waits import WAIT, WAIT_TIMEOUT, Wait, check_timeout
+from horae.core.governance.budgets import Spending, amounts_from
 from horae.core.jobs.job import LIVE, Filter, OnParentDead, Priority, State
 from horae.core.jobs.retry import DEFAULT_RETRY, Retry, span, time_limit
 from horae.core.traces import trace_id_of
 from horae.core.values import PYDANTIC
 from horae.errors import InvalidInput, WaitTimeout
 from horae.words.languages import Language
+
+if TYPE_CHECKING:  # what only a worker needs
+    from horae.actions.jobs.held_jobs import Ending, Hold, Renewal, Settled
 
 HIDDEN = {"number", "has_dependents", "held_for", "schedule_id"}  # fields of the core value that are not public
 HIDDEN_RUN = {"job_number", "schedule_id"}
@@ -47,6 +50,8 @@ class Job:
         "concurrency_key": lambda job: shown_key(job.owner, job.concurrency_key),
         "trace_id": lambda job: trace_id_of(job.trace_id),
         "rerun_of": lambda job: None if job.rerun_of is None else f"job_{job.rerun_of}",
+        "budget": lambda job: None if job.budget is None else job.budget.reference,
+        "cost": lambda job: {} if job.budget is None else dict(job.budget.cost),
     }
 
     id: str
@@ -87,6 +92,8 @@ class Job:
     group: str | None = None
     fire_at: datetime | None = None
     rerun_of: str | None = None
+    budget: str | None = None
+    cost: dict[str, int] = field(default_factory=dict)
 
     @property
     def run_id(self) -> str:
@@ -154,6 +161,60 @@ class Reason:
         return why_line(self.reason, self.facts, language) or self.text
 
 
+@dataclass(frozen=True, kw_only=True)
+class Parent:
+    """A job that must succeed first; ``state`` is None where it is no longer on record."""
+
+    __pydantic_config__ = PYDANTIC
+
+    id: str
+    state: str | None = None
+    policy: OnParentDead = "cancel"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Related:
+    """What a job belongs to: the key of its schedule, the jobs it waits for, some that wait for it, and the fingerprint
+    of the group of its last error.
+    """
+
+    __pydantic_config__ = PYDANTIC
+
+    schedule: str | None = None
+    parents: tuple[Parent, ...] = ()
+    children: tuple[str, ...] = ()
+    error_group: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobCount:
+    """How many jobs share a state, a queue and a handler."""
+
+    __pydantic_config__ = PYDANTIC
+
+    state: State
+    queue: str
+    handler: str
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobCounts:
+    """Counts by state, queue and handler, the largest first.
+
+    Queued and finished jobs are counted down to the job ``down_to``; None means that all were. Running and dead ones
+    are counted whatever their age, dead ones up to 10,001, which means more than 10,000.
+    """
+
+    __pydantic_config__ = PYDANTIC
+    DERIVED: ClassVar[dict[str, Get]] = {
+        "down_to": lambda found: None if found.down_to is None else f"job_{found.down_to}",
+    }
+
+    groups: tuple[JobCount, ...] = ()
+    down_to: str | None = None
+
+
 # -- the room ----------------------------------------------------------------------------------------------------------
 
 
@@ -183,12 +244,15 @@ class Jobs(Room[S]):
         object_type: str | None = None,
         object_id: str | None = None,
         action: str | None = None,
+        budget: str | None = None,
+        cost: Mapping[str, int] | None = None,
     ) -> Call[Enqueued]:
         """Store one job; it is durable when this returns.
 
         It is due at *run_at*, after *delay*, or now. The same *key* with the same request returns the job that is
         there; with another request it is a KeyConflict. Only one unfinished job may have the name *unique*. The jobs
         *after* must succeed first; if one of them dies or is cancelled, *on_parent_dead* decides: cancel, run or wait.
+        Each attempt draws on *budget*, at most as much as *cost* says: calls, tokens, micros of money.
         """
         request = Request(
             handler,
@@ -210,6 +274,8 @@ class Jobs(Room[S]):
             object_type=object_type,
             object_id=object_id,
             action=action,
+            budget=budget,
+            cost=cost,
         )
         return Call(
             Enqueued,
@@ -261,15 +327,28 @@ class Jobs(Room[S]):
         )  # fmt: skip
         return Listing(Call(Page[Job], query=query), limit, lambda here, *at: local.find(here, wanted, where, *at))
 
+    @GET("/jobs/counts", *USER_OR_WORKER, by_queue=True)
+    def counts(self, *, owner: str | None = None, where: str | None = None) -> Call[JobCounts]:
+        """Count the jobs that fit a filter by state, queue and handler, over a bounded number of the newest ones."""
+        wanted = Filter(owner=owner)
+        return Call(
+            JobCounts, lambda here: local.count_groups(here, wanted, where), query=drop_none(owner=owner, q=where)
+        )  # fmt: skip
+
     @GET("/jobs/{job_id}/runs", *USER_OR_WORKER, by_queue=True)
     def runs(self, job_id: str) -> Call[tuple[Run, ...]]:
         """Return every attempt at a job, the oldest first."""
-        return Call(tuple[Run, ...], lambda here: verbs.runs(here.world, job_id, **here.reach), at={"job_id": job_id})
+        return Call(tuple[Run, ...], lambda here: local.runs(here, job_id), at={"job_id": job_id})
 
     @GET("/jobs/{job_id}/why", *USER_OR_WORKER, by_queue=True)
     def why(self, job_id: str) -> Call[tuple[Reason, ...]]:
         """Return the reasons for a job's state, the strongest first."""
         return Call(tuple[Reason, ...], lambda here: local.reasons(here, job_id), at={"job_id": job_id})
+
+    @GET("/jobs/{job_id}/related", *USER_OR_WORKER, by_queue=True)
+    def related(self, job_id: str) -> Call[Related]:
+        """Return what a job belongs to: its schedule, the jobs it waits for and some that wait for it."""
+        return Call(Related, lambda here: local.related(here, job_id), at={"job_id": job_id})
 
     @WAIT("/jobs/{job_id}/wait", *USER_OR_WORKER, by_queue=True)
     def wait(self, job_id: str, *, timeout: timedelta | float = WAIT_TIMEOUT) -> Wait[Job]:
@@ -315,7 +394,8 @@ class Jobs(Room[S]):
     def rerun(self, job_id: str, *, payload: Any = None, reason: str = "") -> Call[Enqueued]:
         """Enqueue a new job like one that has ended, due now; its ``rerun_of`` names that one.
 
-        *payload* replaces the old one, for example after a mistake in it was found.
+        *payload* replaces the old one, for example after a mistake in it was found. Where it says ``[masked]``, as
+        readers see sensitive values, the value of the old one stays.
         """
 
         def rerun_job(here: Here) -> Any:
@@ -345,22 +425,29 @@ class Jobs(Room[S]):
             tuple[Job, ...],
             lambda here: local.claim(here, worker_id, names, limit, held_for),
             body=body,
+            is_whole=True,
             longer=patience.total_seconds(),
         )
 
     @POST("/jobs/peek", "worker", by_queue=True)
     def peek(
-        self, queues: Iterable[str], *, worker_id: str | None = None, worker: Heartbeat | None = None
+        self,
+        queues: Iterable[str],
+        *,
+        worker_id: str | None = None,
+        worker: Heartbeat | None = None,
+        node_id: str | None = None,
     ) -> Call[Upcoming]:
         """Return in how long the next job of these queues is due, and which jobs of *worker_id* were asked to stop.
 
-        *worker* lists the caller among the workers; ``state="ended"`` takes it off the list.
+        *worker* lists the caller among the workers; ``state="ended"`` takes it off the list. With *node_id*, its id on
+        that list, the answer says whether it was asked to drain.
         """
         names = tuple(dict.fromkeys(queues))
         return Call(
             Upcoming,
-            lambda here: local.peek(here, names, worker_id, worker),
-            body=drop_none(queues=names, worker_id=worker_id, worker=worker),
+            lambda here: local.peek(here, names, worker_id, worker, node_id),
+            body=drop_none(queues=names, worker_id=worker_id, worker=worker, node_id=node_id),
             repeats=True,
         )
 
@@ -369,10 +456,12 @@ class Jobs(Room[S]):
         self, holds: Iterable[Hold], *, lease: timedelta | float = claims.HTTP_LEASE
     ) -> Call[tuple[Renewal, ...]]:
         """Keep jobs for longer, counted from now; each is answered by itself."""
+        from horae.actions.jobs.held_jobs import Renewal, renew_held
+
         held, until = list(holds), span(lease)
         return Call(
             tuple[Renewal, ...],
-            lambda here: renew_held(here.world, held, lease=until, **here.reach),
+            lambda here: renew_held(here.world, held, lease=until, by=here.actor, **here.reach),
             body=drop_none(holds=held, lease=until),
             repeats=True,
         )
@@ -380,10 +469,12 @@ class Jobs(Room[S]):
     @POST("/jobs/settle", "worker", by_queue=True)
     def settle(self, endings: Iterable[Ending]) -> Call[tuple[Settled, ...]]:
         """End attempts; each is answered by itself, and one that came too late stops no other."""
+        from horae.actions.jobs.held_jobs import Settled, settle_held
+
         ended = list(endings)
         return Call(
             tuple[Settled, ...],
-            lambda here: settle_held(here.world, ended, **here.reach),
+            lambda here: settle_held(here.world, ended, by=here.actor, **here.reach),
             body=drop_none(endings=ended),
         )
 
@@ -396,10 +487,14 @@ class Jobs(Room[S]):
         result: Any = None,
         next_action_at: datetime | None = None,
         audit_event_id: str | None = None,
+        spent: Mapping[str, int] | None = None,
     ) -> Call[Job]:
-        """End the job as succeeded. LeaseLost means that another worker holds it now, and the result does not count."""
-        fields = {"result": result, "next_action_at": next_action_at, "audit_event_id": audit_event_id}
-        return _hold(endings.ack, job_id, token, fields)
+        """End the job as succeeded. LeaseLost means that another worker holds it now, and the result does not count.
+
+        *spent* says what the attempt has cost; without it, what was reserved counts.
+        """
+        fields = {"result": result, "next_action_at": next_action_at, "audit_event_id": audit_event_id, "spent": spent}
+        return _hold(endings.ack, job_id, token, fields, with_actor=True)
 
     @POST("/jobs/{job_id}/fail", "worker", by_queue=True)
     def fail(
@@ -410,21 +505,44 @@ class Jobs(Room[S]):
         *,
         retry_delay: timedelta | float | None = None,
         final: bool = False,
+        spent: Mapping[str, int] | None = None,
     ) -> Call[Job]:
         """End the attempt as failed. It is retried by its policy or after *retry_delay*; with *final* never."""
         delay = None if retry_delay is None else span(retry_delay)
-        return _hold(endings.fail, job_id, token, {"error": error, "retry_delay": delay, "final": final})
+        fields = {"error": error, "retry_delay": delay, "final": final, "spent": spent}
+        return _hold(endings.fail, job_id, token, fields)
 
     @POST("/jobs/{job_id}/release", "worker", by_queue=True)
-    def release(self, job_id: str, token: int, *, reason: str = "") -> Call[Job]:
-        """Give the job back to its queue at once; no attempt is counted."""
-        return _hold(endings.release, job_id, token, {"reason": reason})
+    def release(
+        self, job_id: str, token: int, *, reason: str = "", spent: Mapping[str, int] | None = None
+    ) -> Call[Job]:
+        """Give the job back to its queue at once; no attempt is counted. *spent* is ``{}`` if nothing has begun."""
+        return _hold(endings.release, job_id, token, {"reason": reason, "spent": spent})
 
     @POST("/jobs/{job_id}/progress", "worker", by_queue=True)
     def progress(self, job_id: str, token: int, value: Any = None, *, checkpoint: Any = None) -> Call[Job]:
         """Store the progress of a job, and in *checkpoint* what a later attempt needs to go on from there."""
         fields = {"value": value, "checkpoint": checkpoint}
         return _hold(local.note_progress, job_id, token, fields, repeats=True)
+
+    @POST("/jobs/{job_id}/spend", "worker", by_queue=True)
+    def spend(self, job_id: str, token: int, cost: Mapping[str, int], *, key: str) -> Call[Spending]:
+        """Reserve what the next step may cost, before it; the same *key* is reserved once in an attempt.
+
+        Not ``granted``: snooze the job for ``wait``, when its budget is refilled.
+        """
+        amounts = amounts_from(cost)
+
+        def act(here: Here) -> Any:
+            return local.spend(here.world, job_id, token, amounts, key, **here.reach)
+
+        body = {"token": token, "cost": amounts, "key": key}
+        return Call(Spending, act, at={"job_id": job_id}, body=body, repeats=True)
+
+    @POST("/jobs/{job_id}/spent", "worker", by_queue=True)
+    def spent(self, job_id: str, token: int, cost: Mapping[str, int], *, key: str | None = None) -> Call[Job]:
+        """Report what a step has cost, or, without a *key*, the attempt as a whole so far; the last report counts."""
+        return _hold(local.report_spent, job_id, token, {"cost": amounts_from(cost), "key": key}, repeats=True)
 
 
 # -- the parts ---------------------------------------------------------------------------------------------------------
@@ -449,11 +567,15 @@ def _act(verb: Any, job_id: str, reason: str, **changes: Any) -> Call[Job]:
     return Call(Job, act, at={"job_id": job_id}, body=drop_none(reason=reason or None, **changes))
 
 
-def _hold(verb: Any, job_id: str, token: int, fields: dict[str, Any], *, repeats: bool = False) -> Call[Job]:
+def _hold(
+    verb: Any, job_id: str, token: int, fields: dict[str, Any], *, repeats: bool = False, with_actor: bool = False
+) -> Call[Job]:
     def act(here: Here) -> Any:
-        return verb(here.world, job_id, token, **fields, **here.reach)
+        by = {"by": here.actor} if with_actor else {}
+        return verb(here.world, job_id, token, **fields, **by, **here.reach)
 
-    return Call(Job, act, at={"job_id": job_id}, body={"token": token, **drop_none(**fields)}, repeats=repeats)
+    body = {"token": token, **drop_none(**fields)}
+    return Call(Job, act, at={"job_id": job_id}, body=body, repeats=repeats, is_whole=True)
 
 
 def options_of(request: Request) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
 from horae.actions.schedules.admission import admit
 from horae.actions.schedules.forecast import forecast as compute_forecast
+from horae.actions.schedules.forecast import next_fires as compute_next_fires
 from horae.api.here import Here
 from horae.api.jobs.room import Reason
 from horae.api.schedules.values import (
@@ -23,11 +24,14 @@ from horae.api.schedules.values import (
     Preview,
     RunSummary,
     ScheduleDetail,
+    ScheduleResult,
     UpcomingFire,
 )
+from horae.api.schedules.values import Schedule as PublicSchedule
 from horae.api.values import enrich, to_public
 from horae.core.audit.entries import Entry
 from horae.core.cursors import MAX_PAGE, cursor_from, page_size, read_cursor
+from horae.core.jobs.masking import mask_text, secrets_of
 from horae.core.jobs.payloads import label, name
 from horae.core.schedules.schedule import KINDS, MODES, Schedule
 from horae.core.schedules.status import why_silent
@@ -42,14 +46,45 @@ LATEST = 2**62 // 100  # microseconds: no row has a later instant
 # -- look --------------------------------------------------------------------------------------------------------------
 
 
-def find(here: Here, wanted: ScheduleFilter, cursor: str | None, limit: int) -> tuple[list[Schedule], str | None]:
-    """Return one page of the schedules that the caller sees, by key."""
+def find(
+    here: Here, wanted: ScheduleFilter, results: int, order: str, cursor: str | None, limit: int
+) -> tuple[list[Any], str | None]:
+    """Return one page of the schedules that the caller sees, by key or by when they are due next.
+
+    Each has so many of its last results.
+    """
+    if order == "next":
+        return _find_by_next(here, wanted, results, cursor, limit)
     begin = read_cursor(cursor, str, int, longest=200)
     after = None if begin is None else Schedule(begin[0], "-", "after", "", number=begin[1])  # as the store expects it
     size = min(page_size(limit), MAX_PAGE - 1)
-    found = schedules.find(here.world, _check_filter(here, wanted), limit=size + 1, after=after)
-    last = found[size - 1] if len(found) > size else None
-    return found[:size], None if last is None else cursor_from([last.key, last.number])
+    with moment(here.world):
+        found = schedules.find(here.world, _check_filter(here, wanted), limit=size + 1, after=after)
+        last = found[size - 1] if len(found) > size else None
+        page = _with_results(here, found[:size], results) if results else found[:size]
+    return page, None if last is None else cursor_from([last.key, last.number])
+
+
+def _find_by_next(
+    here: Here, wanted: ScheduleFilter, results: int, cursor: str | None, limit: int
+) -> tuple[list[Any], str | None]:
+    begin = read_cursor(cursor, int, int, most=LATEST)
+    after = None if begin is None else (instant(begin[0]) if begin[0] else None, begin[1])
+    size = min(page_size(limit), MAX_PAGE - 1)
+    with moment(here.world):
+        found = schedules.find_by_next(here.world, _check_filter(here, wanted), limit=size + 1, after=after)
+        last = found[size - 1] if len(found) > size else None
+        page = _with_results(here, found[:size], results) if results else found[:size]
+    due = 0 if last is None or last.next_due_at is None else micros(last.next_due_at)
+    return page, None if last is None else cursor_from([due, last.number])
+
+
+def _with_results(here: Here, found: list[Schedule], count: int) -> list[PublicSchedule]:
+    results = schedules.last_results(here.world, found, count)
+    return [
+        enrich(PublicSchedule, each, results=to_public(tuple[ScheduleResult, ...], results[each.number]))
+        for each in found
+    ]
 
 
 def _check_filter(here: Here, wanted: ScheduleFilter) -> ScheduleFilter:
@@ -62,6 +97,7 @@ def _check_filter(here: Here, wanted: ScheduleFilter) -> ScheduleFilter:
         owner=here.caller.filter_owner(None if wanted.owner is None else label(wanted.owner, "owner")),
         group=None if wanted.group is None else label(wanted.group, "group"),
         handler=None if wanted.handler is None else label(wanted.handler, "handler"),
+        text=None if wanted.text is None else label(wanted.text, "text", 200),
         queues=tuple(sorted(here.caller.queues)),
     )
 
@@ -74,9 +110,12 @@ def detail(here: Here, key: str, owner: str | None) -> ScheduleDetail:
     """Return a schedule with its runs and the reasons why it does not fire, read in one moment."""
     with moment(here.world):
         found = _get(here, key, owner)
-        runs = to_public(RunSummary, schedules.tally(here.world, found))
+        tally = schedules.tally(here.world, found)
+        results = to_public(tuple[ScheduleResult, ...], schedules.last_results(here.world, [found])[found.number])
+    error = None if tally.last_error is None else mask_text(tally.last_error, secrets_of(found.payload))
+    runs = to_public(RunSummary, replace(tally, last_error=error))
     reasons = to_public(tuple[Reason, ...], why_silent(found, here.world.clock.now()))
-    made: ScheduleDetail = enrich(ScheduleDetail, found, runs=runs, why=reasons)
+    made: ScheduleDetail = enrich(ScheduleDetail, found, runs=runs, why=reasons, results=results)
     return made
 
 
@@ -114,6 +153,12 @@ def forecast(here: Here, hours: float, owner: str | None, limit: int) -> Forecas
         fires=tuple(enrich(UpcomingFire, each, at=at) for at, each in ahead.fires),
         pile_ups=tuple(PileUp(minute=minute, fires=fires) for minute, fires in ahead.piles),
     )
+
+
+def next_fires(here: Here, owner: str | None, limit: int) -> list[UpcomingFire]:
+    owned_by, queues = here.caller.filter_owner(owner), here.caller.queues
+    found = compute_next_fires(here.world, owner=owned_by, queues=queues, limit=limit)
+    return [enrich(UpcomingFire, each, at=at) for at, each in found]
 
 
 # -- act ---------------------------------------------------------------------------------------------------------------

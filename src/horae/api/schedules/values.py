@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal, TypedDict
 
@@ -13,13 +13,19 @@ from horae.core.jobs.job import Priority
 from horae.core.jobs.retry import Retry, span
 from horae.core.schedules.rules import Every
 from horae.core.schedules.schedule import LIMITS, ONCE_ONLY, SPANS, FireKind, Kind, Misfire, Mode, Overlap, Verdict
+from horae.core.schedules.schedule import Schedule as Stored
 from horae.core.schedules.status import ScheduleStatus, describe_or_explain, schedule_status
 from horae.core.time.instants import aware, iso
 from horae.core.values import PYDANTIC
 from horae.errors import InvalidInput
+from horae.words.languages import Language
 
 HIDDEN = {"number"}  # fields of the core values that are not public
-HIDDEN_VERSION = {"object_type", "object_id", "owner", "evidence"}  # of an audit entry; the audit shows them
+# Of an audit entry; the audit shows them.
+HIDDEN_VERSION = {
+    "object_type", "object_id", "owner", "evidence", "event_kind", "risk", "decision", "job", "correlation",
+    "reason_digest", "private_reason",
+}  # fmt: skip
 RULES = ("cron", "every", "once", "after")
 
 
@@ -57,6 +63,8 @@ class Timing(TypedDict, total=False):
     mode: Mode
     lock_ttl: timedelta | float | None
     stale_timeout: timedelta | float | None
+    budget: str | None
+    cost: Mapping[str, int] | None
     starts_at: datetime | None
     ends_at: datetime | None
     max_fires: int | None
@@ -100,15 +108,34 @@ def _rule(kind: str, value: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ScheduleResult:
+    """How one attempt at a job of a schedule ended; ``id`` is that of the run."""
+
+    __pydantic_config__ = PYDANTIC
+
+    id: str
+    job_id: str
+    outcome: str
+    finished_at: datetime
+    started_at: datetime | None = None
+    fire_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Schedule:
     """A schedule and its status.
 
     ``sources`` says where each value comes from (code, file, api …); ``toggled`` wins over ``enabled`` until a worker
     of its application starts again; ``tzdata`` is the edition of the zone database behind ``next_fire_at``.
+    ``results`` are its last ones, the newest first, where they were asked for.
     """
 
     __pydantic_config__ = PYDANTIC
-    DERIVED: ClassVar[dict[str, Get]] = {"status": schedule_status, "words": describe_or_explain}
+    DERIVED: ClassVar[dict[str, Get]] = {
+        "status": schedule_status,
+        "words": describe_or_explain,
+        "results": lambda schedule: (),
+    }
 
     key: str
     handler: str
@@ -148,6 +175,8 @@ class Schedule:
     mode: Mode = "SINGLE_NODE"
     lock_ttl: timedelta | None = None
     stale_timeout: timedelta | None = None
+    budget: str | None = None
+    cost: dict[str, int] | None = None
     enabled: bool = True
     toggled: bool | None = None
     inactive: str | None = None
@@ -160,6 +189,17 @@ class Schedule:
     version: int = 1
     created_at: datetime | None = None
     updated_at: datetime | None = None
+    results: tuple[ScheduleResult, ...] = ()
+
+    def words_in(self, language: Language) -> str:
+        """Return its rule in words of a language; as it came where this host cannot read the rule."""
+        if language == "en":
+            return self.words
+        known = {each.name: getattr(self, each.name) for each in fields(Stored) if each.name not in HIDDEN}
+        try:
+            return Stored(**known).describe(language)
+        except InvalidInput:
+            return self.words
 
 
 @dataclass(frozen=True, kw_only=True)

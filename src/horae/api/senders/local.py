@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from horae.actions.hints import subscribe
 from horae.api.here import Here
+from horae.api.masking import for_readers
 from horae.api.operation import Call, Tail
 from horae.api.values import to_public
 from horae.errors import NotAllowed
@@ -55,7 +56,8 @@ class Local:
 
 def perform(here: Here, call: Call[T]) -> T:
     """Check the caller's permission, run the verb, and publish its result."""
-    answer: T = to_public(call.answer, _permitted_verb(here, call)(here))
+    found = _permitted_verb(here, call)(here)
+    answer: T = to_public(call.answer, found if call.is_whole else for_readers(here, found))
     return answer
 
 

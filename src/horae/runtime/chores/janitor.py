@@ -19,6 +19,7 @@ from horae.actions import chores as verbs
 from horae.actions import partitions, roll_up
 from horae.actions.attention.journal_chain import seal_left
 from horae.actions.audit import seal_audit
+from horae.actions.budgets.repair import settle_leftovers
 from horae.actions.chores import HeldChore
 from horae.actions.jobs import jobs, machinery
 from horae.actions.jobs.acts import restart_lost
@@ -69,11 +70,13 @@ CHORES = (
     Chore("settle children", timedelta(seconds=10), jobs.settle_children, lambda look: look.unsettled),
     Chore("seal journals", timedelta(minutes=5), seal_left, lambda look: look.unsealed_lines),
     Chore("repair what Horae keeps", timedelta(minutes=30), machinery.repair, goes_on=False),
+    Chore("look after governed objects", 4 * HOUR, lambda world: _look_after(world)),
     Chore("count endings that came late", 2 * HOUR, roll_up.keep_up, goes_on=False),
     Chore("keep the partitions of the history", 12 * HOUR, partitions.keep_history, goes_on=False),
-    Chore("let in forgotten jobs", HOUR, lambda world: _let_in(world), goes_on=False),
-    Chore("give lost acts a job again", HOUR, restart_lost, goes_on=False),
-    Chore("find lost parents", HOUR, lambda world: _find_lost(world), goes_on=False),
+    Chore("let in forgotten jobs", 4 * HOUR, lambda world: _let_in(world), goes_on=False),
+    Chore("give lost acts a job again", 4 * HOUR, restart_lost, goes_on=False),
+    Chore("settle reservations left behind", 4 * HOUR, lambda world: _settle_left(world)),
+    Chore("find lost parents", 4 * HOUR, lambda world: _find_lost(world), goes_on=False),
 )
 
 
@@ -81,13 +84,32 @@ def cleaning(retention: Retention) -> Chore:
     """Return the chore that deletes what has been kept long enough; processes that keep it differently do their own."""
     spans = ", ".join(f"{each.name} {getattr(retention, each.name)}" for each in fields(retention))
     lock = f"delete what is older than {spans}"[:255]
-    return Chore("delete what is old", 3 * HOUR, lambda world: clean_step(world, retention), lock=lock)
+    return Chore("delete what is old", 6 * HOUR, lambda world: clean_step(world, retention), lock=lock)
+
+
+def _look_after(world: World) -> int:
+    """Do what no worker has claimed for an hour; plan objects whose job is missing. Return how much was done."""
+    from horae.actions.governance.keeping import do_unclaimed  # not imported by processes that never get here
+    from horae.actions.governance.replanning import plan_missing
+
+    done = do_unclaimed(world)
+    planned = 0 if done else plan_missing(world)
+    if planned:
+        log.warning("planned %s governed objects again whose job was missing", planned)
+    return done
 
 
 def _let_in(world: World) -> None:
     queues = let_in_forgotten(world)
     if queues:
         log.warning("released jobs that were held although there was room, in queues: %s", ", ".join(sorted(queues)))
+
+
+def _settle_left(world: World) -> int:
+    left = settle_leftovers(world)
+    if left:
+        log.warning("settled %s reservations of budgets whose attempts had ended without them", left)
+    return left
 
 
 def _find_lost(world: World) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, NoReturn, TypeVar, cast
 
 from horae.actions.jobs.claims import MAX_PULL
 from horae.actions.jobs.held_jobs import Ending, EndingOutcome, Hold, Settled
-from horae.api.jobs.local import Heartbeat
+from horae.api.admin import Admin, definition_body
+from horae.api.jobs.local import Heartbeat, WorkerState
 from horae.api.jobs.remote import core_job
 from horae.api.jobs.room import Jobs
 from horae.api.operation import Sender
+from horae.core.governance.budgets import Spending
 from horae.core.jobs.job import Change, Job, Lease, Outcome, job_number, settlement
 from horae.core.jobs.payloads import decode, encode
 from horae.errors import (
@@ -25,40 +28,76 @@ from horae.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from horae.ports import Clock, Node, Renewed, Upcoming
+from horae.ports import Clock, Node, Renewed, StoredDefinition, Upcoming
 
+log = logging.getLogger("horae.worker")
 T = TypeVar("T")
 # Only an operator can resolve these errors: the worker keeps its jobs and retries, as with a service that is away.
 NOT_NOW = (Unauthorized, Forbidden, TooManyRequests)
+
+
+def _not_now(settled: Settled) -> bool:
+    """Return whether an ending could not be written now; then it is missing from the answer, and is tried again."""
+    return not settled.accepted and settled.state == "running"
 
 
 class HttpSource:
     """The job source of a worker that talks to a service.
 
     *jobs* gives up soon, because the worker's loops retry by themselves and leases expire meanwhile. *patient* retries
-    longer; it is for calls of handlers, which would fail otherwise.
+    longer; it is for calls of handlers, which would fail otherwise. *declare* says before the first claim what the
+    worker can run, so that the service masks what is sensitive and can ask for arguments.
     """
 
-    def __init__(self, jobs: Jobs[Sender], patient: Jobs[Sender], clock: Clock, max_bytes: int) -> None:
+    def __init__(
+        self,
+        jobs: Jobs[Sender],
+        patient: Jobs[Sender],
+        clock: Clock,
+        max_bytes: int,
+        declare: Callable[[], object] | None = None,
+    ) -> None:
+        self._declare = declare
         self._jobs = jobs
         self._patient = patient
         self._clock = clock
         self._max_bytes = max_bytes
 
     def claim(self, queue: str, limit: int, *, worker_id: str, lease: timedelta) -> list[Job]:
+        self._declare_once()
         most = min(limit, MAX_PULL)
         taken = _ask(lambda: self._jobs.claim(worker_id, queues=[queue], limit=most, lease=lease))
         return [core_job(job) for job in taken]
 
-    def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
+    def _declare_once(self) -> None:
+        declare = self._declare
+        if declare is not None:
+            try:
+                _ask(declare)
+            except ServiceUnavailable as problem:
+                if not isinstance(problem.__cause__, Forbidden):
+                    raise
+                log.debug("the token may not declare what this worker can run: %s", problem.__cause__)
+            self._declare = None
+
+    def peek(
+        self,
+        queues: Sequence[str],
+        *,
+        node: Node | None = None,
+        node_id: str | None = None,
+        worker_id: str | None = None,
+    ) -> Upcoming:
         worker = None if node is None else _heartbeat(node)
-        upcoming = _ask(lambda: self._jobs.peek(queues, worker_id=worker_id, worker=worker))
+        upcoming = _ask(lambda: self._jobs.peek(queues, worker_id=worker_id, worker=worker, node_id=node_id))
         due = None if upcoming.due_in is None else self._clock.now() + upcoming.due_in
-        return Upcoming(due, None, cancelled=frozenset(job_number(job_id) for job_id in upcoming.cancelled))
+        stopped = frozenset(job_number(job_id) for job_id in upcoming.cancelled)
+        return Upcoming(due, None, cancelled=stopped, drain=upcoming.drain)
 
     def settle(self, batch: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
         settled = _ask(lambda: self._jobs.settle([_ending(job, outcome) for job, outcome in batch]))
-        return {job.id: self._change(job, outcome, each) for (job, outcome), each in zip(batch, settled, strict=True)}
+        answers = zip(batch, settled, strict=True)
+        return {job.id: self._change(job, outcome, each) for (job, outcome), each in answers if not _not_now(each)}
 
     def _change(self, job: Job, outcome: Outcome, settled: Settled) -> Change | None:
         """Return the change of a settled job. The service decides it; only the state is known here."""
@@ -93,6 +132,18 @@ class HttpSource:
         except NotFound:  # the job has ended and was deleted, so no worker holds it
             raise LeaseLost(lease.job_id, lease.token) from None
 
+    def spend(self, lease: Lease, cost: Mapping[str, int], key: str) -> Spending:
+        try:
+            return self._patient.spend(lease.job_id, lease.token, cost, key=key)
+        except NotFound:
+            raise LeaseLost(lease.job_id, lease.token) from None
+
+    def spent(self, lease: Lease, cost: Mapping[str, int], key: str | None) -> None:
+        try:
+            self._patient.spent(lease.job_id, lease.token, cost, key=key)
+        except NotFound:
+            raise LeaseLost(lease.job_id, lease.token) from None
+
     def once(
         self,
         lease: Lease,
@@ -124,6 +175,13 @@ class NoStore:
         raise NeedsDatabase("store_needs_database", name=name)
 
 
+def declare_to(admin: Admin[Sender], definitions: Sequence[StoredDefinition], app: str) -> None:
+    """Tell a service what a worker can run."""
+    for start in range(0, len(definitions), MAX_PULL):
+        some = [definition_body(each) for each in definitions[start : start + MAX_PULL]]
+        admin.store_definitions(some, app=app)
+
+
 def _ask(ask: Callable[[], T]) -> T:
     """Call the service; report a refusal or an internal error of the service as ``ServiceUnavailable``."""
     try:
@@ -147,6 +205,7 @@ def _ending(job: Job, outcome: Outcome) -> Ending:
         final=outcome.final,
         next_action_at=outcome.next_action_at,
         audit_event_id=outcome.audit_event_id,
+        spent=None if outcome.spent is None else dict(outcome.spent),
     )
 
 
@@ -158,6 +217,9 @@ def _heartbeat(node: Node) -> Heartbeat:
         version=node.version,
         started_at=node.started_at,
         queues=dict(node.queues),
-        state="stopping" if node.state == "stopping" else "running",
+        state=cast("WorkerState", node.state),
         release=node.release,
+        busy=None if node.busy is None else dict(node.busy),
+        loop_lag=node.loop_lag,
+        memory=node.memory,
     )

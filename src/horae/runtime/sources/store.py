@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 from horae.actions import hints
+from horae.actions.budgets import spending
 from horae.actions.jobs import claims, endings
+from horae.core.governance.budgets import Spending
 from horae.core.jobs.job import Change, Job, Lease, Outcome
 from horae.ports import Node, Renewed, Upcoming, World
 
@@ -21,8 +23,15 @@ class StoreSource:
     def claim(self, queue: str, limit: int, *, worker_id: str, lease: timedelta) -> list[Job]:
         return claims.claim(self._world, queue, limit, worker_id=worker_id, lease=lease)
 
-    def peek(self, queues: Sequence[str], *, node: Node | None = None, worker_id: str | None = None) -> Upcoming:
-        return claims.peek(self._world, queues, node=node, worker_id=worker_id)
+    def peek(
+        self,
+        queues: Sequence[str],
+        *,
+        node: Node | None = None,
+        node_id: str | None = None,
+        worker_id: str | None = None,
+    ) -> Upcoming:
+        return claims.peek(self._world, queues, node=node, node_id=node_id, worker_id=worker_id)
 
     def settle(self, batch: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
         return endings.settle(self._world, batch)
@@ -46,6 +55,12 @@ class StoreSource:
         held_for: timedelta | None = None,
     ) -> Any:
         return claims.once(self._world, lease, step, work, limit=limit, held_for=held_for)
+
+    def spend(self, lease: Lease, cost: Mapping[str, int], key: str) -> Spending:
+        return spending.spend(self._world, lease, cost, key=key)
+
+    def spent(self, lease: Lease, cost: Mapping[str, int], key: str | None) -> None:
+        spending.report(self._world, lease, cost, key=key)
 
     def leave(self, node: Node) -> None:
         claims.leave(self._world, node.node_id)

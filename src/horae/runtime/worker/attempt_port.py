@@ -1,11 +1,12 @@
-"""Progress, checkpoints and ``once`` of a context, in the worker's own process."""
+"""Progress, checkpoints, ``once`` and spending of a context, in the worker's own process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from horae.core.governance.budgets import Spending
 from horae.core.jobs.job import Lease
 from horae.ports import JobSource
 from horae.runtime.worker.threads import Threads
@@ -32,6 +33,12 @@ class AttemptPort:
     def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any:
         left = self._time_left(lease)
         return self._source.once(lease, step, work, limit=left, held_for=self._held_for)
+
+    def spend(self, lease: Lease, cost: Mapping[str, int], key: str) -> Spending:
+        return self._source.spend(lease, cost, key)
+
+    def spent(self, lease: Lease, cost: Mapping[str, int], key: str | None) -> None:
+        self._source.spent(lease, cost, key)
 
     async def call(self, work: Callable[[], T]) -> T:
         """Run a call in the handlers' threads: it may take long and must not delay the worker's own calls."""

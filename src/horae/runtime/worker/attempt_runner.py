@@ -18,6 +18,7 @@ from horae.runtime.worker.attempts import (
     is_closed,
     resolve_outcome,
     snooze_unknown_handler,
+    unspent,
 )
 from horae.runtime.worker.calls import is_cancelled_from_outside, raised_by_signal
 from horae.runtime.worker.context import Context
@@ -80,7 +81,7 @@ class AttemptRunner:
             outcome = Outcome("failed", error=error_text(problem))
         if not attempt.stop_reason and worker is not None and worker.cancelling() and is_cancelled_from_outside():
             attempt.stop_reason = "released"
-        return ended_by(attempt) if outcome is None else resolve_outcome(attempt, outcome)
+        return unspent(attempt, ended_by(attempt) if outcome is None else resolve_outcome(attempt, outcome))
 
     async def _outcome(self, attempt: Attempt, ask: Ask) -> Outcome:
         job, ctx = attempt.job, attempt.ctx
@@ -93,4 +94,11 @@ class AttemptRunner:
         if waits is not None:
             return waits
         self._faults.at("run.before")
-        return await self._surround(ctx, lambda: self._executor.run(handler, ctx))
+
+        def start() -> Awaitable[Outcome]:
+            if attempt.stop_reason == "given back":  # another worker may have the job by now
+                raise asyncio.CancelledError
+            attempt.began = True
+            return self._executor.run(handler, ctx)
+
+        return await self._surround(ctx, start)

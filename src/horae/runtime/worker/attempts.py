@@ -36,6 +36,7 @@ class Attempt:
     task: asyncio.Task[None] | None = None
     entered: bool = False  # the task has begun; a task that is cancelled before never runs its `finally`
     stop_reason: str = ""  # why it is being stopped: cancelled, lost, released
+    began: bool = False  # its handler has been called, so that it may have had effects
 
 
 def is_closed(job: Job, handler: Handler) -> bool:
@@ -88,6 +89,13 @@ def ended_by(attempt: Attempt) -> Outcome:
     if attempt.stop_reason == "released":
         return Outcome("released", error="its worker shut down")
     return Outcome("failed", error="CancelledError: the handler cancelled itself")
+
+
+def unspent(attempt: Attempt, outcome: Outcome) -> Outcome:
+    """Return the outcome with a report that nothing was spent, where the handler of a job with a budget never began."""
+    if attempt.job.budget is None or attempt.began:
+        return outcome
+    return replace(outcome, spent={})
 
 
 def time_left(attempt: Attempt, handler: Handler | None, now: float) -> timedelta | None:

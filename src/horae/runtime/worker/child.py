@@ -20,12 +20,14 @@ import sys
 import threading
 import traceback
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from queue import SimpleQueue
 from typing import Any, NoReturn, TypeVar
 
 from horae import errors
 from horae.actions.jobs import claims
+from horae.core.governance.budgets import Spending, amounts_from
 from horae.core.jobs.job import Lease
 from horae.core.jobs.outcomes import Cancel, Snooze
 from horae.core.jobs.payloads import encode
@@ -224,10 +226,18 @@ class Child:
             raise errors.ConfigurationError("child_in_memory")
         return claims.once(world, lease, step, work)
 
+    def spend(self, lease: Lease, cost: Mapping[str, int], key: str) -> Spending:
+        answer = self._ask({"say": "spend", "cost": amounts_from(cost), "key": key}, lease)
+        wait = answer["wait"]
+        return Spending(answer["granted"], None if wait is None else timedelta(seconds=wait), answer["reason"])
+
+    def spent(self, lease: Lease, cost: Mapping[str, int], key: str | None) -> None:
+        self._ask({"say": "spent", "cost": amounts_from(cost), "key": key}, lease)
+
     async def call(self, work: Callable[[], T]) -> T:
         return await asyncio.to_thread(work)
 
-    def _ask(self, message: Message, lease: Lease) -> None:
+    def _ask(self, message: Message, lease: Lease) -> Message:
         with self._asking:
             self._channel.send(message)
             answer = self._answers.get()
@@ -236,6 +246,7 @@ class Child:
         if answer["error"]:
             kind = getattr(errors, answer["error"], errors.HoraeError)
             raise kind(answer["text"])
+        return answer
 
 
 class _Forward(logging.Handler):

@@ -23,7 +23,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from horae.core.jobs.outcomes import Cancel, Snooze
+from horae.core.jobs.outcomes import BudgetEmpty, Cancel, Snooze
 from horae.errors import ConfigurationError
 from horae.runtime.worker import child
 from horae.runtime.worker.context import Context
@@ -120,7 +120,7 @@ class Process:
             match message["say"]:
                 case "log":
                     _log_again(message)
-                case "progress" | "checkpoint" if ctx is not None:
+                case "progress" | "checkpoint" | "spend" | "spent" if ctx is not None:
                     self._channel.send(_store_report(ctx, message))
                 case _:
                     return message
@@ -294,13 +294,28 @@ def _load_order(handler: Handler, database: str | None, service: Service | None)
 
 
 def _store_report(ctx: Context, message: Message) -> Message:
-    """Store progress or a checkpoint for the child; return the answer to send to it."""
+    """Store what the child reports, progress, a checkpoint or spending; return the answer to send to it."""
     try:
-        write = ctx.progress if message["say"] == "progress" else ctx.checkpoint
-        write(json.loads(message["value"]))
+        match message["say"]:
+            case "spend":
+                return {"do": "answer", "error": "", **_spend(ctx, message["cost"], message["key"])}
+            case "spent":
+                ctx.spent(message["cost"], key=message["key"])
+            case "progress":
+                ctx.progress(json.loads(message["value"]))
+            case _:
+                ctx.checkpoint(json.loads(message["value"]))
     except Exception as problem:
         return {"do": "answer", "error": type(problem).__name__, "text": str(problem)}
     return {"do": "answer", "error": ""}
+
+
+def _spend(ctx: Context, cost: dict[str, int], key: str) -> Message:
+    try:
+        ctx.spend(cost, key=key)
+    except BudgetEmpty as empty:
+        return {"granted": False, "wait": empty.delay.total_seconds(), "reason": empty.reason}
+    return {"granted": True, "wait": None, "reason": ""}
 
 
 def _log_again(message: Message) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
+from itertools import count
 from typing import Any, Protocol, TypeVar
 
 from horae.api.jobs.room import Job as PublicJob
 from horae.api.values import to_public
+from horae.core.governance.budgets import Spending
 from horae.core.jobs.job import Job, Lease
+from horae.core.jobs.outcomes import BudgetEmpty
 from horae.runtime.logs import JobLogger, job_fields
 from horae.runtime.worker.services import Scope, Services
 
@@ -25,6 +28,8 @@ class AttemptPort(Protocol):
     def progress(self, lease: Lease, value: Any) -> None: ...
     def checkpoint(self, lease: Lease, value: Any) -> None: ...
     def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any: ...
+    def spend(self, lease: Lease, cost: Mapping[str, int], key: str) -> Spending: ...
+    def spent(self, lease: Lease, cost: Mapping[str, int], key: str | None) -> None: ...
     def call(self, work: Callable[[], T]) -> Awaitable[T]:
         """Run a blocking call off the event loop."""
 
@@ -41,6 +46,7 @@ class Context:
         self.noticed = False  # the handler has seen the request to stop, so its return may be early
         self._port = port
         self._checkpoint = job.checkpoint
+        self._spends = count(1)
         self._stopped = False
         self._wakes: tuple[Callable[[], None], ...] = ()
 
@@ -160,6 +166,26 @@ class Context:
         result: T = self._port.once(self.lease, step, work)
         return result
 
+    def spend(self, cost: Mapping[str, int], *, key: str | None = None) -> str:
+        """Reserve what the next step may cost, such as ``{"tokens": 800}``, before it; return its key.
+
+        It is taken from what ``cost=`` reserved when the attempt started, then from the budget. When that has no room,
+        ``BudgetEmpty`` ends the attempt: the job comes back at the refill, without counting an attempt, and the handler
+        begins again from its last checkpoint. The same *key* is reserved once in an attempt.
+        """
+        name = f"#{next(self._spends)}" if key is None else key
+        answer = self._port.spend(self.lease, cost, name)
+        if not answer.granted:
+            raise BudgetEmpty(answer.wait or timedelta(0), answer.reason)
+        return name
+
+    def spent(self, cost: Mapping[str, int], *, key: str | None = None) -> None:
+        """Report what a step really cost; without a *key*, what the attempt as a whole has cost so far.
+
+        What is not reported counts as reserved. The last report counts.
+        """
+        self._port.spent(self.lease, cost, key)
+
     async def progress_async(self, value: Any) -> None:
         await self._port.call(lambda: self.progress(value))
 
@@ -168,6 +194,12 @@ class Context:
 
     async def once_async(self, step: str, work: Callable[[Any], T]) -> T:
         return await self._port.call(lambda: self.once(step, work))
+
+    async def spend_async(self, cost: Mapping[str, int], *, key: str | None = None) -> str:
+        return await self._port.call(lambda: self.spend(cost, key=key))
+
+    async def spent_async(self, cost: Mapping[str, int], *, key: str | None = None) -> None:
+        await self._port.call(lambda: self.spent(cost, key=key))
 
     async def until_cancelled(self) -> None:
         """Wait for the request to stop; for handlers that wait for something else at the same time."""

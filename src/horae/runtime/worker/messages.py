@@ -13,6 +13,7 @@ from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any
 
+from horae.core.governance.budgets import JobBudget
 from horae.core.jobs.job import Job
 from horae.core.jobs.retry import Retry
 from horae.core.time.instants import instant, micros
@@ -64,12 +65,13 @@ class Channel:
 def job_as_json(job: Job) -> Message:
     values = {field.name: getattr(job, field.name) for field in fields(Job)}
     instants = {name: micros(value) for name, value in values.items() if isinstance(value, datetime)}
-    special = {"retry", "timeout", *instants}
+    special = {"retry", "timeout", "budget", *instants}
     return {
         "plain": {name: value for name, value in values.items() if name not in special},
         "instants": instants,
         "retry": job.retry.as_json() | {"attempts": job.retry.attempts},
         "timeout": None if job.timeout is None else job.timeout.total_seconds(),
+        "budget": None if job.budget is None else job.budget.as_json(),
     }
 
 
@@ -79,4 +81,5 @@ def job_from_json(message: Message) -> Job:
     values["tags"] = tuple(values["tags"])
     values["retry"] = Retry.from_json(message["retry"], attempts=message["retry"]["attempts"])
     values["timeout"] = None if message["timeout"] is None else timedelta(seconds=message["timeout"])
+    values["budget"] = None if message["budget"] is None else JobBudget.from_json(message["budget"])
     return Job(**values)

@@ -38,8 +38,7 @@ class WorkerSettings:
         for queue in self.queues:
             queue_name(queue)
 
-    def node(self, node_id: str, started_at: datetime, now: datetime, *, stopping: bool) -> Node:
+    def node(self, node_id: str, started_at: datetime, now: datetime, state: str) -> Node:
         """Return the worker as listed among the nodes."""
-        state = "stopping" if stopping else "running"
         host, queues = socket.gethostname(), dict(self.queues)
         return Node(node_id, host, os.getpid(), self.version, started_at, now, queues, state, self.release)

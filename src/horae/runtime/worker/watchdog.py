@@ -42,6 +42,7 @@ class Watchdog(threading.Thread):
         self._asked_at: float | None = None
         self._barked = False
         self._stepped_at = clock.monotonic()
+        self._lag = 0.0
         self._ended = threading.Event()
 
     def run(self) -> None:
@@ -69,7 +70,14 @@ class Watchdog(threading.Thread):
             self._loop.call_soon_threadsafe(self._answered)
 
     def _answered(self) -> None:
+        if self._asked_at is not None:
+            self._lag = max(self._lag, self._clock.monotonic() - self._asked_at)
         self._asked_at = None
+
+    def take_lag(self) -> timedelta:
+        """Return how long the loop kept a ping waiting at most since this was called last; from its own thread."""
+        lag, self._lag = self._lag, 0.0
+        return timedelta(seconds=lag)
 
     def _bark(self, silent: float) -> None:
         frame = sys._current_frames().get(self._watched)

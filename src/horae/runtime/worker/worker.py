@@ -27,7 +27,7 @@ from horae.actions.retention import Retention
 from horae.core.jobs.job import Change, Job, Lease, Outcome
 from horae.core.jobs.machinery import MACHINERY
 from horae.errors import HoraeError, ServiceUnavailable, StoreError
-from horae.ports import JobSource, Node, Upcoming, World
+from horae.ports import Drain, JobSource, Node, Upcoming, World
 from horae.runtime.chores.janitor import cleaning
 from horae.runtime.chores.keeper import Keeper
 from horae.runtime.database import DatabaseThreads
@@ -36,10 +36,11 @@ from horae.runtime.loop import Alarm, Backoff, finish
 from horae.runtime.schedules.declared import Declared
 from horae.runtime.worker.attempt_port import AttemptPort
 from horae.runtime.worker.attempt_runner import AttemptRunner
-from horae.runtime.worker.attempts import Attempt, ended_by, for_owner, log_ending, time_left
+from horae.runtime.worker.attempts import Attempt, ended_by, for_owner, log_ending, time_left, unspent
 from horae.runtime.worker.context import Context
 from horae.runtime.worker.executor import Executor, Processes, Resolve
 from horae.runtime.worker.faults import Faults
+from horae.runtime.worker.heartbeat import Heartbeat
 from horae.runtime.worker.listeners import Listeners, Teller
 from horae.runtime.worker.local_runs import LocalRuns
 from horae.runtime.worker.metrics import Measures
@@ -83,7 +84,10 @@ class Worker:
         self.node_id = f"{socket.gethostname()}:{os.getpid()}:{world.dice.name(6)}"
         self.resolve = resolve
         self.declared = declared or Declared(world, listeners)
-        self._started_at = self._claimed_at = world.clock.now()
+        self._claimed_at = world.clock.now()
+        self._heartbeat = Heartbeat(settings, self.node_id, self._claimed_at)
+        self._drain: Drain | None = None  # what an operator has asked of this worker
+        self.has_left = False  # it ended because it was asked to leave
         self._task: asyncio.Task[Any] | None = None  # the task of `run`
         self.database = DatabaseThreads()
         self._threads = Threads(sum(settings.queues.values()))
@@ -107,7 +111,6 @@ class Worker:
         )  # fmt: skip
         self._held: dict[tuple[int, int], Attempt] = {}
         self._busy: Counter[str] = Counter()
-        self._beaten_at: datetime | None = None
         self._stopping, self._expects_work = False, True
         self._stop_requested = asyncio.Event()
         self._claiming: asyncio.Future[list[Job]] | None = None  # a claim under way
@@ -243,7 +246,7 @@ class Worker:
         self._claimed_at = self.world.clock.now()
         for queue, slots in self.settings.queues.items():
             free = min(slots - self._busy[queue], self.settings.batch, max(slots // 2, SMALL_CLAIM))
-            if free > 0 and not self._stopping:
+            if free > 0 and not self._stopping and self._drain is None:
                 jobs = await self._claim(queue, free)
                 if jobs:
                     self._faults.at("claim.after")
@@ -276,28 +279,51 @@ class Worker:
     async def _peek(self) -> Upcoming:
         """Read when the next work is due and which held jobs are cancelled; now and then send a heartbeat with it."""
         now = self.world.clock.now()
-        open_queues = [queue for queue, slots in self.settings.queues.items() if self._busy[queue] < slots]
-        pause = max(self.settings.look_every * 0.9, timedelta(seconds=4))  # frequent polls must not all write
-        beat = self._beaten_at is None or now - self._beaten_at >= pause
-        node = self._node(now) if beat else None
+        queues = {} if self._drain else self.settings.queues
+        open_queues = [queue for queue, slots in queues.items() if self._busy[queue] < slots]
+        node = self._node(now) if self._heartbeat.is_due(now, self._state, self._busy) else None
         worker_id = self.node_id if self._held else None
-        upcoming = await self.database.call(lambda: self.source.peek(open_queues, node=node, worker_id=worker_id))
-        self._beaten_at = now if beat else self._beaten_at
+        upcoming = await self.database.call(
+            lambda: self.source.peek(open_queues, node=node, node_id=self.node_id, worker_id=worker_id)
+        )
+        if node is not None:
+            self._heartbeat.sent(node)
         self._looked_at = self.world.clock.monotonic()
+        self._follow(upcoming.drain)
         self._keeper.expect(upcoming)
         for key in [key for key in self._held if key[0] in upcoming.cancelled]:
             self._stop_attempt(key, "cancelled")
         return upcoming
 
+    def _follow(self, drain: Drain | None) -> None:
+        """Do what an operator asked: claim nothing more, and then stay or leave; or claim again."""
+        if drain != self._drain:
+            self._drain, self._expects_work = drain, True
+            log.info("asked to drain and to %s; nothing more is claimed", drain) if drain else log.info(
+                "claiming again"
+            )
+            self._alarm.ring()  # look again, to report the new state and to find what is due
+        if drain == "leave" and not self._held and not self._stopping:
+            log.info("drained; this worker leaves, as it was asked to")
+            self.has_left = True
+            self.stop()
+
+    @property
+    def _state(self) -> str:
+        if self._stopping:
+            return "stopping"
+        return "running" if self._drain is None else "draining" if self._held else "drained"
+
     def _node(self, now: datetime) -> Node:
-        return self.settings.node(self.node_id, self._started_at, now, stopping=self._stopping)
+        node = self._heartbeat.node(now, self._state, self._busy)
+        return replace(node, loop_lag=self._watchdog.take_lag(), drain=self._drain)
 
     async def _sleep(self, upcoming: Upcoming, now: datetime) -> None:
         due = upcoming.next_due_at
         blocked = due is not None and due <= self._claimed_at and self._expects_work
         if blocked:  # it was due at the last claim but not claimed: a limit is full, or another worker takes it
             due = now + BLOCKED_WAIT
-        at_most = self.settings.look_every
+        at_most = min(self.settings.look_every, self._heartbeat.longest_pause(self._busy))
         if not self.source.hears():
             at_most = min(at_most, self._quiet)
             self._quiet = min(self._quiet * 1.5, QUIET_LAST)
@@ -348,7 +374,7 @@ class Worker:
         if attempt is not None:
             was_full = self._busy[job.queue] >= self.settings.queues.get(job.queue, 0)
             self._busy[job.queue] -= 1
-            if was_full or self._stopping or self._executor.stuck:  # otherwise another free slot brings no work
+            if was_full or self._stopping or self._drain or self._executor.stuck:  # else another slot is free already
                 self._alarm.ring()
         return attempt
 
@@ -435,4 +461,5 @@ class Worker:
             ended = attempt.task is not None and attempt.task.done()
             if not (ended and attempt.entered):  # otherwise its own outcome is already being written
                 attempt.stop_reason = "given back"
-                self._settler.add(attempt.job, Outcome("released", error="its worker shut down"))
+                given_back = Outcome("released", error="its worker shut down")
+                self._settler.add(attempt.job, unspent(attempt, given_back))

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from horae.core.access.callers import Token, digest_of
+from horae.core.access.sessions import IDLE, LONGEST, LoginCode, Session
 from horae.ports import Sealed, Store, Tx
 from horae.testing.clock import NOON
 from horae.testing.conformance.support import at_once
@@ -17,6 +18,12 @@ MINUTE = timedelta(minutes=1)
 def a_token(token_id: str = "a1", owner: str = "alice", **fields: Any) -> Token:
     known: dict[str, Any] = {"name": "laptop", "scopes": ("tasks",), "created_at": NOON, "created_by": "system"}
     return Token(token_id, digest_of(token_id), owner, **{**known, **fields})
+
+
+def a_session(session_id: str = "s1", owner: str = "alice", **fields: Any) -> Session:
+    known: dict[str, Any] = {"scopes": ("tasks",), "actor": "token/a1", "created_at": NOON, "seen_at": NOON}
+    secrets = (digest_of(session_id), digest_of(owner))
+    return Session(session_id, *secrets, owner, **{**known, "expires_at": NOON + LONGEST, **fields})
 
 
 class AccessConformance:
@@ -122,3 +129,37 @@ class AccessConformance:
         assert store.read(lambda tx: tx.secrets.get("alice", "smtp")) == second
 
         assert [store.transact(lambda tx: tx.secrets.remove("alice", "smtp")) for _ in range(2)] == [True, False]
+
+    def test_a_session_comes_back_as_it_was_written(self, store: Store) -> None:
+        session = a_session(queues=("mail",), token_id="a1", address="10.0.0.7")
+        store.transact(lambda tx: tx.sessions.add(session))
+
+        assert store.read(lambda tx: (tx.sessions.get("s1"), tx.sessions.get("S1"))) == (session, None)
+        assert store.transact(lambda tx: tx.sessions.remove("s1")) is True
+        assert store.transact(lambda tx: tx.sessions.remove("s1")) is False
+
+    def test_sessions_are_found_by_when_they_were_seen(self, store: Store) -> None:
+        made = [a_session("s1"), a_session("s2", seen_at=NOON + MINUTE), a_session("s3"), a_session("s4", owner="bob")]
+
+        def write(tx: Tx) -> None:
+            for session in made:
+                tx.sessions.add(session)
+            tx.sessions.mark_seen("s3", NOON + 2 * MINUTE)
+
+        store.transact(write)
+
+        def find(**options: Any) -> list[str]:
+            return [each.session_id for each in store.read(lambda tx: tx.sessions.find(**options))]
+
+        assert find(owner="alice", now=NOON, limit=9) == ["s3", "s2", "s1"]
+        assert find(owner=None, now=NOON, limit=2, after=(NOON + MINUTE, "s2")) == ["s1", "s4"]
+        assert store.transact(lambda tx: tx.sessions.forget(NOON + IDLE + MINUTE, limit=9)) == 3
+        assert find(owner=None, now=NOON, limit=9) == ["s3"]
+
+    def test_a_login_code_is_taken_once_by_whoever_comes_first(self, store: Store) -> None:
+        code = LoginCode(digest_of("c"), "a1", NOON, NOON + MINUTE)
+        store.transact(lambda tx: tx.sessions.add_code(code))
+
+        taken = at_once(4, lambda _: store.transact(lambda tx: tx.sessions.take_code(code.digest)))
+
+        assert sorted(taken, key=repr) == sorted([code, None, None, None], key=repr)

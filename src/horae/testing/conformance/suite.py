@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from horae.testing.conformance.access import AccessConformance
 from horae.testing.conformance.claim import ClaimConformance
+from horae.testing.conformance.console import ConsoleConformance
 from horae.testing.conformance.control import ControlConformance
 from horae.testing.conformance.definitions import DefinitionConformance
 from horae.testing.conformance.enqueue import EnqueueConformance
@@ -52,5 +53,6 @@ class StoreConformance(
     ParentConformance,
     AccessConformance,
     DefinitionConformance,
+    ConsoleConformance,
 ):
     """Every promise of a store, room by room."""

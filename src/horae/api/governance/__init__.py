@@ -1,0 +1,1 @@
+"""The rooms of governance: objects, decisions, personas, reviews."""

@@ -1,0 +1,188 @@
+"""Budgets: how much may be spent in a period, how much is, and by whom it was set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+
+from horae.actions.budgets import budgets
+from horae.api.here import Here
+from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
+from horae.api.values import Get, drop_none, to_public
+from horae.core.cursors import cursor_from, read_cursor
+from horae.core.governance.budgets import EVERY_AGENT, Period, Unit, reference_from
+from horae.core.time.instants import instant, micros
+from horae.core.values import PYDANTIC
+
+USER, ADMIN = ("tasks", "worker"), ("admin",)
+
+
+def _of(part: str, name: str) -> Get:
+    return lambda view: getattr(getattr(view, part), name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """A budget and what its present period has used of it.
+
+    ``capacity`` and ``left`` are None where it only counts. ``reserved`` is held by attempts that run; ``put_backs``
+    counts the starts and spends that found it empty; ``overdrawn`` says by how much it was exceeded at most.
+    """
+
+    __pydantic_config__ = PYDANTIC
+    DERIVED: ClassVar[dict[str, Get]] = {
+        **{
+            name: _of("budget", name)
+            for name in ("owner", "name", "agent", "unit", "period", "changed_at", "changed_by")
+        },
+        **{
+            name: _of("period", name)
+            for name in ("capacity", "settled", "reserved", "left", "overdrawn", "put_backs", "starts_at")
+        },
+        "refill_at": lambda view: view.refill_at,
+    }
+
+    owner: str
+    name: str
+    agent: str
+    unit: Unit
+    period: Period
+    capacity: int | None
+    settled: int
+    reserved: int
+    left: int | None
+    overdrawn: int
+    put_backs: int
+    starts_at: datetime
+    refill_at: datetime | None
+    changed_at: datetime | None
+    changed_by: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetPeriod:
+    """What one period has used of a budget."""
+
+    __pydantic_config__ = PYDANTIC
+
+    starts_at: datetime
+    capacity: int | None
+    settled: int
+    reserved: int
+    left: int | None
+    overdrawn: int
+    put_backs: int
+
+
+class Budgets(Room[S]):
+    """Budgets. A *name* is that of all agents, ``llm``, or of one, ``llm/researcher``. A tenant sees its own."""
+
+    @PUT("/governance/budgets/{name}/{unit}", *ADMIN)
+    def set(
+        self,
+        name: str,
+        unit: Unit,
+        capacity: int | None,
+        *,
+        period: Period = "day",
+        reason: str = "",
+        owner: str | None = None,
+    ) -> Call[Budget]:
+        """Set what may be spent in each period, from the present one on; None: no limit, it only counts.
+
+        Jobs that wait for it are due at once.
+        """
+
+        def act(here: Here) -> Any:
+            whose = here.caller.resolve_owner(owner)
+            return budgets.set_budget(
+                here.world, name, unit, capacity, period=period, owner=whose, actor=here.actor, reason=reason
+            )
+
+        at, query = _place(name, unit, period, owner)
+        return Call(Budget, act, at=at, query=query, body={"capacity": capacity, **drop_none(reason=reason or None)})
+
+    @POST("/governance/budgets/{name}/{unit}/adjust", *ADMIN)
+    def adjust(
+        self,
+        name: str,
+        unit: Unit,
+        amount: int,
+        *,
+        reason: str,
+        period: Period = "day",
+        owner: str | None = None,
+    ) -> Call[Budget]:
+        """Correct what the present period has used: what was spent elsewhere counts, a refund is below zero."""
+
+        def act(here: Here) -> Any:
+            whose = here.caller.resolve_owner(owner)
+            return budgets.adjust(
+                here.world, name, unit, amount, period=period, owner=whose, actor=here.actor, reason=reason
+            )
+
+        at, query = _place(name, unit, period, owner)
+        return Call(Budget, act, at=at, query=query, body={"amount": amount, "reason": reason})
+
+    @GET("/governance/budgets/{name}/{unit}", *USER)
+    def get(self, name: str, unit: Unit, *, period: Period = "day", owner: str | None = None) -> Call[Budget]:
+        """Return one budget with what its present period has used."""
+
+        def fetch(here: Here) -> Any:
+            return budgets.get(here.world, name, unit, period=period, owner=here.caller.resolve_owner(owner))
+
+        at, query = _place(name, unit, period, owner)
+        return Call(Budget, fetch, at=at, query=query)
+
+    @PAGES("/governance/budgets", *USER)
+    def list(self, *, name: str | None = None, owner: str | None = None, limit: int | None = None) -> Listing[Budget]:
+        """List budgets with what their present periods have used, by owner, name, agent, unit and period."""
+
+        def fetch(here: Here, cursor: str | None, size: int) -> tuple[list[Budget], str | None]:
+            begin = read_cursor(cursor, str, str, str, str, str)
+            found = budgets.find(
+                here.world,
+                owner=here.caller.filter_owner(owner),
+                name=name,
+                limit=size + 1,
+                after=None if begin is None else tuple(begin),
+            )
+            further = None
+            if len(found) > size:
+                last = found[size - 1].budget
+                further = cursor_from([last.owner, last.name, last.agent, last.unit, last.period])
+            return [to_public(Budget, each) for each in found[:size]], further
+
+        return Listing(Call(Page[Budget], query=drop_none(name=name, owner=owner)), limit, fetch)
+
+    @PAGES("/governance/budgets/{name}/{unit}/history", *USER)
+    def history(
+        self,
+        name: str,
+        unit: Unit,
+        *,
+        period: Period = "day",
+        owner: str | None = None,
+        limit: int | None = None,
+    ) -> Listing[BudgetPeriod]:
+        """List the periods in which a budget was used, the latest first."""
+
+        def fetch(here: Here, cursor: str | None, size: int) -> tuple[list[BudgetPeriod], str | None]:
+            begin, whose = read_cursor(cursor, int), here.caller.resolve_owner(owner)
+            before = None if begin is None else instant(begin[0])
+            found = budgets.history(
+                here.world, name, unit, period=period, owner=whose, limit=size + 1, before=before
+            )  # fmt: skip
+            further = cursor_from([micros(found[size - 1].starts_at)]) if len(found) > size else None
+            return [to_public(BudgetPeriod, each) for each in found[:size]], further
+
+        at, query = _place(name, unit, period, owner)
+        return Listing(Call(Page[BudgetPeriod], at=at, query=query), limit, fetch)
+
+
+def _place(name: str, unit: str, period: str, owner: str | None) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return path and query of a budget; an agent stands in the query, because a path cannot hold its slash."""
+    plain, agent = reference_from(name)
+    named = None if agent == EVERY_AGENT else agent
+    return {"name": plain, "unit": unit}, drop_none(agent=named, period=period, owner=owner)
