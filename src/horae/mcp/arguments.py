@@ -8,6 +8,7 @@ from pydantic import AfterValidator, AwareDatetime, Field
 
 from horae.core.attention.directives import MAX_KEYS, MAX_NOTE
 from horae.core.attention.task import HIGHEST, LOWEST
+from horae.core.governance.references import MAX_CITES
 
 MAX_GOAL = 4000
 MAX_REASON = 500
@@ -58,6 +59,13 @@ Keys = Annotated[
     Field(min_length=1, max_length=MAX_KEYS, description="Events to wait for; the first one wins."),
 ]
 Moment = Annotated[AwareDatetime | None, Field(description="ISO 8601 with a zone, such as 2026-11-16T09:00:00Z.")]
+Cites = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=200)]] | None,
+    Field(
+        max_length=MAX_CITES,
+        description="What the decision rests on: governed objects by kind and id, such as memory:mem_ab12cd34ef56.",
+    ),
+]
 Data = Annotated[dict[str, Any] | None, Field(description="Any JSON object.")]
 Limit = Annotated[int, Field(ge=1, le=100, description="How many at most.")]
 TaskStates = Literal["created", "ready", "running", "waiting", "suspended", "completed", "failed", "cancelled"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mcp.server.auth.middleware.auth_context import get_access_token
 
 from horae.api.attention.room import Attention
+from horae.api.governance.decisions import Decisions
 from horae.api.here import Here as Behalf
 from horae.api.here import Origin, house, tenant
 from horae.api.operation import Sender
@@ -15,6 +16,7 @@ from horae.api.schedules.room import Schedules
 from horae.api.senders.local import Local
 from horae.core.access.callers import Caller
 from horae.core.attention.lanes import lane_name
+from horae.core.governance.boundaries import EVERY_AGENT
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.payloads import label
 from horae.errors import Unauthorized
@@ -22,6 +24,7 @@ from horae.mcp.lane_sessions import LaneSessions
 from horae.ports import World
 
 LANE = "main"
+LONGEST_AGENT = 100
 AGENTS = Origin("mcp")
 COMMITTED = "committed to the database before this reply; it survives a restart of this server and of its host"
 
@@ -71,6 +74,17 @@ class Here:
         """
         caller = house(self.who().actor)
         return Schedules(Local(lambda: Behalf(self.world, caller, origin=origin)))
+
+    @property
+    def decisions(self) -> Decisions[Sender]:
+        """The decisions of the owner that calls, as an agent's."""
+        who = self.who()
+        return Decisions(Local(lambda: Behalf(self.world, tenant(who.owner, who.actor))))
+
+    @property
+    def agent(self) -> str:
+        """The name under which this server's agent decides: that of its lane."""
+        return self.lane if len(self.lane) <= LONGEST_AGENT else EVERY_AGENT
 
     def _room(self, caller: Caller) -> Attention[Sender]:
         return Attention(Local(lambda: Behalf(self.world, caller)))

@@ -83,7 +83,7 @@ class Door:
 
 
 def for_agents(caller: Caller) -> None:
-    if "admin" in caller.scopes:
+    if "admin" in caller.scopes or caller.is_person:
         raise Forbidden("admin_token_of_agent")
     caller.require("tasks")
 

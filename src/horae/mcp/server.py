@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, RootModel, create_model
 from horae.api.values import to_json
 from horae.errors import HoraeError, InvalidInput, NotFound, StoreError
 from horae.mcp.confirmations import ConfirmTools
+from horae.mcp.governance import GovernanceTools
 from horae.mcp.here import Here
 from horae.mcp.schedules import ScheduleTools
 from horae.mcp.tasks import TaskTools
@@ -52,6 +53,7 @@ def agent_server(here: Here, tools: Selection = "all") -> MCPServer[None]:
     if tools not in ("all", "minimal"):
         raise InvalidInput("tool_selection_unknown", tools=str(tools))
     tasks, turns, schedules = TaskTools(here), TurnTools(here), ScheduleTools(here)
+    governance = GovernanceTools(here)
     offered: list[tuple[Callable[..., Any], ToolAnnotations]] = [
         (tasks.attention_view, READS),
         (tasks.task_add, REPEATABLE),
@@ -69,6 +71,7 @@ def agent_server(here: Here, tools: Selection = "all") -> MCPServer[None]:
         (schedules.schedule_pause, REPEATABLE),
         (schedules.schedule_delete, DELETES),
         (tasks.journal_read, READS),
+        (governance.decide, ONE_WAY),
     ]
     bus = InMemorySubscriptionBus() if here.is_alone else None  # else tenants would hear of each other's changes
     chosen = [each for each in offered if tools == "all" or each[0].__name__ in MINIMAL]

@@ -226,6 +226,23 @@ class Answered(LaneConfirmation, Kept):
     """An answer that counts."""
 
 
+# -- governance --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionMade(Kept):
+    """What an action comes to; ``advice`` says what to do now, ``opened_review`` is the question to a person."""
+
+    id: str
+    outcome: Literal["executed", "limited", "blocked", "escalated", "abstained"]
+    mode: str
+    risk: str
+    reason: str
+    advice: str
+    cites: tuple[str, ...] = ()
+    opened_review: str | None = None
+
+
 # -- schedules ---------------------------------------------------------------------------------------------------------
 
 

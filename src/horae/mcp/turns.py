@@ -24,12 +24,11 @@ from horae.core.attention.directives import MAX_KEYS, Act, Directive, Done, Fail
 from horae.core.attention.task import Control
 from horae.core.jobs.payloads import decode
 from horae.errors import InvalidInput, NotAllowed
-from horae.mcp.arguments import MAX_REASON, Context, Data, Keys, Note, TaskId, Text, Timeout, Turn
+from horae.mcp.arguments import MAX_REASON, Cites, Context, Data, Keys, Note, TaskId, Text, Timeout, Turn
 from horae.mcp.here import Here
 from horae.mcp.lane_sessions import LaneSession
 from horae.mcp.shapes import Asked, FactLine, SafePoint, TaskEnded, TaskLine, WaitingTask
 
-RESERVED = ("context", "interruptible", "note")  # arguments that a directive takes for itself
 WHY = {
     "suspended": "interrupted",
     "cancelled": "it was cancelled",
@@ -108,18 +107,15 @@ class TurnTools:
         action: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z_][A-Za-z0-9_.\-]*$")],
         args: Data = None,
         timeout_s: Timeout = 8 * 3600,
+        cites: Cites = None,
     ) -> Asked:
         """Ask a person before you act. The task waits; its next turn brings `confirmed` with exactly what was approved,
         `denied`, or `timed_out`. Silence is not a yes. You cannot answer it yourself.
         """
-        arguments = args or {}
-        taken = next((each for each in RESERVED if each in arguments), None)
-        if taken is not None:
-            raise InvalidInput("confirmed_argument_reserved", name=taken)
         session = self._session
         with session.lock:
             kept, cue = session.context_of(task_id, None, None)
-            act = Act(action, context=kept, note=cue, **arguments)
+            act = Act(action, args, cites=cites or (), context=kept, note=cue)
             asks = Control(must_confirm=frozenset({action}), confirm_timeout=timedelta(seconds=timeout_s))
             session.answer(task_id, act, control=asks, effects={action: "once"})
             task, waits, _ = self._after(session, task_id)

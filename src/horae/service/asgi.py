@@ -24,18 +24,27 @@ from horae.service.routes import acts as act_routes
 from horae.service.routes import admin as admin_routes
 from horae.service.routes import attention as attention_routes
 from horae.service.routes import audit as audit_routes
+from horae.service.routes import budgets as budget_routes
+from horae.service.routes import decisions as decision_routes
 from horae.service.routes import error_groups as error_group_routes
 from horae.service.routes import held_jobs as held_job_routes
 from horae.service.routes import jobs as job_routes
+from horae.service.routes import live as live_routes
+from horae.service.routes import object_verbs as object_verb_routes
+from horae.service.routes import objects as object_routes
+from horae.service.routes import overview as overview_routes
+from horae.service.routes import policies as policy_routes
 from horae.service.routes import queues as queue_routes
 from horae.service.routes import schedules as schedule_routes
 from horae.service.routes import statistics as statistic_routes
+from horae.service.routes import views as view_routes
 from horae.service.state import Service
 
 # One line for each room; the order is the order of the OpenAPI document.
 ROUTERS: tuple[APIRouter, ...] = (
     health.router,
     metrics.router,
+    overview_routes.router,
     held_job_routes.router,
     job_routes.router,
     act_routes.router,
@@ -49,6 +58,13 @@ ROUTERS: tuple[APIRouter, ...] = (
     queue_routes.router,
     statistic_routes.router,
     error_group_routes.router,
+    object_routes.router,
+    object_verb_routes.router,
+    policy_routes.router,
+    decision_routes.router,
+    budget_routes.router,
+    view_routes.router,
+    live_routes.router,
     access_routes.router,
     audit_routes.router,
     admin_routes.router,
@@ -78,6 +94,12 @@ def room_routes() -> tuple[BaseRoute, ...]:
     for router in ROUTERS:
         rooms.include_router(router)
     return tuple(rooms.routes)
+
+
+@cache
+def rooms_description() -> str:
+    """Return the OpenAPI document of every room, shared as the routes are: writing it takes most of a second."""
+    return documents.describe_routes(room_routes())
 
 
 def _lifespan(options: Options) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
@@ -111,7 +133,7 @@ def build(opens: Callable[[], World], options: Options | None = None) -> FastAPI
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
     app.add_middleware(Guard, service=service, methods=methods_beside_ids())
     app.include_router(documents.router)
-    documents.describe(app, how.public_url)
     health.install(app)
     metrics.install(app)
+    documents.describe(app, rooms_description, how.public_url)
     return app

@@ -9,13 +9,14 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse
+from starlette.routing import BaseRoute
 
 from horae.service.problems import TYPE, problem_answer
 from horae.service.state import service_of
@@ -25,6 +26,7 @@ METHODS = ("get", "put", "post", "delete", "patch")
 OPEN = frozenset({"/healthz", "/readyz", "/version"})
 TAGS = {
     "health": "Is it alive, is it ready, what are its figures.",
+    "overview": "What goes on now, and what needs a person.",
     "jobs": "Enqueue a job, look at it, cancel or revive it.",
     "bulk acts": "Cancel, revive or reschedule every job that fits a filter.",
     "worker protocol": "Pull, renew, acknowledge, fail; for workers in any language.",
@@ -40,6 +42,7 @@ TAGS = {
     "limits": "How many jobs run at once: over all, in a group, in a queue.",
     "workers": "Who serves.",
     "tokens": "Who may call.",
+    "sessions": "Browsers that are logged in to the console.",
     "audit": "Who did what.",
 }
 DESCRIPTION = (
@@ -89,26 +92,38 @@ LIST_OF = re.compile(r"\bPage_(\w+?)_(?=\")|\bPage\[(\w+)\]")
 GENERATED = ("HTTPValidationError", "ValidationError")  # models of FastAPI that are never sent
 
 
-def describe(app: FastAPI, public_url: str = "") -> None:
-    """Serve the completed description at /openapi.json."""
+def describe(app: FastAPI, rooms: Callable[[], str], public_url: str = "") -> None:
+    """Serve the completed description at /openapi.json.
+
+    *rooms* describes the routes that the application has now; where more are added later, all are described anew.
+    """
+    known = len(app.routes)
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = describe_api(app, public_url)
+            text = rooms() if len(app.routes) == known else describe_routes(app.routes)
+            app.openapi_schema = complete(text, app, public_url)
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def describe_api(app: FastAPI, public_url: str) -> dict[str, Any]:
+def complete(text: str, app: FastAPI, public_url: str) -> dict[str, Any]:
+    """Add to a description of routes what is the application's own."""
+    document: dict[str, Any] = json.loads(text)
+    document["info"] |= {"title": app.title, "summary": app.summary, "version": app.version}
+    return document | ({"servers": [{"url": public_url}]} if public_url else {})
+
+
+def describe_routes(routes: Sequence[BaseRoute]) -> str:
+    """Return the description of routes as JSON."""
     document = get_openapi(
-        title=app.title,
-        version=app.version,
-        summary=app.summary,
+        title="",
+        version="",
+        summary="",
         description=DESCRIPTION,
-        routes=app.routes,
+        routes=routes,
         tags=[{"name": name, "description": text} for name, text in TAGS.items()],
-        servers=[{"url": public_url}] if public_url else None,
     )
     document = name_lists(document)
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
@@ -118,7 +133,7 @@ def describe_api(app: FastAPI, public_url: str) -> dict[str, Any]:
     for name in GENERATED:
         schemas.pop(name, None)
     restore_maximum(document)
-    return document
+    return json.dumps(document)
 
 
 def name_lists(document: dict[str, Any]) -> dict[str, Any]:

@@ -225,7 +225,7 @@ class WaitingRoom:
 
     @contextmanager
     def listening(self, world: World, hint: str, caller: Caller) -> Iterator[Waiter]:
-        """Register a caller that only reads, in a line of its own: every hint of that name wakes it."""
+        """Register a caller that only reads, in a line of its own: every hint of that name wakes it, with "*" any."""
         waiter = Waiter()
         key = (caller.sees, (hint,), id(waiter))
         with self._stand_in_line(world, key, waiter), self._watch.watching(world, caller, waiter.revoke):
@@ -314,7 +314,7 @@ class WaitingRoom:
         """Wake the head of each line of a queue that may have work; from any thread."""
         with self._lock:
             for line in self._lines.values():
-                if (queue == "*" or queue in line.queues) and line.waiters:
+                if (queue == "*" or "*" in line.queues or queue in line.queues) and line.waiters:
                     line.waiters[0].ring()
 
 

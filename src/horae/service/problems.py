@@ -22,6 +22,7 @@ from starlette.routing import Match
 from horae.core.access.callers import mask_token_values, mask_tokens
 from horae.errors import (
     Conflict,
+    ContentTooLarge,
     Forbidden,
     HoraeError,
     IntervalRefused,
@@ -46,6 +47,7 @@ TYPE = "urn:horae:error:{code}"  # a name, not an address: docs/reference/errors
 # The first line that fits decides, so a class stands before its parents.
 STATUS: tuple[tuple[type[HoraeError], int], ...] = (
     (IntervalRefused, 400),  # what document 001's API answers
+    (ContentTooLarge, 413),
     (InvalidInput, 422),
     (Unauthorized, 401),
     (Forbidden, 403),

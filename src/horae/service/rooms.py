@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
+from horae.actions.consistency import moment
+from horae.api.admin import SCHEDULER
 from horae.api.here import Here
-from horae.api.operation import AsyncSender, Method
+from horae.api.operation import AsyncSender, Method, Sender
 from horae.api.rooms import Rooms
+from horae.api.senders.local import Local
 from horae.api.senders.local_async import LocalAsync
 from horae.api.values import as_list, to_json
 from horae.api.wording import translated
@@ -22,6 +25,7 @@ from horae.service import languages
 from horae.service.options import Options
 from horae.service.state import require_scopes, service_of, world_of
 
+T = TypeVar("T")
 CallerRooms = Rooms[AsyncSender]
 ROUTE_OPERATIONS: dict[Callable[..., object], Method[..., Any, Any, Any]] = {}  # the operation behind a dependency
 
@@ -31,14 +35,37 @@ def rooms_for(operation: Method[..., Any, Any, Any]) -> Any:
     allowed = _allowed(operation)
 
     async def rooms(request: Request, caller: Caller = Depends(allowed)) -> CallerRooms:
-        options = service_of(request).options
-        here = Here(
-            world_of(request), caller, options.max_unfinished_jobs, lambda: terms_of(options), lambda: options.sealer
-        )
+        here = here_for(request, caller)
         return Rooms(LocalAsync(lambda: here, run_in_threadpool))
 
     ROUTE_OPERATIONS[rooms] = operation
     return Depends(rooms)
+
+
+def here_for(request: Request, caller: Caller) -> Here:
+    """Return the world and the terms with which operations of a request run."""
+    options = service_of(request).options
+    return Here(
+        world_of(request), caller, options.max_unfinished_jobs, lambda: terms_of(options), lambda: options.sealer,
+        doctor=options.doctor, queue=SCHEDULER,
+    )  # fmt: skip
+
+
+async def read_together(request: Request, caller: Caller, work: Callable[[Rooms[Sender]], T]) -> T:
+    """Run several reading operations in one thread and one consistent transaction: a page shows one moment."""
+    here = here_for(request, caller)
+
+    def read() -> T:
+        with moment(here.world):
+            return work(Rooms(Local(lambda: here)))
+
+    return await run_in_threadpool(read)
+
+
+async def act_together(request: Request, caller: Caller, work: Callable[[Rooms[Sender]], T]) -> T:
+    """Run operations that change something, one after the other in one thread; each is its own transaction."""
+    here = here_for(request, caller)
+    return await run_in_threadpool(lambda: work(Rooms(Local(lambda: here))))
 
 
 def caller_for(operation: Method[..., Any, Any, Any]) -> Any:

@@ -11,6 +11,7 @@ from pydantic import AfterValidator
 
 from horae.actions import logs
 from horae.actions.consistency import moment
+from horae.actions.jobs.masking import mask_for_readers
 from horae.actions.schedules import declared, fires, schedules, toggles
 from horae.core.access.callers import Caller
 from horae.core.cursors import cursor_from, read_cursor
@@ -63,7 +64,8 @@ def list_jobs(
 def get_job(world: CurrentWorld, caller: AdminCaller, key: JobKey, owner: Tenant = None) -> AdminJobDetail:
     with moment(world):
         found = schedules.get(world, key, owner=caller.resolve_owner(owner))
-        return AdminJobDetail.of(found, declared.statuses(world, [found])[0])
+        seen = mask_for_readers(world, [found])[0]
+        return AdminJobDetail.of(seen, declared.statuses(world, [found])[0])
 
 
 @router.post("/job/trigger", operation_id="admin_trigger_job", summary="Run a job once, now", responses=refuses(404))

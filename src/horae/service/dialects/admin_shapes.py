@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from horae.core.jobs.masking import mask_text
 from horae.core.schedules.job_status import JobStatus
 from horae.core.schedules.schedule import Schedule
 from horae.core.time.instants import micros
@@ -182,7 +183,7 @@ class LogLine(BaseModel):
             fireTime=millis(run.fire_at),
             startTime=millis(run.started_at),
             duration=took(span),
-            message=run.error,
+            message=None if run.error is None else mask_text(run.error),
             trigger=line.trigger,
             attempt=run.attempt,
             outcome=run.outcome,

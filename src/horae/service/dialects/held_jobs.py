@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.held_jobs import renew_told
 from horae.actions.jobs.nodes import find_nodes
 from horae.core.access.callers import Caller
 from horae.core.jobs.job import JOB, Job, Run
@@ -24,7 +25,8 @@ from horae.core.time.instants import iso
 from horae.errors import InvalidInput, LeaseLost, StoreBusy, TokenNeeded
 from horae.ports import Clock, World
 from horae.service.auth.holders import Holders, holders_of
-from horae.service.dialects.job_shapes import SCHEDULER, JobShape
+from horae.service.dialects.job_shapes import SCHEDULER, AckedJob, JobShape
+from horae.service.dialects.objects import last_entry_id, object_shape
 from horae.service.fields import Body, Instant, JobId, Lease, Seconds, Token
 from horae.service.long_poll import Want
 from horae.service.problems import refuses
@@ -175,7 +177,7 @@ async def pull(
     description=TOKENLESS,
     responses=refuses(404, 409),
 )
-def ack(job_id: JobId, body: AckJob, world: CurrentWorld, holders: JobHolders, caller: WorkerCaller) -> JobShape:
+def ack(job_id: JobId, body: AckJob, world: CurrentWorld, holders: JobHolders, caller: WorkerCaller) -> AckedJob:
     if body.result == "failed":
         raise InvalidInput("failure_acknowledged", id=job_id)
     job = endings.ack(
@@ -185,9 +187,10 @@ def ack(job_id: JobId, body: AckJob, world: CurrentWorld, holders: JobHolders, c
         result=None if body.result == "succeeded" else body.result,
         next_action_at=body.next_action_at,
         audit_event_id=body.audit_event_id,
+        by=caller.actor,
         **caller.reach,
     )
-    return JobShape.of(job)
+    return AckedJob.of(job, object=object_shape(world, job), audit_event_id=last_entry_id(world, job))
 
 
 @router.post(
@@ -229,8 +232,8 @@ def renew(
 ) -> JobShape:
     """Renew at a third of the lease. `cancel_requested` in the answer asks the worker to stop."""
     job = _get_held(world, job_id, body, caller)
-    hold = Hold(job.number, body.token)
-    renewed = claims.renew(world, [hold], lease=_lease(service, body.lease_sec))
+    lease = _lease(service, body.lease_sec)
+    renewed = renew_told(world, [replace(job, token=body.token)], lease=lease, by=caller.actor)
     if job.number not in renewed.held:
         raise LeaseLost(job.id, body.token)
     if job.number in renewed.busy:

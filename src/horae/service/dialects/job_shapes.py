@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from horae.actions.jobs.keys import prefix_of, shown_key, stored_key
 from horae.actions.jobs.requests import Request
 from horae.api import admin
-from horae.core.jobs.job import Job, Run, State
+from horae.core.jobs.job import GOVERN, Job, Run, State
 from horae.core.jobs.reasons import Reason
 from horae.core.jobs.retry import DEFAULT_RETRY, Retry
 from horae.core.traces import trace_id_of
@@ -20,7 +20,6 @@ from horae.service.inputs import ReasonBody
 from horae.words.languages import Language
 
 SCHEDULER = admin.SCHEDULER  # the default queue of this dialect: in-process workers serve it only where they name it
-GOVERN = "govern"
 Status = Literal["queued", "running", "succeeded", "failed", "dead_letter", "cancelled"]
 WORDS: dict[State, Status] = {
     "queued": "queued",
@@ -251,10 +250,45 @@ DERIVED = {"job_id", "idempotency_key", "status", "timeout_sec", "concurrency_ke
 SAME = tuple(name for name in JobShape.model_fields if name not in DERIVED)
 
 
+class ObjectShape(BaseModel):
+    """A stored object, as the worker protocol shows it."""
+
+    object_type: str = Field(examples=["cognition"])
+    object_id: str = Field(examples=["cg_123"])
+    status: str = Field(examples=["active"])
+    epistemic_state: str | None = Field(examples=["supported"])
+    version: int = Field(examples=[4])
+    next_action: str | None = Field(examples=["revalidate"])
+    next_action_at: Instant | None
+
+
+ABOUT: dict[str, Any] = {
+    "object_type": "cognition",
+    "object_id": "cg_123",
+    "status": "active",
+    "epistemic_state": "supported",
+    "version": 4,
+    "next_action": "revalidate",
+    "next_action_at": "2030-03-07T00:00:00Z",
+}
+QUEUED = EXAMPLE | {"status": "queued", "deduplicated": False, "object": None}
+ACKED = EXAMPLE | {"status": "succeeded", "object": ABOUT, "audit_event_id": "aud_7"}
+
+
 class EnqueuedJob(JobShape):
-    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE | {"status": "queued", "deduplicated": False}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [QUEUED]})
 
     deduplicated: bool = Field(description="It was there before: same key, same request.")
+    object: ObjectShape | None = Field(
+        default=None, description="The stored object whose one job this is; null where none is stored."
+    )
+
+
+class AckedJob(JobShape):
+    model_config = ConfigDict(json_schema_extra={"examples": [ACKED]})
+
+    object: ObjectShape | None = Field(description="The stored object after it; null where none is stored.")
+    audit_event_id: str | None = Field(description="The entry about it in the audit; the caller's own stands beside.")
 
 
 class Bulk(Body):

@@ -8,11 +8,12 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs.masking import mask_for_readers
 from horae.actions.jobs.requests import keyed_by_call
 from horae.api import here as api
 from horae.api.jobs import local
 from horae.core.access.callers import Caller
-from horae.core.jobs.job import Filter
+from horae.core.jobs.job import Filter, Job
 from horae.ports import World
 from horae.service import languages
 from horae.service.dialects.job_shapes import (
@@ -31,6 +32,7 @@ from horae.service.dialects.job_shapes import (
     RunShape,
     Status,
 )
+from horae.service.dialects.objects import object_shape
 from horae.service.fields import JobId
 from horae.service.inputs import ReasonBody, Tenant
 from horae.service.paging import Cursor, Limit
@@ -92,7 +94,7 @@ def enqueue(
     (placed,) = local.enqueue(_here(world, service, caller), [body.request(caller.owner, key)])
     response.status_code = 200 if placed.deduplicated else 201
     response.headers["Location"] = f"{request.scope.get('root_path', '')}/scheduler/jobs/{placed.id}"
-    return EnqueuedJob.of(placed.job, deduplicated=placed.deduplicated)
+    return EnqueuedJob.of(placed.job, deduplicated=placed.deduplicated, object=object_shape(world, placed.job))
 
 
 @router.post(
@@ -174,7 +176,7 @@ def dead_letters(
 
 @router.get("/jobs/{job_id}", operation_id="get_job", summary="One job", responses=refuses(404))
 def get(job_id: JobId, world: CurrentWorld, caller: CurrentCaller) -> JobShape:
-    return JobShape.of(verbs.get(world, job_id, **caller.reach))
+    return _shown(world, verbs.get(world, job_id, **caller.reach))
 
 
 @router.get(
@@ -184,7 +186,7 @@ def get(job_id: JobId, world: CurrentWorld, caller: CurrentCaller) -> JobShape:
     responses=refuses(404),
 )
 def runs(job_id: JobId, world: CurrentWorld, caller: CurrentCaller) -> Runs:
-    found = verbs.runs(world, job_id, **caller.reach)
+    found = local.runs(api.Here(world, caller), job_id)
     return Runs(runs=[RunShape.of(run) for run in found])
 
 
@@ -198,9 +200,14 @@ def why(
     return Reasons.of(*local.explain(_here(world, service, caller), job_id), languages.current())
 
 
+def _shown(world: World, job: Job) -> JobShape:
+    return JobShape.of(mask_for_readers(world, [job])[0])
+
+
 def _page(here: api.Here, wanted: Filter, limit: int, cursor: str | None, before: str | None = None) -> JobPage:
     found, following = local.find(here, wanted, None, cursor, limit, before)
-    return JobPage(jobs=[JobShape.of(job) for job in found], next_cursor=following)
+    seen = mask_for_readers(here.world, found)
+    return JobPage(jobs=[JobShape.of(job) for job in seen], next_cursor=following)
 
 
 # -- act ---------------------------------------------------------------------------------------------------------
@@ -221,7 +228,7 @@ def revive_many(body: ReviveJobs, world: CurrentWorld, service: CurrentService, 
 )
 def cancel(job_id: JobId, world: CurrentWorld, caller: CurrentCaller, body: ReasonBody = NOTHING) -> JobShape:
     """A waiting job ends at once; a running one is asked to stop (`cancel_requested` in its renewals)."""
-    return JobShape.of(verbs.cancel(world, job_id, actor=caller.actor, reason=body.reason, **caller.reach))
+    return _shown(world, verbs.cancel(world, job_id, actor=caller.actor, reason=body.reason, **caller.reach))
 
 
 @router.post(
@@ -232,7 +239,7 @@ def cancel(job_id: JobId, world: CurrentWorld, caller: CurrentCaller, body: Reas
 )
 def revive(job_id: JobId, world: CurrentWorld, caller: CurrentCaller, body: ReasonBody = NOTHING) -> JobShape:
     """The job is due now, with all its attempts again."""
-    return JobShape.of(verbs.revive(world, job_id, actor=caller.actor, reason=body.reason, **caller.reach))
+    return _shown(world, verbs.revive(world, job_id, actor=caller.actor, reason=body.reason, **caller.reach))
 
 
 @router.post(
@@ -252,4 +259,4 @@ def reschedule(job_id: JobId, body: RescheduleJob, world: CurrentWorld, caller: 
         reason=body.reason,
         **caller.reach,
     )
-    return JobShape.of(job)
+    return _shown(world, job)

@@ -13,6 +13,7 @@ from pydantic import AfterValidator
 from horae.actions import logs
 from horae.actions.consistency import moment
 from horae.actions.jobs import jobs
+from horae.actions.jobs.masking import mask_for_readers
 from horae.actions.jobs.nodes import find_nodes
 from horae.actions.jobs.reasons import SILENT
 from horae.actions.jobs.requests import DEFAULT_QUEUE, Request
@@ -130,7 +131,7 @@ def status(world: CurrentWorld, service: CurrentService, caller: AdminCaller) ->
         mine = schedules.find(world, ScheduleFilter(owner=caller.resolve_owner(None), enabled=True), limit=MAX_PAGE)
     return SchedulerStatus(
         is_running=any(node.seen_at > now - SILENT for node in nodes),
-        jobs=[ScheduledJob.of(each) for each in mine if each.is_active],
+        jobs=[ScheduledJob.of(each) for each in mask_for_readers(world, mine) if each.is_active],
         available_jobs=sorted(service.options.handlers()) if caller.is_operator else [],
     )
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from horae.core.jobs.masking import mask_text
 from horae.core.schedules.schedule import Schedule
 from horae.ports import Logged
 from horae.service.dialects.admin_shapes import WORDS, Status, took
@@ -103,7 +104,7 @@ class Execution(BaseModel):
             started_at=run.started_at,
             finished_at=run.finished_at,
             status=WORDS[run.outcome],
-            error_message=run.error,
+            error_message=None if run.error is None else mask_text(run.error),
             duration_ms=took(span),
         )
 

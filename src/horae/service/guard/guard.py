@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from horae.errors import HoraeError, TooManyRequests
 from horae.service import languages, problems
+from horae.service.auth import sessions as browsers
 from horae.service.guard import bodies
 from horae.service.problems import method_not_allowed, problem, refusal
 from horae.service.state import CALLER, Service, address_of, authenticate, bearer_of
@@ -81,9 +82,13 @@ class Guard:
             refusal = self._check_head(scope, headers)
             if announces_body(headers):
                 out.closes = True  # unless it is read to its end
-                if refusal is None and path_of(scope) not in WITHOUT_BODY:
+                if refusal is None and browsers.is_console(path_of(scope)):
+                    most = await self._most_of_browser(scope, headers)
+                    body = await self._body(headers, receive, out, most) if most else b""
+                elif refusal is None and path_of(scope) not in WITHOUT_BODY:
                     refusal = await self._authenticate(scope, headers)
-                    body = await self._body(headers, receive, out) if refusal is None else b""
+                    most = self.options.max_body_bytes
+                    body = await self._body(headers, receive, out, most) if refusal is None else b""
             if isinstance(body, JSONResponse):
                 refusal, body = body, b""
             answer = self.app if refusal is None else refusal
@@ -131,8 +136,7 @@ class Guard:
         ours = {headers.get("host", ""), urlsplit(self.options.public_url).netloc}
         return origin is not None and origin.partition("://")[2] not in ours - {""}
 
-    def _too_large(self) -> JSONResponse:
-        most = self.options.max_body_bytes
+    def _too_large(self, most: int) -> JSONResponse:
         return refusal(413, "too_large", "body_too_large", {"Connection": "close"}, most=most)
 
     # -- the body ------------------------------------------------------------------------------------------------
@@ -149,18 +153,29 @@ class Guard:
             return problems.answer_error(Request(scope), error)
         return None
 
-    async def _body(self, headers: Headers, receive: Receive, out: ResponseWriter) -> bytes | JSONResponse:
+    async def _most_of_browser(self, scope: Scope, headers: Headers) -> int:
+        """Return how many bytes are read of what a browser sends: only a form for the log-in before it is known."""
+        cookie = browsers.session_cookie(headers)
+        try:
+            found = await run_in_threadpool(browsers.authenticate_browser, self.service, cookie)
+            scope[CALLER], scope[browsers.SESSION] = found
+            return self.options.max_body_bytes
+        except HoraeError as error:  # the console answers with a page
+            scope[browsers.REFUSED] = error
+            return browsers.SMALL_BODY if path_of(scope) == browsers.LOGIN else 0
+
+    async def _body(self, headers: Headers, receive: Receive, out: ResponseWriter, most: int) -> bytes | JSONResponse:
         """Return the whole body, or the refusal of it."""
         length = headers.get("content-length", "0")
-        if length.isdigit() and int(length[:20]) > self.options.max_body_bytes:
-            return self._too_large()
+        if length.isdigit() and int(length[:20]) > most:
+            return self._too_large(most)
         try:
             async with asyncio.timeout(SLOWEST_BODY):
-                body = await self._read(receive)
+                body = await self._read(receive, most)
         except TimeoutError:
             return refusal(408, "too_slow", "body_too_slow", {"Connection": "close"})
         if body is None:
-            return self._too_large()
+            return self._too_large(most)
         out.closes = False
         if not body or "json" not in headers.get("content-type", "json").lower():
             return body
@@ -168,7 +183,7 @@ class Guard:
         fault = await run_in_threadpool(bodies.fault_of, body) if large else bodies.fault_of(body)
         return body if fault is None else problem(422, "invalid_input", fault)
 
-    async def _read(self, receive: Receive) -> bytes | None:
+    async def _read(self, receive: Receive, most: int) -> bytes | None:
         parts, size = [], 0
         while True:
             message = await receive()
@@ -176,7 +191,7 @@ class Guard:
                 raise ClientDisconnect
             parts.append(message.get("body", b""))
             size += len(parts[-1])
-            if size > self.options.max_body_bytes:
+            if size > most:
                 return None
             if not message.get("more_body", False):
                 return b"".join(parts)

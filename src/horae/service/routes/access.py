@@ -1,4 +1,6 @@
-"""``/tokens``, ``/owners`` and ``/secrets``: who may call, what is special about a tenant, what its webhooks use."""
+"""``/tokens``, ``/sessions``, ``/owners`` and ``/secrets``: who may call, from which browsers, what is special about a
+tenant, what its webhooks use.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from pydantic import ConfigDict, Field
 
 from horae.actions.access.secrets import LONGEST_OVERLAP, OVERLAP
 from horae.actions.access.tokens import DEFAULT_LIFE, SHORTEST_LIFE
-from horae.api.access.room import TOKEN_ID, Owners, Secrets, Tokens
-from horae.api.access.values import Owner, Resealed, Secret, SecretMade, Token, TokenMade
+from horae.api.access.room import TOKEN_ID, Owners, Secrets, Sessions, Tokens
+from horae.api.access.values import LoginCode, Owner, Resealed, Secret, SecretMade, Session, Token, TokenMade
 from horae.api.operation import Page
 from horae.core.access.callers import Scope
 from horae.core.access.owners import MOST_NETWORKS, MOST_PORTS, MOST_TASKS
@@ -24,6 +26,7 @@ from horae.service.rooms import CallerRooms, answer, rooms_for
 router = APIRouter()
 LONGEST_LIFE = 3650 * 86400  # seconds
 TokenId = Annotated[str, Path(pattern=f"^{TOKEN_ID.pattern}$", description="The token's id, not its text.")]
+SessionId = Annotated[str, Path(pattern=f"^{TOKEN_ID.pattern}$", description="The session's id.")]
 OwnerName = Annotated[str, Path(min_length=1, max_length=255, description="The tenant's name.", examples=["alice"])]
 SecretName = Annotated[
     str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$", description="What webhooks call it.", examples=["orders"])
@@ -50,6 +53,12 @@ class NewToken(ReasonBody):
     scopes: list[Scope] = Field(min_length=1, max_length=10)
     name: str = Field("", max_length=255, description="What it is for, to tell it apart.")
     queues: list[str] = Field(default=[], max_length=100, description="Which queues it may serve; empty: all.")
+    agent: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=100,
+        description="The agent that holds it: it acts for no other, and never answers as a person.",
+    )
     expires_in: float | None = Field(
         DEFAULT_LIFE.total_seconds(),
         ge=SHORTEST_LIFE.total_seconds(),
@@ -57,6 +66,14 @@ class NewToken(ReasonBody):
         allow_inf_nan=False,
         description="Seconds for which it is valid; `null`: until it is revoked.",
     )
+
+
+class NewLoginCode(ReasonBody):
+    """For whom a browser is logged in; without owner and scopes for the caller, with its own token."""
+
+    owner: str | None = Field(default=None, min_length=1, max_length=255, description="Needs the scope admin.")
+    scopes: list[Scope] = Field(default=[], max_length=10, description="Needs the scope admin.")
+    name: str = Field("", max_length=255, description="What the new token is for, to tell it apart.")
 
 
 class PutOwner(ReasonBody):
@@ -101,7 +118,7 @@ class RotateSecret(ReasonBody):
     keep_previous_for: Overlap = OVERLAP.total_seconds()
 
 
-NOTHING, ROTATE = ReasonBody(), RotateSecret()
+NOTHING, ROTATE, OWN = ReasonBody(), RotateSecret(), NewLoginCode()
 
 
 @router.post(
@@ -134,6 +151,39 @@ async def revoke_token(
 ) -> Response:
     """The token is refused from the next request on. Revoking it again is no error."""
     return answer(await rooms.tokens.revoke(token_id, reason=reason))
+
+
+@router.post(
+    "/sessions/codes", tags=["sessions"], operation_id="create_login_code",
+    summary="A code that logs one browser in", status_code=201, response_model=LoginCode, responses=refuses(404),
+)  # fmt: skip
+async def create_login_code(body: NewLoginCode = OWN, rooms: CallerRooms = rooms_for(Sessions.create_code)) -> Response:
+    """Open `/console/login?code=…` within ten minutes. It is valid once, and is shown only now."""
+    return answer(await rooms.sessions.create_code(**body.model_dump()), 201)
+
+
+@router.get(
+    "/sessions", tags=["sessions"], operation_id="list_sessions", summary="Browsers that are logged in",
+    response_model=Page[Session],
+)  # fmt: skip
+async def list_sessions(
+    owner: Annotated[str | None, Query(max_length=255, description="Only this tenant's.")] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    rooms: CallerRooms = rooms_for(Sessions.list),
+) -> Response:
+    return answer(await rooms.sessions.list(owner=owner).page(cursor, limit=limit))
+
+
+@router.delete(
+    "/sessions/{session_id}", tags=["sessions"], operation_id="end_session", summary="Log a browser out",
+    status_code=204, responses=refuses(404),
+)  # fmt: skip
+async def end_session(
+    session_id: SessionId, reason: ReasonQuery = "", rooms: CallerRooms = rooms_for(Sessions.end)
+) -> Response:
+    await rooms.sessions.end(session_id, reason=reason)
+    return Response(status_code=204)
 
 
 @router.get(

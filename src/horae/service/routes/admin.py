@@ -4,16 +4,20 @@ workers can run.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
-from horae.api.admin import SCHEDULER, Admin, Definition, LoggedRun, Retention, RunsCleaned
+from horae.actions.jobs.definitions import MOST_NAMES
+from horae.api.admin import SCHEDULER, Admin, Definition, Examination, LoggedRun, Retention, RunsCleaned
 from horae.api.operation import Page
+from horae.core.jobs.parameters import MOST as MOST_PARAMETERS
+from horae.core.jobs.parameters import Parameter
 from horae.service.fields import Body, Instant, Seconds
-from horae.service.inputs import Line, ReasonBody, Tenant, TextFilter
+from horae.service.inputs import Line, ReasonBody, Tenant, TextFilter, check_storable
+from horae.service.models import Model, model_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
@@ -26,6 +30,10 @@ Ended = Literal["succeeded", "failed", "timed_out", "lost", "skipped", "cancelle
 Outcomes = Annotated[list[Outcome], Query(max_length=9)]
 RunId = Annotated[str, Path(min_length=1, max_length=50, examples=["job_12.1"])]
 MOST = 1000
+if TYPE_CHECKING:
+    ParameterBody = Model
+else:
+    ParameterBody = model_of(Parameter, "NewParameter")
 LONGEST_KEPT = 36_500 * 86_400  # seconds
 
 
@@ -62,6 +70,19 @@ class NewDefinition(Body):
     name: Annotated[str, Field(min_length=1, max_length=200, description="What jobs call it.", examples=["resize"])]
     queue: Annotated[str, Field(min_length=1, max_length=100)] = SCHEDULER
     tenants: bool = Field(default=False, description="Whether tenants' jobs may run it.")
+    sensitive: Annotated[list[Line], Field(max_length=MOST_NAMES)] = Field(
+        default=[], description="Names of arguments whose values readers do not see."
+    )
+    parameters: Annotated[list[ParameterBody], Field(max_length=MOST_PARAMETERS)] | None = Field(
+        default=None, description="What a form may ask for."
+    )
+    description: Annotated[str, Field(max_length=500), AfterValidator(check_storable)] | None = None
+    budget: Annotated[str, Field(max_length=201)] | None = Field(
+        default=None, description="What tenants' jobs draw on: `llm`, or `llm/agent`."
+    )
+    cost: Annotated[dict[str, int], Field(max_length=3)] | None = Field(
+        default=None, description="The most that one attempt may cost; one call, unless given."
+    )
 
 
 class StoreDefinitions(ReasonBody):
@@ -138,6 +159,17 @@ async def set_retention(body: SetRetention, rooms: CallerRooms = rooms_for(Admin
 
 
 @router.get(
+    "/admin/doctor", tags=["health"], operation_id="examine", summary="What the doctor finds",
+    response_model=Examination, responses=refuses(409),
+)  # fmt: skip
+async def examine(rooms: CallerRooms = rooms_for(Admin.doctor)) -> Response:
+    """The checks of `horae doctor` that a running server can make, within seconds. The answer is kept for some
+    seconds. 409 where the server does not offer it.
+    """
+    return answer(await rooms.admin.doctor())
+
+
+@router.get(
     "/definitions", tags=["definitions"], operation_id="list_definitions", summary="What the house's workers can run",
     response_model=Page[Definition],
 )  # fmt: skip
@@ -157,5 +189,5 @@ async def store_definitions(
     handlers that are stored with `tenants: true`. The newest word rules; opening a handler releases what was held for
     it. Answers with all that were named, as they are stored now.
     """
-    fields = body.model_dump()
+    fields = body.model_dump(exclude_unset=True)
     return answer(await rooms.admin.store_definitions(fields["definitions"], app=body.app, reason=body.reason))

@@ -8,7 +8,8 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 from pydantic import AfterValidator, Field
 
-from horae.api.error_groups import ErrorGroup, ErrorGroups, Retried
+from horae.api.acts import Act
+from horae.api.error_groups import ErrorGroup, ErrorGroups
 from horae.api.operation import Page
 from horae.service.fields import Instant
 from horae.service.inputs import AuditReason, ReasonBody, Tenant, TextFilter, check_one_line
@@ -30,15 +31,6 @@ class MuteErrors(ReasonBody):
 
     reason: AuditReason
     until: Instant | None = Field(default=None, description="Until it is unmuted, unless given.")
-
-
-class RetryErrors(ReasonBody):
-    """How many dead jobs to revive."""
-
-    limit: Annotated[int, Field(ge=1, le=1000)] = 1000
-
-
-ALL = RetryErrors()
 
 
 @router.get(
@@ -96,16 +88,14 @@ async def unmute_error(
 
 
 @router.post(
-    "/{fingerprint}/retry", operation_id="retry_error", summary="Revive the dead jobs of a group",
-    response_model=Retried, responses=refuses(404, 409),
+    "/{fingerprint}/retry", operation_id="retry_error", summary="Revive the dead jobs of a group", status_code=201,
+    response_model=Act, responses=refuses(404, 409),
 )  # fmt: skip
 async def retry_error(
     fingerprint: Fingerprint,
-    body: RetryErrors = ALL,
+    body: ReasonBody = NOTHING,
     owner: Tenant = None,
     rooms: CallerRooms = rooms_for(ErrorGroups.retry),
 ) -> Response:
-    """At most `limit` of them; call again while `more` is true."""
-    return answer(
-        await rooms.error_groups.retry(fingerprint, limit=body.limit, reason=body.reason, owner=owner)
-    )  # fmt: skip
+    """Begins a bulk act; a job of Horae's own works on it in batches."""
+    return answer(await rooms.error_groups.retry(fingerprint, reason=body.reason, owner=owner), 201)

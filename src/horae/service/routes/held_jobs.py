@@ -18,6 +18,7 @@ from horae.api.jobs.room import Job, Jobs
 from horae.api.operation import Page
 from horae.api.values import to_public
 from horae.core.access.callers import Caller
+from horae.core.governance.budgets import Spending
 from horae.core.jobs import job as core
 from horae.ports import World
 from horae.service.fields import Body, Instant, JobId, Lease, Seconds, Token
@@ -56,6 +57,9 @@ class Peek(Body):
     queues: list[Annotated[str, Field(max_length=100)]] = Field(default=[], max_length=100)
     worker_id: Annotated[str, Field(max_length=200)] | None = None
     worker: HeartbeatBody | None = Field(default=None, description="Lists the caller among the workers.")
+    node_id: Annotated[str, Field(max_length=200)] | None = Field(
+        default=None, description="The caller's id on that list: the answer says whether it was asked to drain."
+    )
 
 
 class Renew(Body):
@@ -71,13 +75,25 @@ class Held(Body):
     token: Token
 
 
+Amounts = Annotated[
+    dict[str, int],
+    Field(max_length=3, description="Whole numbers of calls, tokens, micros.", examples=[{"tokens": 800}]),
+]
+Spent = Annotated[
+    Amounts | None,
+    Field(description="What the attempt has cost; what was reserved counts, unless given. Empty: nothing has begun."),
+]
+
+
 class Ack(Held):
+    spent: Spent = None
     result: Any = None
     next_action_at: Instant | None = None
     audit_event_id: Annotated[str, Field(max_length=100)] | None = None
 
 
 class Fail(Held):
+    spent: Spent = None
     error: Annotated[str, Field(max_length=100_000)]
     retry_delay: Seconds | None = Field(default=None, description="Seconds until the next try; else the job's policy.")
     final: bool = Field(default=False, description="Do not try again: straight to the dead letters.")
@@ -85,6 +101,21 @@ class Fail(Held):
 
 class Release(Held):
     reason: AuditReason = ""
+    spent: Spent = None
+
+
+class Spend(Held):
+    """What the next step may cost."""
+
+    cost: Amounts
+    key: Annotated[str, Field(min_length=1, max_length=200, examples=["page-3"])]
+
+
+class ReportSpent(Held):
+    """What a step has cost, or, without a key, the attempt as a whole so far."""
+
+    cost: Amounts
+    key: Annotated[str, Field(min_length=1, max_length=200)] | None = None
 
 
 class Progress(Held):
@@ -112,10 +143,11 @@ async def claim(body: Claim, request: Request, rooms: CallerRooms = rooms_for(Jo
 @router.post("/peek", operation_id="peek", summary="When is the next job due", response_model=Upcoming)
 async def peek(body: Peek, rooms: CallerRooms = rooms_for(Jobs.peek)) -> Response:
     """For workers: `due_in` is in seconds, `null` where nothing is known to become due; `cancelled` are jobs of
-    `worker_id` that were asked to stop. Claims nothing.
+    `worker_id` that were asked to stop; `drain` asks the worker `node_id` to claim nothing more, and then to `stay`
+    until it is resumed or to `leave`. Claims nothing.
     """
     worker = None if body.worker is None else value_of(Heartbeat, body.worker)
-    return answer(await rooms.jobs.peek(body.queues, worker_id=body.worker_id, worker=worker))
+    return answer(await rooms.jobs.peek(body.queues, worker_id=body.worker_id, worker=worker, node_id=body.node_id))
 
 
 @router.post("/renew", operation_id="renew", summary="Keep jobs for longer", response_model=Page[Renewal])
@@ -142,7 +174,9 @@ async def settle(
 async def ack(job_id: JobId, body: Ack, rooms: CallerRooms = rooms_for(Jobs.ack)) -> Response:
     """409 `lease_lost` means that another worker holds the job now; drop the result."""
     due, link = body.next_action_at, body.audit_event_id
-    done = await rooms.jobs.ack(job_id, body.token, result=body.result, next_action_at=due, audit_event_id=link)
+    done = await rooms.jobs.ack(
+        job_id, body.token, result=body.result, next_action_at=due, audit_event_id=link, spent=body.spent
+    )
     return answer(done)
 
 
@@ -164,7 +198,7 @@ async def fail(
 )  # fmt: skip
 async def release(job_id: JobId, body: Release, rooms: CallerRooms = rooms_for(Jobs.release)) -> Response:
     """The job is due again at once, and no attempt is counted."""
-    return answer(await rooms.jobs.release(job_id, body.token, reason=body.reason))
+    return answer(await rooms.jobs.release(job_id, body.token, reason=body.reason, spent=body.spent))
 
 
 @router.post(
@@ -174,6 +208,26 @@ async def release(job_id: JobId, body: Release, rooms: CallerRooms = rooms_for(J
 async def progress(job_id: JobId, body: Progress, rooms: CallerRooms = rooms_for(Jobs.progress)) -> Response:
     """And keep in `checkpoint` what a later attempt needs to go on from there."""
     return answer(await rooms.jobs.progress(job_id, **body.model_dump()))
+
+
+@router.post(
+    "/{job_id}/spend", operation_id="spend", summary="Reserve what the next step may cost", response_model=Spending,
+    responses=refuses(404, 409),
+)  # fmt: skip
+async def spend(job_id: JobId, body: Spend, rooms: CallerRooms = rooms_for(Jobs.spend)) -> Response:
+    """Reserve before the step. `granted: false`: the budget of the job has no room; end the attempt as snoozed for
+    `wait` seconds, until it is refilled. A key is reserved once in an attempt, so that a request may be repeated.
+    """
+    return answer(await rooms.jobs.spend(job_id, body.token, body.cost, key=body.key))
+
+
+@router.post(
+    "/{job_id}/spent", operation_id="spent", summary="Report what a step has cost", response_model=Job,
+    responses=refuses(404, 409),
+)  # fmt: skip
+async def spent(job_id: JobId, body: ReportSpent, rooms: CallerRooms = rooms_for(Jobs.spent)) -> Response:
+    """What a step reserved and did not use is free again at once. The last report counts."""
+    return answer(await rooms.jobs.spent(job_id, body.token, body.cost, key=body.key))
 
 
 def report_dead(request: Request, later: BackgroundTasks, job_ids: list[str]) -> None:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from horae.actions.jobs.requests import Request as NewJob
 from horae.actions.jobs.requests import keyed_by_call
-from horae.api.jobs.room import NOT_SENT, Enqueued, Job, Jobs, Reason, Run, has_ended, options_of
+from horae.api.jobs.room import NOT_SENT, Enqueued, Job, JobCounts, Jobs, Reason, Related, Run, has_ended, options_of
 from horae.api.operation import Page
 from horae.core.jobs.job import State
 from horae.errors import InvalidInput
@@ -133,6 +133,19 @@ async def list_(
     return answer(await found.page(cursor, limit=limit))
 
 
+@router.get(
+    "/counts", operation_id="count_jobs", summary="How many by state, queue and handler", response_model=JobCounts,
+    responses=refuses(404),
+)  # fmt: skip
+async def count_jobs(
+    owner: Tenant = None,
+    q: Annotated[str | None, Query(max_length=2000, description=FILTER, examples=["queue:mail"])] = None,
+    rooms: CallerRooms = rooms_for(Jobs.counts),
+) -> Response:
+    """Queued and finished jobs are counted over the newest ones, down to `down_to`; running and dead ones all."""
+    return answer(await rooms.jobs.counts(owner=owner, where=q))
+
+
 @router.get("/{job_id}", operation_id="get", summary="One job", response_model=Job, responses=refuses(404))
 async def get(job_id: JobId, rooms: CallerRooms = rooms_for(Jobs.get)) -> Response:
     return answer(await rooms.jobs.get(job_id))
@@ -152,6 +165,15 @@ async def runs(job_id: JobId, rooms: CallerRooms = rooms_for(Jobs.runs)) -> Resp
 )  # fmt: skip
 async def why(job_id: JobId, rooms: CallerRooms = rooms_for(Jobs.why)) -> Response:
     return answer_in_words(await rooms.jobs.why(job_id))
+
+
+@router.get(
+    "/{job_id}/related", operation_id="get_related_jobs", summary="What a job belongs to", response_model=Related,
+    responses=refuses(404),
+)  # fmt: skip
+async def get_related_jobs(job_id: JobId, rooms: CallerRooms = rooms_for(Jobs.related)) -> Response:
+    """The key of its schedule, the jobs it waits for, and some that wait for it."""
+    return answer(await rooms.jobs.related(job_id))
 
 
 @router.get(

@@ -19,6 +19,9 @@ from horae.service.rooms import CallerRooms, answer, rooms_for
 router = APIRouter(tags=["queues"])
 Name = Annotated[str, Path(min_length=1, max_length=100, examples=["mail"]), AfterValidator(check_one_line)]
 LimitName = Annotated[str, Path(min_length=1, max_length=200, examples=["group:etl"]), AfterValidator(check_one_line)]
+WorkerId = Annotated[
+    str, Path(min_length=1, max_length=200, examples=["host-1:4711:9f2c11"]), AfterValidator(check_one_line)
+]
 Number = Annotated[int, Field(ge=1, le=MOST)]
 NOTHING = ReasonBody()
 
@@ -39,6 +42,15 @@ class SetLimit(ReasonBody):
     """The limit of jobs that run at once."""
 
     max_running: Number | None = Field(description="null: no limit, whatever code says.")
+
+
+class DrainWorker(ReasonBody):
+    """What a drained worker does after its last job."""
+
+    leave: bool = Field(default=False, description="End the process; else it stays idle until it is resumed.")
+
+
+STAY = DrainWorker()
 
 
 @router.get(
@@ -124,5 +136,34 @@ async def reset_limit(
 
 @router.get("/workers", operation_id="list_workers", summary="Who works here", response_model=Page[Worker])
 async def list_workers(rooms: CallerRooms = rooms_for(Workers.list)) -> Response:
-    """Operators see all workers, tenants see none. Workers that claim over HTTP do not register."""
+    """Operators see all workers, tenants see none. A worker over HTTP is listed when it peeks with `worker`."""
     return answer(await rooms.workers.list())
+
+
+@router.get(
+    "/workers/{worker_id}", operation_id="get_worker", summary="One worker: its slots, memory and lag",
+    response_model=Worker, responses=refuses(404),
+)  # fmt: skip
+async def get_worker(worker_id: WorkerId, rooms: CallerRooms = rooms_for(Workers.get)) -> Response:
+    return answer(await rooms.workers.get(worker_id))
+
+
+@router.post(
+    "/workers/{worker_id}/drain", operation_id="drain_worker", summary="Let a worker finish and claim nothing more",
+    response_model=Worker, responses=refuses(404),
+)  # fmt: skip
+async def drain_worker(
+    worker_id: WorkerId, body: DrainWorker = STAY, rooms: CallerRooms = rooms_for(Workers.drain)
+) -> Response:
+    """It sees this with its next look, and stays idle until it is resumed; with `leave` it ends."""
+    return answer(await rooms.workers.drain(worker_id, leave=body.leave, reason=body.reason))
+
+
+@router.post(
+    "/workers/{worker_id}/resume", operation_id="resume_worker", summary="Let a drained worker claim jobs again",
+    response_model=Worker, responses=refuses(404),
+)  # fmt: skip
+async def resume_worker(
+    worker_id: WorkerId, body: ReasonBody = NOTHING, rooms: CallerRooms = rooms_for(Workers.resume)
+) -> Response:
+    return answer(await rooms.workers.resume(worker_id, reason=body.reason))

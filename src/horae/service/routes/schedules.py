@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import AfterValidator, ConfigDict, Field
 
-from horae.actions.schedules.forecast import LONGEST
+from horae.actions.schedules.forecast import LONGEST, MOST_NEXT
+from horae.actions.schedules.schedules import MOST_RESULTS
 from horae.api.operation import Page
 from horae.api.schedules.room import Schedules
 from horae.api.schedules.values import (
@@ -21,6 +22,7 @@ from horae.api.schedules.values import (
     ScheduleDetail,
     Timing,
     Triggered,
+    UpcomingFire,
     Version,
 )
 from horae.service.addresses import GROUPS, check_key, refuse_ambiguous
@@ -104,14 +106,18 @@ async def list_(
     mode: Literal["SINGLE_NODE", "ALL_NODES"] | None = None,
     enabled: bool | None = None,
     declared: bool | None = None,
+    text: Annotated[TextFilter, Query(description="Somewhere in its key, title or handler.")] = None,
+    order: Annotated[Literal["key", "next"], Query(description="By key, or by when they are due next.")] = "key",
+    results: Annotated[int, Query(ge=0, le=MOST_RESULTS, description="So many of the last results of each.")] = 0,
     limit: Limit = 100,
     cursor: Cursor = None,
     rooms: CallerRooms = rooms_for(Schedules.list),
 ) -> Response:
     """Each filter narrows the list."""
     found = rooms.schedules.list(
-        owner=owner, group=group, handler=handler, kind=kind, mode=mode, enabled=enabled, declared=declared
-    )
+        owner=owner, group=group, handler=handler, kind=kind, mode=mode, enabled=enabled, declared=declared,
+        text=text, order=order, results=results,
+    )  # fmt: skip
     return answer(await found.page(cursor, limit=limit))
 
 
@@ -285,6 +291,19 @@ async def forecast(
 ) -> Response:
     """Computed from the current rules: paused and disabled schedules do not fire."""
     return answer(await rooms.schedules.forecast(hours=hours, owner=owner, limit=limit))
+
+
+@router.get(
+    "/forecast/next", operation_id="get_next_fires", summary="The fires that come next",
+    response_model=Page[UpcomingFire], responses=refuses(404),
+)  # fmt: skip
+async def next_fires(
+    limit: Annotated[int, Query(ge=1, le=MOST_NEXT)] = 20,
+    owner: Tenant = None,
+    rooms: CallerRooms = rooms_for(Schedules.next_fires),
+) -> Response:
+    """Quick with any number of schedules; jobs that every node runs by itself are not among them."""
+    return answer(await rooms.schedules.next_fires(owner=owner, limit=limit))
 
 
 def _answer_with_etag(schedule: Schedule, status: int = 200) -> Response:
