@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from copy import copy
 from importlib import import_module
+from inspect import getdoc
 from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
+from typer.models import CommandInfo
 
 from horae.cli.failures import Exit, as_json, exit_code, message, point_at
 from horae.errors import HoraeError
@@ -31,6 +34,8 @@ COMMANDS = {
     "reload": "Bring the store in line with the code and jobs.conf, now.",
     "up": "See Horae at work: service, worker and example jobs.",
     "stats": "See what ended, how long it took and how late it began.",
+    "status": "Say whether all is well, what needs you, and what fires next.",
+    "watch": "Print which parts change, until Ctrl-C.",
     "mcp": "Give an agent its tasks, waits and schedules over MCP.",
 }
 GROUPS = {
@@ -38,13 +43,23 @@ GROUPS = {
     "act": "See and steer bulk acts on jobs.",
     "schedule": "Make, see, explain and steer schedules.",
     "queue": "See, pause, resume and limit queues.",
+    "workers": "See who works and how full; drain and resume.",
     "errors": "See errors by cause; mute them, retry their jobs.",
+    "view": "Keep filters under a name.",
     "limit": "Limit how many jobs run at once.",
     "retention": "See and say how long finished runs are kept.",
     "db": "Migrate, check, copy and move the database.",
     "config": "See which settings are in force.",
     "token": "Make, list and revoke tokens of the service.",
+    "console": "Open the web console.",
     "attention": "See what an agent attends to, tell it something, answer it.",
+    "object": "See, judge and end what agents remember, and erase it.",
+    "policy": "See and set how objects age and are verified.",
+    "governance": "Plan what agents remember by new policies, and check it.",
+    "decide": "Decide what an agent may do, and see what was decided.",
+    "persona": "Say what an agent must not do, and see who said it.",
+    "budget": "Set what jobs may spend, and see what they do.",
+    "review": "See what a person is asked about an agent, and answer.",
     "audit": "Verify and export what was written down.",
     "demo": "See Horae at work: stories that need nothing set up.",
 }
@@ -57,46 +72,115 @@ MODULES = {
     "reload": "process.reload",
     "up": "process.up",
     "stats": "jobs.stats",
+    "status": "jobs.status",
+    "watch": "process.watch",
     "mcp": "process.mcp",
     "job": "jobs.job",
     "act": "jobs.act",
     "schedule": "schedules.schedule",
     "queue": "jobs.queue",
+    "workers": "jobs.workers",
     "errors": "jobs.errors",
+    "view": "jobs.view",
     "limit": "jobs.limit",
     "retention": "jobs.retention",
     "db": "installation.db",
     "config": "installation.config",
     "token": "access.token",
+    "console": "access.console",
     "attention": "attention.attention",
+    "object": "governance.object",
+    "policy": "governance.policy",
+    "governance": "governance.governance",
+    "decide": "governance.decide",
+    "persona": "governance.persona",
+    "budget": "governance.budget",
+    "review": "governance.review",
     "audit": "access.audit",
     "demo": "demo.command",
 }
+# Groups whose commands also take --url.
+BY_URL = (
+    "act",
+    "attention",
+    "budget",
+    "console",
+    "decide",
+    "errors",
+    "governance",
+    "job",
+    "limit",
+    "object",
+    "persona",
+    "policy",
+    "queue",
+    "retention",
+    "review",
+    "schedule",
+    "stats",
+    "status",
+    "token",
+    "view",
+    "watch",
+    "workers",
+)
 
 
-def command_tree(typed: str | None = None) -> typer.Typer:
-    """Build the tree of commands: whole, or only the command that was *typed* and one line for each other."""
+def command_tree(typed: str | None = None, below: str | None = None) -> typer.Typer:
+    """Build the tree of commands: whole, or only the command that was *typed*; in a group only that one *below*.
+
+    Where no command of that name exists, each is one line, for the help and for the advice of what was meant.
+    """
     app = typer.Typer(
         name="horae",
         help="Horae keeps what is due: durable jobs on SQLite, PostgreSQL or MariaDB.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         epilog=(
-            "Every command takes --db, --json, --lang, --quiet and --no-color; act, attention, errors, job, limit, "
-            "queue, retention, schedule, stats and token also take --url. "
+            "Every command takes --db, --json, --lang, --quiet and --no-color; "
+            f"{', '.join(BY_URL[:-1])} and {BY_URL[-1]} also take --url. "
             "Exit codes: docs/reference/command-line.md."
         ),
         **PLAIN,
     )
     app.callback()(horae)
-    for name, text in (COMMANDS | GROUPS).items():
+    known = COMMANDS | GROUPS
+    for name, text in known.items() if typed not in known else [(typed, "")]:
         if typed not in (None, name):
             app.command(name, help=text)(_unloaded)
         elif name in GROUPS:
-            app.add_typer(import_module(f"horae.cli.{MODULES[name]}").group, name=name)
+            app.add_typer(_only(import_module(f"horae.cli.{MODULES[name]}").group, below), name=name)
         else:
             import_module(f"horae.cli.{MODULES[name]}").register(app)
+    _read_parameters(app.registered_commands)
     return app
+
+
+def _only(group: typer.Typer, typed: str | None) -> typer.Typer:
+    """Return a copy of a group that has the command that was *typed*; one line for each where there is none."""
+    group, known = copy(group), group.registered_commands
+    found = known if typed is None else [each for each in known if each.name == typed]
+    _read_parameters(found)
+    group.registered_commands = found or [_without_parameters(each) for each in known]
+    return group
+
+
+def _without_parameters(command: CommandInfo) -> CommandInfo:
+    command = copy(command)
+    command.help = command.help or getdoc(command.callback)
+    command.callback = _unloaded
+    return command
+
+
+def _read_parameters(commands: Sequence[CommandInfo]) -> None:
+    """Let commands read their parameters; Typer would read them of every command, and only one was typed."""
+    if all(each.callback is _unloaded for each in commands):
+        return
+    from horae.cli.terminal import PARAMETERS
+
+    for each in commands:
+        if each.callback in PARAMETERS:
+            PARAMETERS[each.callback]()
 
 
 def _unloaded() -> None:
@@ -126,21 +210,24 @@ def wants_json(arguments: Sequence[str]) -> bool:
     return "--json" in (own[: own.index("--")] if "--" in own else own)
 
 
-def _typed(arguments: Sequence[str]) -> str | None:
-    """Return the command that was typed: the first word, as no option of the root takes a value; "" is none.
+def _typed(arguments: Sequence[str]) -> tuple[str | None, str | None]:
+    """Return the command that was typed, and where it is a group, which of it: the first two words; "" is none.
 
-    A shell that asks for completions puts the words elsewhere and may ask for any command.
+    An option before the command may be --help, which is about all of them; no option of the root takes a value. A shell
+    that asks for completions puts the words elsewhere and may ask for any command.
     """
     if "_HORAE_COMPLETE" in os.environ:
-        return None
-    return next((each for each in arguments if not each.startswith("-")), "")
+        return None, None
+    words = [each for each in arguments if each != "--json"]  # may stand anywhere
+    first, second, *_ = [*words, "", ""]
+    return ("", "") if first.startswith("-") else (first, "" if second.startswith("-") else second)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. An error of Horae's own shows no traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        ended = command_tree(_typed(given))(given, prog_name="horae", standalone_mode=False)
+        ended = command_tree(*_typed(given))(given, prog_name="horae", standalone_mode=False)
         return ended if isinstance(ended, int) else Exit.OK
     except HoraeError as problem:
         said = message(problem, typed_language(given, os.environ))

@@ -135,22 +135,30 @@ def command(
         known["url"] = OnlyUrl
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        hints = get_type_hints(function, include_extras=True)
-        own = [
-            each.replace(annotation=hints[each.name])
-            for each in list(inspect.signature(function).parameters.values())[1:]
-        ]
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        shared = [inspect.Parameter(each, keyword, default=value, annotation=known[each]) for each, _, value in SHARED]
-
         def run(**given: Any) -> None:
             shared_values = {each: given.pop(each) for each, _, _ in SHARED}
             function(terminal_for(by_url=by_url, **shared_values), **given)
 
-        group.command(name, **options)(with_signature(run, function, [*own, *shared]))
+        def read() -> None:
+            hints = get_type_hints(function, include_extras=True)
+            own = [
+                each.replace(annotation=hints[each.name])
+                for each in list(inspect.signature(function).parameters.values())[1:]
+            ]
+            keyword = inspect.Parameter.KEYWORD_ONLY
+            shared = [inspect.Parameter(each, keyword, default=of, annotation=known[each]) for each, _, of in SHARED]
+            with_signature(run, function, [*own, *shared])
+
+        run.__doc__, run.__name__ = function.__doc__, function.__name__
+        PARAMETERS[run] = read
+        group.command(name, **options)(run)
         return function
 
     return register
+
+
+# How the parameters of each command are read, which takes a millisecond: only that of the command that was typed is.
+PARAMETERS: dict[Callable[..., None], Callable[[], None]] = {}
 
 
 def with_signature(
@@ -212,6 +220,7 @@ def _login() -> str:
 @contextmanager
 def opened(terminal: Terminal, *, may_create: bool = False) -> Iterator[World]:
     """Open the store behind a command, and close it at the end. Only with *may_create* is a SQLite file made."""
+    from horae.actions.rules import job_rules
     from horae.clock import SystemDice, clock_of, zone_database_version
     from horae.core.retention import Retention
     from horae.ports import World
@@ -223,13 +232,15 @@ def opened(terminal: Terminal, *, may_create: bool = False) -> Iterator[World]:
     engine = create_store_engine(settings.database_url, settings.synchronous, settings.timeouts)
     store = open_store(engine, settings.timeouts)
     try:  # not through an application, whose import brings everything that runs jobs
+        dice = SystemDice()
         yield World(
             store,
             clock_of(store),
-            SystemDice(),
+            dice,
             shortest_interval=settings.shortest_interval,
             tzdata=zone_database_version(),
             tracing=tracing_of(os.environ),
+            rules=job_rules(dice),
             retention=Retention.read(lambda name: getattr(settings, name)),
         )
     finally:
@@ -253,11 +264,9 @@ def refuse_missing_file(url: str) -> None:
 
 def sqlite_file(url: str) -> Path | None:
     """Return the file behind a URL, where the database is a file."""
-    from horae.stores.opening import is_sqlite, read_url
+    from horae.stores.opening import read_url, sqlite_path
 
-    parsed = read_url(url)
-    is_file = parsed.database not in (None, "", ":memory:") and is_sqlite(parsed)
-    return Path(str(parsed.database)) if is_file and not str(parsed.database).startswith("file:") else None
+    return sqlite_path(read_url(url))
 
 
 def shown_url(url: str) -> str:

@@ -30,6 +30,7 @@ Owner = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only
     examples=(
         "horae token create --owner alice --scopes tasks,worker --expires 90d",
         "horae token create --owner system --scopes admin --name console",
+        "horae token create --owner alice --scopes tasks --agent planner",
     ),
 )
 def create(
@@ -38,12 +39,15 @@ def create(
         str, typer.Option("--owner", metavar="NAME", help="Whose it is: the tenant; system for the operator.")
     ],
     scopes: Annotated[
-        str, typer.Option("--scopes", metavar="A,B", help="What it may do: tasks, worker, read, admin.")
+        str, typer.Option("--scopes", metavar="A,B", help="What it may do: tasks, worker, read, review, admin.")
     ] = "tasks",
     expires: Annotated[
         str, typer.Option("--expires", metavar="SPAN", help="How long it is valid: 12h, 90d, never.")
     ] = "90d",
     queues: Annotated[str, typer.Option("--queues", metavar="A,B", help="The only queues it reaches; else all.")] = "",
+    agent: Annotated[
+        str | None, typer.Option("--agent", metavar="NAME", help="The agent that holds it; it is then no person.")
+    ] = None,
     name: Annotated[str, typer.Option("--name", metavar="TEXT", help="What it is for, to tell it apart.")] = "",
     reason: Reason = "",
 ) -> None:
@@ -57,6 +61,7 @@ def create(
             scopes.split(","),
             name=name,
             queues=[queue.strip() for queue in queues.split(",") if queue.strip()],
+            agent=agent,
             expires_in=_life(expires),
             reason=reason,
         )
@@ -83,7 +88,7 @@ def list_(
     with reached(terminal) as here:
         page = here.tokens.list(owner=owner).page(cursor, limit=limit)
         now = here.now()
-    headers = ("ID", "OWNER", "SCOPES", "STATE", "EXPIRES", "LAST USED", "NAME")
+    headers = ("ID", "OWNER", "AGENT", "SCOPES", "STATE", "EXPIRES", "LAST USED", "NAME")
     nothing = "No more tokens." if cursor else "No token yet."
     text = terminal.table(headers, [_row(each, now) for each in page.items]) if page.items else nothing
     terminal.result(to_json(page), text)
@@ -94,7 +99,7 @@ def list_(
 def _row(token: Token, now: datetime) -> tuple[str, ...]:
     expires = "never" if token.expires_at is None else words.relative(token.expires_at, now)
     used = "never" if token.used_at is None else f"{words.relative(token.used_at, now)} from {token.used_from or '?'}"
-    return (token.id, token.owner, ",".join(token.scopes), token.state, expires, used, token.name)
+    return (token.id, token.owner, token.agent or "-", ",".join(token.scopes), token.state, expires, used, token.name)
 
 
 @command(group, "revoke", by_url=True)

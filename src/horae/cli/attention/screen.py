@@ -146,10 +146,11 @@ def _wait(wait: Wait, now: datetime) -> str:
 
 
 def describe_intent(wait: Wait) -> str:
-    """Return ``refund amount=40 to=c-17`` and a space; nothing where the journal knows only a digest."""
+    """Return ``refund amount=40 to=c-17``, what it cites and a space; nothing where the journal knows only a digest."""
     if not wait.action:
         return ""
-    return "".join(f"{word} " for word in (wait.action, *(f"{n}={v}" for n, v in wait.arguments.items())))
+    cites = (f"citing {', '.join(wait.cites)}",) if wait.cites else ()
+    return "".join(f"{word} " for word in (wait.action, *(f"{n}={v}" for n, v in wait.arguments.items()), *cites))
 
 
 def countdown(left: timedelta) -> str:

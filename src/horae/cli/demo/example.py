@@ -1,6 +1,7 @@
-"""The application behind ``horae up``: five small jobs that show what a queue does when things fail.
+"""The application behind ``horae up``: small jobs and schedules that show what happens when things go well or fail.
 
-They use a queue of their own, so that a demonstration on a shared database touches no other work.
+They use a queue and a group of their own, so that a demonstration on a shared database touches no other work. Their
+schedules rest while no ``horae up`` runs.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from horae.core.jobs.retry import Retry
 from horae.runtime.loop import Alarm
 from horae.runtime.worker.context import Context
 
-QUEUE = "example"
+QUEUE = GROUP = "example"
+LEASE = timedelta(seconds=5)  # so that a worker that is killed is missed soon
 app = Horae()
 
 
-@app.job("example.greet", queue=QUEUE)
+@app.job("example.greet", queue=QUEUE, group=GROUP, every=20, arguments={"name": "world"})
 def greet(ctx: Context, name: str) -> str:
     """Greet: the plainest job, a function with an argument."""
     ctx.logger.info("Hello, %s!", name)
@@ -40,7 +42,7 @@ def remind(ctx: Context, text: str) -> None:
     ctx.logger.info("a reminder, on time: %s", text)
 
 
-@app.job("example.report", queue=QUEUE)
+@app.job("example.report", queue=QUEUE, group=GROUP, every=30, arguments={"pages": 20})
 async def report(ctx: Context, pages: int) -> int:
     """Take a while and report progress; go on from the checkpoint when the worker was killed."""
     alarm = Alarm(SystemClock())
@@ -48,7 +50,8 @@ async def report(ctx: Context, pages: int) -> int:
         await alarm.sleep(None, timedelta(milliseconds=700))
         await ctx.checkpoint_async(page + 1)
         await ctx.progress_async({"page": page + 1, "of": pages})
-        ctx.logger.info("page %s of %s", page + 1, pages)
+        if page + 1 == pages or pages < 5:
+            ctx.logger.info("page %s of %s", page + 1, pages)
     return pages
 
 
@@ -62,6 +65,26 @@ def print_label(ctx: Context, label: str) -> None:
     ctx.logger.info("printed %s", label)
 
 
+@app.job(
+    "example.invoice", queue=QUEUE, group=GROUP, every=300, retry=Retry.none(),
+    arguments={"customer": "ACME", "amount": "twelve", "api_key": "a secret that nobody sees"},
+)  # fmt: skip
+def invoice(ctx: Context, customer: str, amount: str, api_key: str = "") -> float:
+    """Fail for a mistake in the payload; run it again with a number."""
+    try:
+        total = float(amount)
+    except ValueError:
+        raise ValueError(f"the amount {amount!r} is not a number") from None
+    ctx.logger.info("%s is billed %.2f", customer, total)
+    return total
+
+
+@app.job("example.backup", queue=QUEUE, group=GROUP, cron="30 2 * * *", zone="Asia/Shanghai", lock_ttl=60)
+def backup(ctx: Context) -> str:
+    """Run once a night, in a time zone of its own."""
+    return "backed up"
+
+
 def enqueue_samples() -> list[tuple[Enqueued, str]]:
     """Enqueue the story; return each job with what it will show."""
     return [
@@ -70,4 +93,5 @@ def enqueue_samples() -> list[tuple[Enqueued, str]]:
         (remind.using(delay=5).enqueue(text="tea is ready"), "is due in 5 s"),
         (report.enqueue(pages=3), "takes a while and reports its progress"),
         (print_label.enqueue(label="parcel 7"), "gives up after two attempts, and is kept for you"),
+        (invoice.enqueue(customer="ACME", amount="twelve"), "has a mistake in its payload; run it again with a number"),
     ]

@@ -192,7 +192,7 @@ def report(turn: Turn) -> Any:
     """Read every source, one after the other; the context is what was found so far."""
     notes = (turn.context or []) + [fact["lines"] for fact in turn.facts.of("action_ok", "read_source")]
     if len(notes) < SOURCES:
-        return Act("read_source", n=len(notes) + 1, context=notes)
+        return Act("read_source", {"n": len(notes) + 1}, context=notes)
     return Done({"lines": sum(notes)})
 
 
@@ -208,7 +208,7 @@ def _alert(spans: Spans) -> Callable[[Turn], Any]:
             tried.append("silent")
         if len(tried) == len(ON_CALL):
             return Fail("nobody answered")
-        return Act("page", who=ON_CALL[len(tried)], context=tried)
+        return Act("page", {"who": ON_CALL[len(tried)]}, context=tried)
 
     return alert
 
@@ -223,4 +223,4 @@ def refund_flow(turn: Turn) -> Any:
         return Done({"receipt": None})
     if turn.facts.last("timed_out"):
         return Fail("no decision in time")  # silence is not a refusal
-    return Act("refund", amount=40, to="c-17", interruptible=False)
+    return Act("refund", {"amount": 40, "to": "c-17"}, interruptible=False)

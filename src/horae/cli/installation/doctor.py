@@ -26,22 +26,17 @@ Bundle = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "doctor")(doctor)
+    command(app, "doctor", by_url="flag")(doctor)
 
 
 def doctor(terminal: Terminal, target: Target = None, support_bundle: Bundle = None) -> None:
     """Check everything, and say how to mend what is not well.
 
-    Changes nothing. Exit code 6 when there is a problem; warnings alone are no failure.
+    Changes nothing. Exit code 6 when there is a problem; warnings alone are no failure. With --url a running server
+    examines its own installation.
     """
-    from horae.doctor.examination import examine
-
     settings = terminal.settings
-    findings = [
-        *_check_application(terminal, target),
-        *examine(settings, os.environ, sqlite_file(settings.database_url)),
-    ]
-    found = [replace(finding, mend=_typed(terminal, target, finding.mend)) for finding in findings]
+    found = _examine_remote(terminal) if terminal.url is not None else _examine_here(terminal, target)
     if support_bundle is not None:
         from horae.doctor.bundle import write_bundle
 
@@ -50,7 +45,7 @@ def doctor(terminal: Terminal, target: Target = None, support_bundle: Bundle = N
     levels = Counter(finding.level for finding in found)
     document = {
         "healthy": not levels["problem"],
-        "database": shown_url(settings.database_url),
+        "database": shown_url(settings.database_url) if terminal.url is None else terminal.url,
         "checks": [asdict(finding) for finding in found],
     }
     lines = [line for finding in found for line in _lines(terminal, finding)]
@@ -61,6 +56,28 @@ def doctor(terminal: Terminal, target: Target = None, support_bundle: Bundle = N
     terminal.result({"doctor": document}, "\n".join(lines))
     if levels["problem"]:
         raise typer.Exit(Exit.FINDINGS)
+
+
+def _examine_here(terminal: Terminal, target: str | None) -> list[Finding]:
+    from horae.doctor.examination import examine
+
+    settings = terminal.settings
+    findings = [
+        *_check_application(terminal, target),
+        *examine(settings, os.environ, sqlite_file(settings.database_url)),
+    ]
+    return [replace(finding, mend=_typed(terminal, target, finding.mend)) for finding in findings]
+
+
+def _examine_remote(terminal: Terminal) -> list[Finding]:
+    from horae.cli.verbs import reached
+    from horae.doctor.findings import Finding
+
+    with reached(terminal) as here:
+        seen = here.admin.doctor()
+    if not seen.complete:
+        terminal.say("The time was up before the last check; the findings are not complete.")
+    return [Finding(each.check, each.level, each.text, each.mend) for each in seen.findings]
 
 
 def _check_application(terminal: Terminal, target: str | None) -> list[Finding]:

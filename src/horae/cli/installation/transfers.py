@@ -42,18 +42,21 @@ def export(terminal: Terminal, out: Path | None, force: bool) -> None:
 
 def load(terminal: Terminal, file: Path) -> None:
     """Check a file, write its rows, and hand on the jobs that were running."""
+    from horae.clock import SystemClock
     from horae.stores.transfer.load import check
     from horae.stores.transfer.load import load as write
 
     checked = check(file)
+
+    def entry(running: int) -> Entry:
+        after = {"file": file.name, "rows": checked.rows, "running": running, "sha256": checked.sha256}
+        return Entry(SystemClock().now(), actor(terminal), "import", "database", "horae", after=after)
+
     with _engine(terminal) as engine:
-        running = write(engine, checked, progress=progress_printer(terminal, "reading"))
+        running = write(engine, checked, progress=progress_printer(terminal, "reading"), entry=entry)
     with opened(terminal) as world:
         while endings.lose_expired(world, limit=500):
             continue
-        after = {"file": file.name, "rows": checked.rows, "running": running}
-        entry = Entry(world.clock.now(), actor(terminal), "import", "database", "horae", after=after)
-        world.store.transact(lambda tx: tx.audit.append(entry))
     url = shown_url(terminal.settings.database_url)
     document = {"file": str(file), "database": url, "rows": dict(checked.counts), "lost": running}
     terminal.result({"import": document}, f"{url}: {words.count(checked.rows, 'row')} of {checked.created_at} imported")

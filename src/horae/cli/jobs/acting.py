@@ -15,7 +15,7 @@ from horae.cli.verbs import reached
 from horae.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from horae.api.acts import Verb
+    from horae.api.acts import Act, Verb
     from horae.api.jobs.room import Job
     from horae.cli.verbs import Verbs
 
@@ -51,13 +51,18 @@ def act_on(
             return
         which = where if where is not None else f"id:{','.join(job_ids or [])}"
         if dry_run:
-            _show_preview(terminal, here, verb, which)
+            show_preview(terminal, here, verb, which)
             return
-        begun = here.acts.start(verb, which, reason=reason, **times)
-        terminal.result(to_json(begun), f"{act_line(begun)}\n`horae act wait {begun.id}` waits for its end")
+        show_begun(terminal, here.acts.start(verb, which, reason=reason, **times))
 
 
-def _show_preview(terminal: Terminal, here: Verbs, verb: Verb, where: str) -> None:
+def show_begun(terminal: Terminal, begun: Act) -> None:
+    """Show an act that has just begun, and how to wait for it."""
+    terminal.result(to_json(begun), f"{act_line(begun)}\n`horae act wait {begun.id}` waits for its end")
+
+
+def show_preview(terminal: Terminal, here: Verbs, verb: Verb, where: str) -> None:
+    """Show what an act would reach now."""
     found = here.acts.preview(verb, where)
     number = f"{found.matched:,} jobs or more" if found.more else words.count(found.matched, "job")
     lines = [f"would {verb} {number}; nothing was changed"]

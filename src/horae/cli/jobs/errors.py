@@ -8,10 +8,11 @@ import typer
 
 from horae.api.values import as_list, to_json
 from horae.cli import words
-from horae.cli.jobs.acting import Reason
+from horae.cli.jobs.acting import DryRun, Reason, show_begun, show_preview
 from horae.cli.jobs.stats import sparkline
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
+from horae.core.error_groups import dead_jobs_of
 from horae.settings import span_from
 
 if TYPE_CHECKING:
@@ -105,17 +106,16 @@ def unmute(terminal: Terminal, fingerprint: Fingerprint, owner: Owner = None, re
 
 @command(group, "retry", by_url=True)
 def retry(
-    terminal: Terminal,
-    fingerprint: Fingerprint,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Revive at most so many jobs.")] = 1000,
-    owner: Owner = None,
-    reason: Reason = "",
+    terminal: Terminal, fingerprint: Fingerprint, owner: Owner = None, dry_run: DryRun = False, reason: Reason = ""
 ) -> None:
     """Revive the dead jobs of a group, for example after a fix.
 
-    A job that changed meanwhile, or whose unique name is taken, is skipped.
+    Begins a bulk act, as `horae job revive --where 'fingerprint:…'` does. A job that changed meanwhile, or whose unique
+    name is taken, is skipped.
     """
     with reached(terminal) as here:
-        done = here.error_groups.retry(fingerprint, limit=limit, reason=reason, owner=owner)
-    text = f"{words.count(done.revived, 'job')} revived, {done.skipped} skipped"
-    terminal.result(to_json(done), text + ("; there are more, repeat the command" if done.more else ""))
+        if dry_run:
+            found = here.error_groups.get(fingerprint, owner=owner)
+            show_preview(terminal, here, "revive", dead_jobs_of(found.owner, found.handler, found.fingerprint))
+            return
+        show_begun(terminal, here.error_groups.retry(fingerprint, reason=reason, owner=owner))

@@ -87,6 +87,13 @@ def enqueue(
     max_attempts: Annotated[
         int | None, typer.Option("--max-attempts", metavar="N", min=1, help="How often it is tried at most.")
     ] = None,
+    budget: Annotated[
+        str | None, typer.Option("--budget", metavar="NAME", help="Draw on this budget: llm, or llm/agent.")
+    ] = None,
+    cost: Annotated[
+        list[str] | None,
+        typer.Option("--cost", metavar="UNIT=N", help="Reserve so many calls, tokens or micros. Repeat it."),
+    ] = None,
 ) -> None:
     """Store a job for a worker to run.
 
@@ -105,6 +112,8 @@ def enqueue(
         "tags": tuple(tag or ()) or None,
         "after": tuple(after or ()) or None,
         "on_parent_dead": on_parent_dead,
+        "budget": budget,
+        "cost": arguments_from(cost, None, None) if cost else None,
     }
     chosen = {option: value for option, value in options.items() if value is not None}
     target = app or terminal.settings.app

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,7 @@ def _facts(job: Job, why: Sequence[Reason], now: datetime, language: Language) -
         ("key", job.key),
         ("unique", job.unique),
         ("concurrency", job.concurrency_key),
+        ("budget", "" if job.budget is None else f"{job.budget}, at most {_cost(job.cost)} an attempt"),
         ("tags", ", ".join(job.tags)),
         ("timeout", "" if job.timeout is None else words.span(job.timeout)),
         ("trace", job.trace_id),
@@ -82,6 +83,10 @@ def _run_row(run: Run) -> tuple[str, ...]:
     started = "" if run.started_at is None else words.exact(run.started_at)
     took = words.span(run.finished_at - run.started_at) if run.started_at and run.finished_at else ""
     return (run.id, run.outcome, started, took, run.worker_id or "", words.first_line(run.error))
+
+
+def _cost(cost: Mapping[str, int]) -> str:
+    return ", ".join(f"{amount:,} {unit}" for unit, amount in cost.items())
 
 
 def _json(value: Any) -> str:

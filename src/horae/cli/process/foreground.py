@@ -58,7 +58,7 @@ class Serving:
                 watching.cancel()
         emptied = watching is not None and watching.done() and not watching.cancelled()
         self._report_end()
-        return Exit.OK if self.signals or emptied else Exit.TRY_AGAIN
+        return Exit.OK if self.signals or emptied or self.worker.has_left else Exit.TRY_AGAIN
 
     def _on_hangup(self) -> None:
         self.terminal.say("SIGHUP: reads jobs.conf again")
@@ -85,6 +85,12 @@ class Serving:
         self.worker.stop()
         if self.ending is not None:
             self.ending()
+
+    def end_quietly(self) -> None:
+        """End in order, as a first signal does, without a word: whoever asked for it has said so."""
+        if not self.signals:
+            self.signals = 1
+            self.worker.stop()
 
     async def _until_empty(self) -> None:
         """Stop once the served queues hold neither running jobs nor any that may run without help."""

@@ -1,27 +1,29 @@
-"""``horae up``: the service and a worker in one process, offline, with jobs to look at."""
+"""``horae up``: the service and a worker process, offline, with jobs to look at."""
 
 from __future__ import annotations
 
 import logging
 import shutil
+import signal
 import sys
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from horae.cli.process.server import Host, Port, add_built_in, settings_at, with_alerts
+from horae.cli.process.server import Host, Port, add_built_in, settings_at
 from horae.cli.terminal import Terminal, command, shown_url
-from horae.errors import ConfigurationError, StoreError
+from horae.cli.words import span
+from horae.errors import ConfigurationError, HoraeError, StoreError
 from horae.version import VERSION
 
 if TYPE_CHECKING:
     from horae.app import Horae
+    from horae.cli.process.story_log import Story
     from horae.ports import World
-    from horae.runtime.worker.worker import Worker
     from horae.server.process import ServiceServer
 
 SLOTS = 4
@@ -32,16 +34,25 @@ def register(app: typer.Typer) -> None:
     command(app, "up")(up)
 
 
-def up(terminal: Terminal, host: Host = None, port: Port = None) -> None:
+def up(
+    terminal: Terminal,
+    host: Host = None,
+    port: Port = None,
+    bare: Annotated[bool, typer.Option("--bare", help="No example jobs, schedules and agent.")] = False,
+) -> None:
     """See Horae at work: service, worker and example jobs.
 
-    Tells a short story with a small example application, and goes on serving until Ctrl-C. The token that it prints
-    may do everything and is valid until it ends, for twelve hours at most.
+    Tells a short story with a small example application, and goes on serving until Ctrl-C. The worker is a process of
+    its own: kill it, and another one takes its place and its jobs. The token that is printed may do everything and is
+    valid until this ends, for twelve hours at most. --bare leaves the examples out.
     """
-    from horae.cli.demo.example import app
+    from horae.cli.demo.example import app as example
     from horae.cli.process.foreground import run_to_its_end
+    from horae.cli.process.story_log import Story
+    from horae.cli.process.targets import bare_application
 
     chosen = replace(terminal, settings=settings_at(terminal, host, port))
+    app = bare_application("up", chosen.settings) if bare else example
     app.database = chosen.settings.database_url
     story = Story(chosen)
     logging.basicConfig(level="INFO", handlers=[story], force=True)
@@ -50,48 +61,94 @@ def up(terminal: Terminal, host: Host = None, port: Port = None) -> None:
     add_built_in(app, chosen.settings)
     try:
         app.wait_for_store()
-        ended = run_to_its_end(chosen, _run_story(chosen, story, or_any=port is None))
+        ended = run_to_its_end(chosen, Running(chosen, story, app, bare=bare, or_any=port is None).run())
     finally:
         app.close()
     if ended:
         raise typer.Exit(ended)
 
 
-async def _run_story(terminal: Terminal, story: Story, *, or_any: bool) -> int:
-    import asyncio
+class Running:
+    """One ``horae up``: the service in this process, the worker in another, the story in between."""
 
-    from horae.cli.demo.example import QUEUE, app, enqueue_samples
-    from horae.cli.process.foreground import Serving
-    from horae.runtime.worker.worker import WorkerSettings
+    def __init__(self, terminal: Terminal, story: Story, app: Horae, *, bare: bool, or_any: bool) -> None:
+        self.terminal, self.story, self.app, self.bare = terminal, story, app, bare
+        self.door = Door(terminal, app, or_any=or_any)
+        self._signals = 0
 
-    settings = terminal.settings
-    terminal.say(f"Horae {VERSION} on {shown_url(settings.database_url)}")
-    queues = with_alerts(dict.fromkeys((QUEUE, "default"), SLOTS), settings)
-    worker = app.worker(WorkerSettings(queues=queues, lease=settings.lease, grace=settings.grace))
-    door = Door(terminal, app, worker, or_any=or_any)
-    await asyncio.to_thread(door.open)
-    served = ", ".join(repr(queue) for queue in queues)
-    terminal.say(f"A worker serves the queues {served}, {SLOTS} jobs at once. Times are UTC. Ctrl-C ends it.\n")
-    samples = enqueue_samples()
-    for made, shows in samples:
-        story.line(made.job.created_at, made.id, f"enqueued {made.job.handler}: it {shows}")
-    serving = Serving(terminal, worker, door.stop)
-    async with asyncio.TaskGroup() as all_three:
-        after = all_three.create_task(_after_the_story(terminal, app.world, [made.id for made, _ in samples]))
-        answering = all_three.create_task(door.serve())
-        ended = await serving.run()
-        door.stop()
+    async def run(self) -> int:
+        """Serve until a signal; return the exit code."""
+        import asyncio
+
+        from horae.cli.process.up_worker import options_for
+        from horae.cli.process.worker_process import WorkerProcess
+        from horae.clock import SystemClock, SystemDice
+
+        settings = self.terminal.settings
+        self.terminal.say(f"Horae {VERSION} on {shown_url(settings.database_url)}")
+        self.worker = WorkerProcess(
+            self.terminal, SystemClock(), SystemDice(), options_for(self.terminal, bare=self.bare)
+        )
+        self._stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._on_signal, signal.Signals(number).name)
+        await asyncio.to_thread(self.door.open)
+        samples = [] if self.bare else await asyncio.to_thread(self._begin)
+        working = asyncio.create_task(self.worker.run())
+        answering = asyncio.create_task(self.door.serve())
+        after = asyncio.create_task(_after_the_story(self.terminal, self.app.world, samples))
+        await self._stopped.wait()
+        self.door.stop()
+        self.worker.stop()
         after.cancel()
+        await self.worker.ended(working, settings.grace)
         await answering
-    await asyncio.to_thread(door.close)
-    return ended
+        await asyncio.to_thread(self._end)
+        return 0
+
+    def _on_signal(self, name: str) -> None:
+        self._signals += 1
+        if self._signals == 1:
+            grace = span(self.terminal.settings.grace)
+            self.terminal.say(f"\n{name}: the worker finishes what it runs (up to {grace}); once more ends at once")
+            self.terminal.event({"event": "stopping", "signal": name})
+            self._stopped.set()
+        elif self._signals == 2:
+            self.worker.kill()
+
+    def _begin(self) -> list[str]:
+        """Enqueue the story, wake the schedules of an earlier time, give the agent something to do."""
+        from horae.cli.demo.agent import add_tasks, make_agent
+        from horae.cli.demo.example import GROUP, LEASE, enqueue_samples
+
+        with suppress(HoraeError):  # there is none yet, or all of them are awake
+            self.app.schedules.resume_group(GROUP, reason="horae up has started")
+        add_tasks(make_agent(self.app))
+        samples = enqueue_samples()
+        self.terminal.say(
+            f"A worker runs {SLOTS} jobs of each queue at once. Times are UTC. Ctrl-C ends everything. Kill the "
+            f"worker, if you dare: its jobs are taken up again after {LEASE.total_seconds():g} seconds.\n"
+        )
+        for made, shows in samples:
+            self.story.line(made.job.created_at, made.id, f"enqueued {made.job.handler}: it {shows}")
+        return [made.id for made, _ in samples]
+
+    def _end(self) -> None:
+        """Revoke the token, and let the example schedules rest: nobody would run their jobs."""
+        from horae.cli.demo.example import GROUP
+
+        if not self.bare:
+            with suppress(HoraeError):
+                self.app.schedules.pause_group(GROUP, reason="horae up has ended")
+        self.door.close()
 
 
 class Door:
-    """The service beside the worker, and a token for it while it runs; none without the extra."""
+    """The service, and a token for it while it runs; none without the extra."""
 
-    def __init__(self, terminal: Terminal, app: Horae, worker: Worker, *, or_any: bool) -> None:
-        self.terminal, self.app, self.worker, self.or_any = terminal, app, worker, or_any
+    def __init__(self, terminal: Terminal, app: Horae, *, or_any: bool) -> None:
+        self.terminal, self.app, self.or_any = terminal, app, or_any
         self._http: ServiceServer | None = None
         self._token_id: str | None = None
 
@@ -101,7 +158,7 @@ class Door:
 
         settings = self.terminal.settings
         try:
-            service = self.app.asgi(replace(settings, server_chores=False))  # the worker beside it does them
+            service = self.app.asgi(settings)
         except ConfigurationError as problem:
             if not isinstance(problem.__cause__, ModuleNotFoundError):
                 raise
@@ -117,9 +174,23 @@ class Door:
         )
         self._token_id = made.token_id
         url = url_of(listening)
+        link = self._log_in_at(url) if settings.console else None
+        if link is not None:
+            self.terminal.say(f"Open the console (once, within ten minutes):  {link}")
         self.terminal.say(f"The service answers at {url}    its API: {url}/docs")
         self.terminal.say(f'  curl -H "Authorization: Bearer {text}" {url}/scheduler/jobs')
-        self.terminal.event({"event": "serving", "url": url, "port": listening.getsockname()[1], "token": text})
+        self.terminal.event(
+            {"event": "serving", "url": url, "port": listening.getsockname()[1], "token": text, "console": link}
+        )
+
+    def _log_in_at(self, url: str) -> str:
+        """Return a link that logs one browser in with the token of this process."""
+        from horae.actions.access.sessions import create_code
+        from horae.cli.access.console import login_url
+
+        assert self._token_id is not None
+        _, code = create_code(self.app.world, self._token_id, actor="cli/up")
+        return login_url(url, code)
 
     async def serve(self) -> None:
         if self._http is not None:
@@ -146,6 +217,8 @@ async def _after_the_story(terminal: Terminal, world: World, job_ids: list[str])
     from horae.core.jobs.job import LIVE
     from horae.runtime.loop import Alarm
 
+    if not job_ids:
+        return
     alarm = Alarm(world.clock)
     jobs_now = [await asyncio.to_thread(jobs.get, world, job_id) for job_id in job_ids]
     while any(job.state in LIVE for job in jobs_now):
@@ -173,22 +246,3 @@ def how_to_call_us() -> str:
         return "horae"
     here = Path.cwd()
     return str(me.resolve().relative_to(here)) if me.resolve().is_relative_to(here) else str(me)
-
-
-class Story(logging.Handler):
-    """Prints what the worker and the jobs log, as lines that a newcomer can follow."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        super().__init__()
-        self.terminal = terminal
-
-    def emit(self, record: logging.LogRecord) -> None:
-        job_id = getattr(record, "job_id", "")
-        about = record.getMessage().partition("\n")[0].removeprefix(f"{job_id} ")
-        self.line(datetime.fromtimestamp(record.created, UTC), job_id, about)
-
-    def line(self, at: datetime, job_id: str, text: str) -> None:
-        if self.terminal.is_json:
-            self.terminal.event({"event": "told", "time": at.isoformat(), "job_id": job_id or None, "text": text})
-        else:
-            self.terminal.out(f"{at:%H:%M:%S}  {job_id:<8}  {text}")

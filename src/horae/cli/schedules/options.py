@@ -52,6 +52,10 @@ OPTIONS: dict[str, Any] = {
     "stale_timeout": _option(
         str | None, "--stale-timeout", "SPAN", "Close a job without progress for so long when the next fires; or none."
     ),
+    "budget": _option(str | None, "--budget", "NAME", "Draw on this budget: llm, or llm/agent; none lifts it."),
+    "cost": _option(
+        list[str] | None, "--cost", "UNIT=N", "Reserve so many calls, tokens or micros for each attempt. Repeat it."
+    ),
     "mode": _option(str | None, "--mode", "MODE", "SINGLE_NODE: one node runs each fire; or ALL_NODES."),
     "lock_ttl": _option(str | None, "--lock-ttl", "SPAN", "Run under a lock that ends so long unrenewed; or none."),
     "day_match": _option(str | None, "--day-match", "and|or", "Whether day and weekday must both match."),
@@ -63,7 +67,7 @@ OPTIONS: dict[str, Any] = {
 }
 NONE = "none"
 SPANS = ("jitter", "initial_delay", "spread", "grace", "timeout", "stale_timeout", "lock_ttl")
-MAY_BE_ABSENT = ("group", "starts_at", "ends_at", "max_fires", "timeout", "stale_timeout", "lock_ttl")
+MAY_BE_ABSENT = ("group", "starts_at", "ends_at", "max_fires", "timeout", "stale_timeout", "lock_ttl", "budget")
 
 
 def with_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -107,7 +111,7 @@ def values_from(given: dict[str, Any], zone: str | None, *, required: bool) -> d
 
     values = rule_values(given, zone, required=required)
     for name, value in given.items():
-        if value is None:
+        if value is None or value == []:
             continue
         if value == NONE and name in MAY_BE_ABSENT:
             values[name] = None
@@ -125,6 +129,8 @@ def values_from(given: dict[str, Any], zone: str | None, *, required: bool) -> d
 def _read(name: str, value: Any) -> Any:
     if name == "payload":
         return arguments_from([], value, None)
+    if name == "cost":
+        return arguments_from(value, None, None)
     if name == "priority":
         return priority_from(value)
     if name == "retry":

@@ -44,18 +44,25 @@ def list_(
     group: Annotated[str | None, typer.Option("--group", metavar="NAME", help="Only of this group.")] = None,
     handler: Annotated[str | None, typer.Option("--handler", metavar="NAME", help="Only of this handler.")] = None,
     owner: Owner = "system",
+    results: Annotated[
+        int, typer.Option("--results", min=0, max=20, metavar="N", help="Also the last N results of each.")
+    ] = 0,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> None:
     """List schedules by key, each with its next fire.
 
-    In UTC, in its own zone, and in words.
+    In UTC, in its own zone, and in words. Results stand the oldest first: + succeeded, ! did not, . was skipped or put
+    off.
     """
     with reached(terminal) as here:
-        page = here.schedules.list(owner=owner, group=group, handler=handler).page(cursor, limit=limit)
+        listing = here.schedules.list(owner=owner, group=group, handler=handler, results=results)
+        page = listing.page(cursor, limit=limit)
         now = here.now()
     nothing = "No such schedules." if group or handler or cursor or owner != "system" else "No schedules yet."
-    terminal.result(to_json(page), schedule_table(terminal, page.items, now) if page.items else nothing)
+    terminal.result(
+        to_json(page), schedule_table(terminal, page.items, now, results=results > 0) if page.items else nothing
+    )
     _mention_more(terminal, page.next_cursor)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # What a person may want to know of a schedule, with where the value comes from; the rest stands in sentences.
 POLICIES = (
     "queue", "priority", "group", "misfire", "catch_up", "spread", "grace", "overlap", "jitter", "retry", "timeout",
-    "mode", "lock_ttl", "stale_timeout",
+    "mode", "lock_ttl", "stale_timeout", "budget", "cost",
 )  # fmt: skip
 TIMING = (
     "enabled",
@@ -38,9 +38,22 @@ ONLY_FOR = {
 }  # fmt: skip
 
 
-def schedule_table(terminal: Terminal, schedules: Sequence[Schedule], now: datetime) -> str:
-    headers = ("KEY", "STANDING", "HANDLER", "GROUP", "NEXT", "UTC", "LOCAL", "WORDS")
-    return terminal.table(headers, [_row(schedule, now) for schedule in schedules])
+RESULTS = {"succeeded": "+", "skipped": ".", "snoozed": ".", "released": "."}  # every other outcome: !
+
+
+def schedule_table(
+    terminal: Terminal, schedules: Sequence[Schedule], now: datetime, *, results: bool = False
+) -> str:  # fmt: skip
+    headers: tuple[str, ...] = ("KEY", "STANDING", "HANDLER", "GROUP", "NEXT", "UTC", "LOCAL", "WORDS")
+    rows: list[tuple[str, ...]] = [_row(each, now) for each in schedules]
+    if results:
+        headers = (*headers, "RESULTS")
+        rows = [(*row, _results(each)) for row, each in zip(rows, schedules, strict=True)]
+    return terminal.table(headers, rows)
+
+
+def _results(schedule: Schedule) -> str:
+    return "".join(RESULTS.get(each.outcome, "!") for each in reversed(schedule.results)) or "-"
 
 
 def _row(schedule: Schedule, now: datetime) -> tuple[str, ...]:
