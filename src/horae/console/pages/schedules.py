@@ -1,0 +1,123 @@
+"""Schedules: what fires next, how it went lately, and what does not fire and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from markupsafe import Markup
+from starlette.responses import Response
+
+from horae.api.operation import Page, Sender
+from horae.api.rooms import Rooms
+from horae.api.schedules.room import Schedules
+from horae.api.schedules.values import Forecast, Schedule, ScheduleResult
+from horae.console import drawing, series, states, times
+from horae.console.rendering import render
+from horae.console.routing import Doors
+from horae.console.texts import _, ngettext
+from horae.console.visitor import Visit
+
+doors = Doors()
+PAGE = 50
+RESULTS = 20
+MOST_FIRES = 1000
+AHEAD, BEHIND = timedelta(hours=24), timedelta(hours=1)
+WIDTH, WIDER = timedelta(minutes=15), timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table."""
+
+    schedule: Schedule
+    words: str
+    strip: Markup
+    failed: int
+
+
+@doors.page("/schedules", Schedules.list)
+async def schedules(visit: Visit) -> Response:
+    text, order = visit.query.get("text", "").strip(), visit.query.get("order", "next")
+    cursor = visit.query.get("cursor")
+    page, ahead = await visit.read(lambda rooms: _read(rooms, text, order, cursor))
+    return render(
+        visit,
+        "schedules.html",
+        rows=[_row(visit, each) for each in page.items],
+        next_cursor=page.next_cursor,
+        text=text,
+        order=order if order == "key" else "next",
+        ahead=ahead,
+        sentence=_sentence(page.items, ahead, visit.now),
+        picture=_picture(visit, ahead, WIDTH),
+        narrow_picture=_picture(visit, ahead, WIDER),
+        states=states,
+        is_first=cursor is None,
+        may_act=visit.may("admin"),
+        owner_of=owner_of,
+    )
+
+
+def _read(rooms: Rooms[Sender], text: str, order: str, cursor: str | None) -> tuple[Page[Schedule], Forecast]:
+    found = rooms.schedules.list(text=text or None, order="key" if order == "key" else "next", results=RESULTS)
+    hours = AHEAD.total_seconds() / 3600
+    return found.page(cursor, limit=PAGE), rooms.schedules.forecast(hours=hours, limit=MOST_FIRES)
+
+
+def owner_of(schedule: Schedule) -> str | None:
+    """Return the owner for the address of a schedule; None for the house, which need not be named."""
+    return None if schedule.owner == "system" else schedule.owner
+
+
+def _row(visit: Visit, schedule: Schedule) -> Row:
+    results = tuple(reversed(schedule.results))
+    failed = sum(each.outcome not in ("succeeded", "cancelled") for each in results)
+    return Row(schedule, schedule.words_in(visit.language), results_strip(visit, results), failed)
+
+
+def results_strip(visit: Visit, results: Sequence[ScheduleResult]) -> Markup:
+    """Draw the last results of a schedule, the oldest first."""
+    zone = visit.clock.zone_for()
+    drawn = [
+        (states.DRAWN.get(each.outcome, "skipped"),
+         f"{times.clock_time(each.finished_at, visit.now, zone)} {states.word(each.outcome)}")
+        for each in results
+    ]  # fmt: skip
+    counted = Counter(states.word(each.outcome) for each in results)
+    told = ", ".join(f"{count} {word}" for word, count in counted.most_common())
+    return drawing.strip(drawn, name=_("Last results: %(told)s", told=told) if told else _("No result yet"))
+
+
+def _sentence(shown: Sequence[Schedule], ahead: Forecast, now: datetime) -> str:
+    coming = next((each for each in ahead.fires if each.at > now), None)
+    if coming is not None:
+        return _("%(key)s fires next, %(when)s.", key=coming.key, when=times.relative(coming.at, now))
+    if shown:
+        return _("Nothing fires in the next 24 hours.")
+    return _("No schedule yet.")
+
+
+def _picture(visit: Visit, ahead: Forecast, width: timedelta) -> Markup:
+    """Draw the fires of the next day."""
+    now, zone = visit.now, visit.clock.zone_for()
+    window = drawing.Window(now - BEHIND, now + AHEAD, now, zone)
+    spans = series.bins(now, now + AHEAD, width)
+    counts = [
+        len(each) for each in series.collect(now, now + AHEAD, width, ahead.fires, lambda each: max(each.at, now))
+    ]
+    most = max(counts, default=0)
+    shapes = [
+        drawing.Shape(
+            start, start + (end - start) * 3 / 4, "fire",
+            ngettext("%(at)s: one fire", "%(at)s: %(num)s fires", count, at=times.clock_time(start, now, zone)),
+            side="up", level=series.level(count, most), ahead=True,
+        )
+        for (start, end), count in zip(spans, counts, strict=True)
+        if count
+    ]  # fmt: skip
+    label = _("now %(time)s", time=times.clock_time(now, now, zone))
+    name = ngettext("One fire in the next 24 hours", "%(num)s fires in the next 24 hours", ahead.total)
+    return drawing.band(window, shapes, name=name, now_label=label, size=drawing.Size(above=56, below=2))
