@@ -10,8 +10,6 @@ ARGS ?=
 # Three processes at a time, each with servers of its own: tests often wait, so that two cores are busy with three.
 # `make test PARALLEL=` runs one test after the other.
 PARALLEL ?= --numprocesses 3 --dist loadfile --no-loadscope-reorder
-# What `make quick` looks at; tests that carry the marker `slow` or `server` are left out.
-QUICK := tests/architecture tests/core tests/actions tests/service tests/stores/test_conformance.py
 
 # A stamp says "installed with these two files as they are now", so that a second run starts at once. `make run` needs
 # the first alone: what runs the service on SQLite, without the drivers of other databases and the tools.
@@ -23,10 +21,10 @@ CHECKED := src tests $(wildcard benchmarks scripts docs)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run quick test coverage lint format bench soak docs lock clean
+.PHONY: help venv run quick test coverage lint format bench soak screenshots docs lock clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(STAMP) ## make .venv with a working .venv/bin/horae (PYTHON=python3.12 picks another interpreter)
 	@:
@@ -35,14 +33,14 @@ run: $(RUN_STAMP) ## start Horae on SQLite: the service, a worker and example jo
 	@$(VENV)/bin/horae up $(ARGS)
 
 quick: $(STAMP) ## run the tests of most changes: no server, no process (aim: a minute on two cores)
-	@$(PY) -m pytest --quick --numprocesses 2 --dist loadfile --quiet $(QUICK) $(ARGS)
+	@$(PY) -m pytest --quick --numprocesses 2 --dist loadfile --quiet $(ARGS)
 
 test: $(STAMP) ## run all tests, with private database servers (ARGS="-k lease" picks some)
 	@$(PY) -m tests.support.servers --install
 	@$(PY) -m pytest $(PARALLEL) $(ARGS)
 
 coverage: $(STAMP) ## run the quick tests and name the lines of core, actions and service that none of them runs
-	@$(PY) -m pytest --quick --numprocesses 2 --dist loadfile --quiet --cov --cov-report=term-missing $(QUICK) $(ARGS)
+	@$(PY) -m pytest --quick --numprocesses 2 --dist loadfile --quiet --cov --cov-report=term-missing $(ARGS)
 
 lint: $(STAMP) ## check style, formatting and types
 	@$(PY) -m ruff check $(CHECKED)
@@ -60,6 +58,10 @@ bench: $(BENCH_STAMP) ## measure Horae beside its peers and the bare database
 soak: $(STAMP) ## run for hours under faults and count what was lost
 	@$(PY) -m tests.support.servers --install
 	@$(PY) -m benchmarks.soak $(ARGS)
+
+screenshots: $(STAMP) ## take pictures of every page of the console, in both themes and languages, into build/screenshots
+	@$(PY) -m tests.support.servers --install
+	@$(PY) -m scripts.screenshots $(ARGS)
 
 docs: $(STAMP) ## write the generated reference pages again
 	@$(PY) -m scripts.docs $(ARGS)

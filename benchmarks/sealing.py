@@ -1,8 +1,11 @@
 """``python -m benchmarks.sealing``: how many audit entries a second one process chains, on each database.
 
 Private servers with fsync on. Entries are spread over a hundred owners, as big as those of a schedule that is changed.
-The second figure is the lag while new entries keep coming at a steady rate and one process seals every half minute, as
-workers do: how old the oldest unsealed entry would be, by the rate that was measured.
+Then the lag is measured: another connection appends entries at a steady rate while this one seals every ten seconds, as
+the chore does; it is the age of the oldest entry when it is sealed.
+
+Processes that get no processor seal no entries: where the machine has other work, give these precedence with
+``chrt -r 1 python -m benchmarks.sealing``.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,8 +36,10 @@ from tests.support.servers import MariaDBServer, PostgresServer, ServerMissing, 
 
 OWNERS = 100
 STATE = {"expression": "0 9 * * 1-5", "zone": "Europe/Zurich", "queue": "mail", "enabled": True, "priority": "normal"}
-EVERY, ARRIVING = 30.0, 1_000.0  # seconds between two rounds of sealing, new entries a second
-WANTED = 5_000.0
+EVERY, ARRIVING = 10.0, 1_000  # seconds between two rounds of sealing, new entries a second
+ROUNDS = 3  # of sealing while entries arrive
+TICK = 0.1  # seconds between two appends
+WANTED, LONGEST_LAG = 5_000.0, 60.0
 KINDS: dict[str, type[PostgresServer | MariaDBServer] | None] = {
     "sqlite": None,
     "postgresql": PostgresServer,
@@ -67,11 +73,7 @@ class Figures:
     verified: float
     client: float
     server: float
-
-    @property
-    def lag(self) -> float:
-        """How old the oldest entry is when it is sealed: it waits for the round, and for its turn in it."""
-        return EVERY + EVERY * ARRIVING / self.sealed if self.sealed > ARRIVING else float("inf")
+    lag: float  # seconds
 
 
 def measure(url: str, count: int, server_pid: int | None) -> Figures:
@@ -87,9 +89,38 @@ def measure(url: str, count: int, server_pid: int | None) -> Figures:
         began = time.monotonic()
         found = verify_audit(world)
         verified = time.monotonic() - began
+        lag = measure_lag(world, store)
     assert sealed == count == sum(each.entries for each in found), "not every entry was sealed"
     assert not any(each.complaints for each in found), "a chain does not hold"
-    return Figures(count / took, count / verified, client / count * 1e6, server / count * 1e6)
+    return Figures(count / took, count / verified, client / count * 1e6, server / count * 1e6, lag)
+
+
+def measure_lag(world: World, store: SqlStore) -> float:
+    """Append entries and seal them at the same time; return how old the oldest one was when its round had ended."""
+    stop, appended = threading.Event(), 0
+    began = time.monotonic()
+
+    def append() -> None:
+        nonlocal appended
+        while not stop.wait(TICK):
+            missing = int((time.monotonic() - began) * ARRIVING) - appended
+            with store.engine.begin() as connection:
+                connection.execute(insert(audit), [AUDIT.row(entry) for entry in entries(missing)])
+            appended += missing
+
+    feeder = threading.Thread(target=append)
+    feeder.start()
+    lag, oldest = 0.0, began
+    try:
+        for round_ in range(1, ROUNDS + 1):
+            time.sleep(max(0.0, began + round_ * EVERY - time.monotonic()))
+            reached = time.monotonic()
+            seal_all(world)
+            lag, oldest = max(lag, time.monotonic() - oldest), reached
+    finally:
+        stop.set()
+        feeder.join()
+    return lag
 
 
 def main() -> int:
@@ -106,11 +137,11 @@ def main() -> int:
                 continue
             url = f"sqlite:///{Path(folder) / 'sealing.db'}" if server is None else server.create_database()
             found = measure(url, count, None if server is None else server.pid)
-            slow = slow or found.sealed < WANTED
+            slow = slow or found.sealed < WANTED or found.lag > LONGEST_LAG
             print(
                 f"{name:11} {found.sealed:8,.0f} entries/s sealed, {found.verified:8,.0f} verified; "
                 f"{found.client:4.0f} + {found.server:4.0f} µs of processor time each, client + server; "
-                f"lag {found.lag:.0f} s at {ARRIVING:,.0f}/s",
+                f"lag {found.lag:.1f} s at {ARRIVING:,}/s",
                 flush=True,
             )
     return 1 if slow else 0

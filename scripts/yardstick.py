@@ -39,7 +39,7 @@ def copied(folder: Path) -> Path:
 def chain_migration(tree: Path) -> None:
     """Let the migration of a patch follow the newest one, whichever that is today."""
     names = sorted(file.stem for file in (tree / MIGRATIONS).glob("[0-9]*.py"))
-    newest = [name for name in names if "yardstick" not in name][-1].partition("_")[0]
+    newest = [name for name in names if "yardstick" not in name][-1]
     for file in (tree / MIGRATIONS).glob("*_yardstick.py"):
         file.write_text(file.read_text(encoding="utf-8").replace("NEWEST", newest), encoding="utf-8")
 

@@ -20,12 +20,16 @@ from typing import NoReturn, TypeVar
 
 import pytest
 
+from tests.support import collecting, scratch
 from tests.support.programs import Program, ServerMissing, find
 from tests.support.quick import Quick
 from tests.support.repeating import pytest_generate_tests as pytest_generate_tests
 from tests.support.servers import MariaDBServer, PostgresServer, RedisServer, Server, Servers, in_ci
 
 S = TypeVar("S", bound=Server)
+pytest.register_assert_rewrite("horae.testing")  # its conformance suite asserts
+scratch.use_memory()
+collecting.pause()
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the many processes that tests start need not compile us each time
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell ignores it for what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # else what we start would ignore it too
@@ -64,6 +68,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("quick"):
         config.pluginmanager.register(Quick(), "quick")
+
+
+def pytest_collection_finish() -> None:
+    collecting.resume()
+    from tests.support.compiling import share_statements  # the process that only hands out tests need not import it
+
+    share_statements()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

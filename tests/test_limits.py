@@ -19,6 +19,7 @@ from horae.limits import RateLimiter
 from horae.limits.limiter import families
 from horae.stores.limits.memory import MemoryCalls
 from horae.testing.clock import VirtualClock
+from tests.support.cases import cases
 
 
 class Stage:
@@ -191,7 +192,7 @@ async def test_a_waiter_cancelled_in_the_moment_it_is_called_passes_the_call_on(
     assert second.done()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(
     max_calls=st.integers(1, 4),
     window=st.integers(1, 20),
@@ -243,7 +244,7 @@ def test_no_window_is_ever_overfull_and_nobody_who_stays_is_forgotten(
     asyncio.run(story())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(max_calls=st.integers(1, 5), window=st.integers(1, 10_000), pauses=st.lists(st.integers(0, 5_000), max_size=40))
 def test_a_thread_that_calls_at_any_rhythm_never_overfills_a_window(
     max_calls: int, window: int, pauses: list[int]

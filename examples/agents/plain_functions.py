@@ -32,7 +32,7 @@ def ops(store: str = "sqlite://") -> Attention:
         lines = (turn.context or []) + [fact["lines"] for fact in turn.facts.of("action_ok", "read_source")]
         if len(lines) == 4:
             return Done({"lines": sum(lines)})
-        return Act("read_source", n=len(lines) + 1, context=lines, note=f"{len(lines)} of 4 sources read")
+        return Act("read_source", {"n": len(lines) + 1}, context=lines, note=f"{len(lines)} of 4 sources read")
 
     @agent.cognition("alert")
     def alert(turn: Turn) -> Directive:
@@ -42,7 +42,7 @@ def ops(store: str = "sqlite://") -> Attention:
             return Wait("ack:db-1", timeout=timedelta(minutes=10))
         if turn.facts.last("timed_out"):
             return Fail("nobody answered")
-        return Act("page", who="alice")
+        return Act("page", {"who": "alice"})
 
     return agent
 

@@ -74,7 +74,7 @@ async def think(thinker: Thinker, turn: Turn) -> Directive:
 
 def next_call(kept: dict[str, Any]) -> Act:
     call = kept["open"][0]
-    return Act(call["name"], context=kept, note=f"{len(kept['open'])} calls to do", **call["arguments"])
+    return Act(call["name"], call["arguments"], context=kept, note=f"{len(kept['open'])} calls to do")
 
 
 def outcome(facts: FactList) -> Any:

@@ -221,6 +221,7 @@ def test_names_beyond_a_thousand_are_counted_as_other() -> None:
     assert sum(each.runs for each in limited.values()) == 1507
 
 
+@pytest.mark.slow
 def test_minutes_are_kept_for_two_days_and_hours_for_thirty_five(near: World) -> None:
     begin = near.clock.now().replace(hour=1, minute=0, second=0, microsecond=0)
     for days in range(0, 60, 3):
@@ -255,7 +256,7 @@ def test_the_depth_of_queues_is_sampled_and_bounded(world: World, monkeypatch: p
     assert is_behind(world)  # as long as jobs wait, their number is sampled
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
 def test_any_history_equals_its_recount(world: World, seed: int) -> None:
     dice = random.Random(seed)
     for _ in range(40):

@@ -51,6 +51,16 @@ def test_a_token_is_made_listed_and_revoked(rooms: Sent, name: str) -> None:
     assert (revoked.state, revoked.revoked_by is not None) == ("revoked", True)
 
 
+def test_a_token_may_be_held_by_an_agent(rooms: Sent, name: str) -> None:
+    made = rooms.house.tokens.create(name, ["tasks", "review"], agent="planner")
+    (listed,) = rooms.house.tokens.list(owner=name)
+
+    assert (made.agent, listed.agent, made.scopes) == ("planner", "planner", ("tasks", "review"))
+    assert last_act(rooms, made.id).after["agent"] == "planner"
+    with pytest.raises(InvalidInput):
+        rooms.house.tokens.create(name, ["tasks"], agent="two words")
+
+
 def test_tokens_come_page_by_page(rooms: Sent, name: str) -> None:
     made = {rooms.house.tokens.create(name, ["read"], expires_in=None).id for _ in range(3)}
     listing = rooms.house.tokens.list(owner=name)

@@ -31,6 +31,7 @@ from horae.core.attention.directives import Wait as WaitFor
 from horae.core.attention.task import Control, Policy
 from horae.errors import Conflict, Forbidden, InvalidInput, InvalidName, NotFound
 from tests.api.conftest import Sent
+from tests.support.governed import keep
 from tests.support.serving import Served
 
 LATER = datetime(2040, 1, 7, 6, tzinfo=UTC)
@@ -227,7 +228,7 @@ def test_an_event_wakes_who_waits_for_it_or_is_kept(rooms: Sent, lane: str, deci
 
 def test_only_an_operator_answers_and_the_first_answer_counts(rooms: Sent, lane: str, decide: Decide) -> None:
     task = rooms.alice.attention.add(lane, "refund").id
-    decide(lane, Act("refund", amount=40))
+    decide(lane, Act("refund", {"amount": 40}))
     (asked,) = rooms.alice.attention.confirmations(lane)
     with pytest.raises(Forbidden):
         rooms.alice.attention.confirm(lane, asked.id, True)
@@ -237,6 +238,7 @@ def test_only_an_operator_answers_and_the_first_answer_counts(rooms: Sent, lane:
         rooms.house.attention.confirm(lane, asked.id, False, owner="alice")
 
     assert isinstance(asked, Confirmation)
+    assert asked.cites == ()
     assert (asked.task, asked.task_kind, asked.action, asked.arguments) == (task, "refund", "refund", {"amount": 40})
     assert (asked.kind, asked.approved, asked.decided_by) == ("confirm", None, None)
     assert answered[0] == answered[1]
@@ -245,9 +247,26 @@ def test_only_an_operator_answers_and_the_first_answer_counts(rooms: Sent, lane:
     assert rooms.alice.attention.confirmations(lane) == ()
 
 
+def test_arguments_of_any_name_and_cites_are_shown_to_the_person(
+    rooms: Sent, served: Served, lane: str, decide: Decide
+) -> None:
+    rooms.alice.attention.add(lane, "refund")
+    given = {"note": "n", "context": {"a": 1}, "interruptible": "no", "cites": ["x"]}
+    name = f"mem_{lane}"
+    keep(served.world, name, risk="high", state="stale")
+    decide(lane, Act("refund", arguments=given, cites=[f"memory:{name}"]))
+
+    (asked,) = rooms.alice.attention.confirmations(lane)
+
+    assert (asked.arguments, asked.cites) == (given, (f"memory:{name}",))
+    assert asked.why == (f"memory:{name} is stale, not active",)
+    (parked,) = [line for line in rooms.alice.attention.journal(lane) if line.cause == "parked"]
+    assert (parked.details["cites"], parked.details["why"]) == ([f"memory:{name}"], list(asked.why))
+
+
 def test_an_answer_that_nobody_needs_any_more_is_a_conflict(rooms: Sent, lane: str, decide: Decide) -> None:
     task = rooms.alice.attention.add(lane, "refund").id
-    decide(lane, Act("refund", amount=40))
+    decide(lane, Act("refund", {"amount": 40}))
     (asked,) = rooms.alice.attention.confirmations(lane)
     rooms.alice.attention.cancel(lane, task)
 

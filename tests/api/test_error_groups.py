@@ -8,16 +8,19 @@ from itertools import count
 import pytest
 
 from horae.actions.jobs import claims, endings, jobs
+from horae.actions.jobs.machinery import serve_due
 from horae.actions.jobs.requests import Request
 from horae.actions.roll_up import roll_up
 from horae.api.error_groups import ErrorGroup
 from horae.clock import SystemDice
-from horae.core.error_groups import mask
+from horae.core import error_groups as core
+from horae.core.jobs.masking import mask_text as mask
 from horae.core.jobs.retry import Retry
-from horae.errors import InvalidInput, NotFound
+from horae.errors import InvalidInput, NotAllowed, NotFound
 from horae.ports import Node, World
 from horae.testing.clock import VirtualClock
 from tests.api.conftest import Sent
+from tests.support.refusals import refused
 from tests.support.serving import Served
 
 names = (f"pay{number}" for number in count())
@@ -87,18 +90,42 @@ def test_a_muted_group_that_grows_stays_muted(rooms: Sent, served: Served) -> No
         rooms.house.error_groups.mute(group.fingerprint, reason="x", until=until - timedelta(days=2))
 
 
-def test_retry_revives_the_dead_jobs_of_the_group_alone(rooms: Sent, served: Served) -> None:
+def test_retry_begins_an_act_that_revives_the_dead_jobs_of_the_group_alone(rooms: Sent, served: Served) -> None:
     handler = next(names)
     dead = die(served, handler, "KeyError: 'a'", "KeyError: 'b'", "TypeError: other", "KeyError: 'c'")
     [group] = [each for each in rooms.house.error_groups.list(handler=handler) if each.kind == "KeyError"]
+    where = f"state:dead fingerprint:{group.fingerprint}"
+    listed = {each.id for each in rooms.house.jobs.list(where=where)}
+    preview = rooms.house.acts.preview("revive", where)
 
-    first = rooms.house.error_groups.retry(group.fingerprint, limit=2, reason="fixed")
-    second = rooms.house.error_groups.retry(group.fingerprint)
+    begun = rooms.house.error_groups.retry(group.fingerprint, reason="fixed")
+    work(served)
+    done = rooms.house.acts.get(begun.id)
 
-    assert (first.revived, first.skipped, first.more) == (2, 0, True)
-    assert (second.revived, second.more) == (1, False)
+    assert (listed, preview.matched) == (set(dead) - {dead[2]}, 3)
+    assert (begun.verb, begun.matched, begun.reason, begun.more) == ("revive", 3, "fixed", False)
+    assert (done.state, done.changed, done.skipped) == ("done", 3, 0)
     states = [rooms.house.jobs.get(each).state for each in dead]
     assert states == ["queued", "queued", "dead", "queued"]
+    [entry] = [each for each in rooms.house.audit.list(object_id=dead[0]) if each.verb == "revive"]
+    assert (entry.reason, entry.after["act"]) == ("fixed", begun.id)
+
+
+def work(served: Served) -> None:
+    """Do what jobs of Horae's own are due to do."""
+    while serve_due(served.world, "w"):
+        continue
+
+
+def test_the_group_of_what_cannot_be_told_apart_is_not_retried(rooms: Sent, served: Served) -> None:
+    now = served.world.clock.now()
+    mixed = core.ErrorGroup("system", core.OTHER, "", "", "many", "", "", 1, now, now, 1, 1)
+    served.world.store.transact(lambda tx: tx.error_groups.put(mixed))
+
+    with refused(NotAllowed, "error_group_mixed"):
+        rooms.house.error_groups.retry(core.OTHER)
+    with refused(NotFound, "error_group_unknown"):
+        rooms.house.error_groups.retry("0" * 32)
 
 
 def test_tenants_see_and_act_on_their_own_groups_only(rooms: Sent, served: Served) -> None:
@@ -110,7 +137,10 @@ def test_tenants_see_and_act_on_their_own_groups_only(rooms: Sent, served: Serve
     everybody = list(rooms.house.error_groups.list(handler=handler))
 
     assert (hers.owner, hers.count, len(everybody)) == ("alice", 1, 2)
-    assert rooms.alice.error_groups.retry(hers.fingerprint).revived == 1
+    begun = rooms.alice.error_groups.retry(hers.fingerprint)
+    work(served)
+    assert (begun.owner, rooms.alice.acts.get(begun.id).changed) == ("alice", 1)
+    assert [each.state for each in rooms.house.jobs.list(handler=handler, owner="system")] == ["dead"]
     assert rooms.house.error_groups.get(hers.fingerprint).owner == "system"
     assert rooms.house.error_groups.get(hers.fingerprint, **TENANT).owner == "alice"
     with pytest.raises(NotFound):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
+from datetime import timedelta
 from itertools import count
+from typing import Any
 
 import pytest
 
 from horae import ports
 from horae.api import queues as room
-from horae.api.queues import Queue, QueueDetail, RunningLimit
+from horae.api.jobs.local import Heartbeat
+from horae.api.queues import Queue, QueueDetail, RunningLimit, Worker
 from horae.errors import Forbidden, InvalidInput, NotAllowed, NotFound
+from horae.testing.clock import NOON
 from tests.api.conftest import Sent
 
 names = (f"line{number}" for number in count())
@@ -74,6 +78,43 @@ def test_tenants_change_no_queue_and_see_no_worker(rooms: Sent, name: str) -> No
     with pytest.raises(Forbidden):
         rooms.alice.limits.set("global", 1)
     assert rooms.house.workers.list() == ()
+
+
+def test_a_worker_is_looked_at_drained_and_resumed(rooms: Sent, name: str) -> None:
+    beat = Heartbeat(
+        id=f"w:{name}", host="h", pid=7, version="1", started_at=NOON, queues={name: 2, f"{name}-b": 1},
+        release="2030.1", busy={name: 1}, loop_lag=timedelta(milliseconds=250), memory=4096,
+    )  # fmt: skip
+    rooms.house.jobs.peek([name], worker=beat)
+
+    seen = rooms.house.workers.get(beat.id)
+    drained = rooms.house.workers.drain(beat.id, leave=True, reason="repairs")
+    told = rooms.house.jobs.peek([name], node_id=beat.id)
+    hers = rooms.alice.jobs.peek([name], node_id=beat.id)
+    rooms.house.jobs.peek([], worker=replace(beat, state="drained", busy={}))
+    idle = rooms.house.workers.get(beat.id)
+    resumed = rooms.house.workers.resume(beat.id)
+    rooms.house.jobs.peek([], worker=replace(beat, state="ended"))
+
+    assert isinstance(seen, Worker)
+    assert (seen.state, seen.slots, seen.running, seen.busy) == ("running", 3, 1, {name: 1})
+    assert (seen.loop_lag, seen.memory, seen.release) == (timedelta(milliseconds=250), 4096, "2030.1")
+    assert (drained.state, drained.drain, drained.drain_reason) == ("draining", "leave", "repairs")
+    assert (told.drain, hers.drain) == ("leave", None)
+    assert (idle.state, idle.running) == ("drained", 0)
+    assert resumed.drain is None
+    with pytest.raises(NotFound):
+        rooms.house.workers.drain(beat.id)
+    for act in (rooms.alice.workers.drain, rooms.alice.workers.resume):
+        with pytest.raises(Forbidden):
+            act("w")
+
+
+@pytest.mark.parametrize("wrong", [{"busy": {"a": -1}}, {"loop_lag": timedelta(seconds=-1)}, {"memory": 2**61}])
+def test_figures_that_no_worker_can_have_are_refused(rooms: Sent, name: str, wrong: dict[str, Any]) -> None:
+    beat = Heartbeat(id=f"w:{name}", host="h", pid=7, version="1", started_at=NOON, **wrong)
+    with pytest.raises(InvalidInput):
+        rooms.house.jobs.peek([], worker=beat)
 
 
 def test_every_stored_field_of_a_queue_is_public() -> None:

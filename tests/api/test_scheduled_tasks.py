@@ -30,6 +30,7 @@ NEVER = f"task_{'0' * 32}"
 # What a schedule has that a task says in another word, and what it does not say at all.
 IN_OTHER_WORDS = {"key", "owner", "title", "kind", "expression", "zone", "next_fire_at", "last_fire_at", "paused_at"}
 HIDDEN = {
+    "budget", "cost",
     "number", "group", "queue", "priority", "gap", "fold", "anchor", "initial_delay", "misfire", "catch_up", "spread",
     "grace", "overlap", "jitter", "retry", "timeout", "mode", "lock_ttl", "stale_timeout", "after", "starts_at",
     "ends_at", "max_fires", "declared", "paused_by", "pause_reason", "next_due_at", "tzdata", "fire_count", "sources",

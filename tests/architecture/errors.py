@@ -60,9 +60,11 @@ def own_reasons(module: Module) -> Iterator[tuple[str, ast.Call, int]]:
 
 def made_errors(module: Module) -> Iterator[tuple[str, ast.Call, int]]:
     """Find where an error is made whose class leaves the reason to the caller."""
-    for node in ast.walk(module.tree):
-        package, _, kind = ((isinstance(node, ast.Call) and module.full_name(node.func)) or "").rpartition(".")
-        if isinstance(node, ast.Call) and package == "horae.errors" and kind in FAMILY:
+    if "errors" not in module.text:
+        return
+    for node in module.every(ast.Call):
+        package, _, kind = (module.full_name(node.func) or "").rpartition(".")
+        if package == "horae.errors" and kind in FAMILY:
             parameters = inspect.signature(FAMILY[kind]).parameters
             if not {"reason", "args"}.isdisjoint(parameters):
                 yield kind, node, REASON_AT.get(kind, 0)

@@ -23,31 +23,38 @@ def audit_verbs(source: Path) -> dict[str, str]:
 
 def _takers(module: Module) -> Iterator[tuple[str, int]]:
     """Find functions with a parameter `verb` that is text."""
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.FunctionDef):
-            for at, each in enumerate(node.args.args):
-                if each.arg == "verb" and each.annotation is not None and ast.unparse(each.annotation) == "str":
-                    yield node.name, at
+    for node in module.every(ast.FunctionDef):
+        for at, each in enumerate(node.args.args):
+            if each.arg == "verb" and each.annotation is not None and ast.unparse(each.annotation) == "str":
+                yield node.name, at
 
 
 def _entries(module: Module) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Entry":
+    for node in module.every(ast.Call):
+        if isinstance(node.func, ast.Name) and node.func.id == "Entry":
             for each in node.args[2:3]:
                 if isinstance(each, ast.Constant):
                     yield str(each.value), f"{module.place}:{node.lineno}"
 
 
 def _given(module: Module, takers: dict[str, int]) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(module.tree):
-        found: list[ast.expr] = []
-        if isinstance(node, ast.Call):
-            found += [each.value for each in node.keywords if each.arg == "verb"]
-            at = takers.get(ast.unparse(node.func).rpartition(".")[2])
-            found += [] if at is None else node.args[at : at + 1]
-        if isinstance(node, ast.Assign) and [ast.unparse(each) for each in node.targets] == ["verb"]:
-            found.append(node.value)
-        for value in found:
-            for each in ast.walk(value):
-                if isinstance(each, ast.Constant) and isinstance(each.value, str):
-                    yield each.value, f"{module.place}:{each.lineno}"
+    found: list[ast.expr] = []
+    for node in module.every(ast.Call):
+        found += [each.value for each in node.keywords if each.arg == "verb"]
+        at = takers.get(_last_name(node.func))
+        found += [] if at is None else node.args[at : at + 1]
+    for assignment in module.every(ast.Assign):
+        if [_last_name(each) for each in assignment.targets] == ["verb"]:
+            found.append(assignment.value)
+    for value in found:
+        for each in ast.walk(value):
+            if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                yield each.value, f"{module.place}:{each.lineno}"
+
+
+def _last_name(node: ast.expr) -> str:
+    """Return `c` of `a.b.c`."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""

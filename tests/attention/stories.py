@@ -42,7 +42,7 @@ def an_agent(app: Horae, *, name: str = "ops", must_confirm: frozenset[str] = fr
     def report(turn: Turn) -> Any:
         notes = (turn.context or []) + [fact["lines"] for fact in turn.facts.of("action_ok", "read_source")]
         if len(notes) < 4:
-            return Act("read_source", n=len(notes) + 1, context=notes)
+            return Act("read_source", {"n": len(notes) + 1}, context=notes)
         return Done({"lines": sum(notes)})
 
     @agent.cognition("alert")
@@ -56,7 +56,7 @@ def an_agent(app: Horae, *, name: str = "ops", must_confirm: frozenset[str] = fr
             tried.append("silent")
         if len(tried) == 2:
             return Fail("nobody answered")
-        return Act("page", who=["alice", "bob"][len(tried)], context=tried)
+        return Act("page", {"who": ["alice", "bob"][len(tried)]}, context=tried)
 
     @agent.cognition("refund")
     def refund_flow(turn: Turn) -> Any:
@@ -66,7 +66,7 @@ def an_agent(app: Horae, *, name: str = "ops", must_confirm: frozenset[str] = fr
             return Done()
         if turn.facts.last("timed_out"):
             return Fail("no decision in time")
-        return Act("refund", amount=40, to="c-17", interruptible=False)
+        return Act("refund", {"amount": 40, "to": "c-17"}, interruptible=False)
 
     agent.rule(Rule("db.down", do="task", kind="alert", priority=90, key="alert:{id}"))
     agent.rule(Rule("chat.message", do="steer"))

@@ -124,7 +124,7 @@ def test_what_the_database_refuses_to_a_transactional_action_is_a_fact_and_not_a
         heard.extend(fact.kind for fact in turn.facts)
         if turn.facts.last("action_ok"):
             return Done()
-        return Act("book", sessions=["7C"] if turn.facts.last("action_failed") else ["1B", "12A"])
+        return Act("book", {"sessions": ["7C"] if turn.facts.last("action_failed") else ["1B", "12A"]})
 
     agent.add("trip")
     agent.run()
@@ -235,7 +235,7 @@ def test_a_transactional_action_cannot_commit_by_itself(app: Horae) -> None:
     @agent.cognition("trip")
     def trip(turn: Turn) -> Any:
         heard.extend(fact.kind for fact in turn.facts)
-        return Act("book", commits=turn.number == 1) if turn.number < 3 else Done()
+        return Act("book", {"commits": turn.number == 1}) if turn.number < 3 else Done()
 
     agent.add("trip")
     agent.run()

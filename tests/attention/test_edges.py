@@ -274,7 +274,7 @@ def test_what_a_person_is_asked_can_be_answered_or_time_out_at_any_depth(
     @agent.cognition("k")
     def think(turn: Turn) -> Any:
         heard.extend(fact.kind for fact in turn.facts)
-        return Act("act", x=nested(98)) if turn.number == 1 else Done()
+        return Act("act", {"x": nested(98)}) if turn.number == 1 else Done()
 
     agent.add("k")
     ground.run(agent)

@@ -13,7 +13,8 @@ from sqlalchemy import text
 from horae.actions.attention import lanes, turns, waits
 from horae.actions.attention.queries import find_tasks, get_task
 from horae.app import Horae
-from horae.attention import Act, Attention, Control, Done, Facts, Policy, Rule, Turn, Wait, Yield
+from horae.attention import Act, Attention, Control, Done, Facts, Policy, Proceed, Rule, Turn, Wait, Yield
+from horae.core.attention.directives import intent_hash
 from horae.core.attention.lanes import StoredFact
 from horae.errors import InvalidInput
 from horae.runtime.lanes.driver import Step
@@ -21,6 +22,7 @@ from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
 from horae.testing.clock import NOON, VirtualClock
 from tests.attention.stories import an_agent
+from tests.support.governed import keep
 from tests.support.refusals import refused
 
 MINUTE = timedelta(minutes=1)
@@ -286,3 +288,58 @@ def test_an_event_makes_a_task_of_a_kind_that_only_newer_code_knows(app: Horae) 
 
     assert made is not None
     assert get_task(app.world, "ops", f"t{made}").state == "ready"
+
+
+# -- what an act asks for ----------------------------------------------------------------------------------------------
+
+
+def test_an_action_gets_arguments_of_any_name_and_the_journal_keeps_what_is_cited(app: Horae) -> None:
+    """Arguments named like options of ``Act`` used to vanish."""
+    given = {"note": "n", "context": [1], "interruptible": "no", "cites": 2, "action": "a", "arguments": {}, "key": "k"}
+    cites = ["memory:mem_ab12", "experience:exp:7"]
+    keep(app.world, "mem_ab12", "exp:7", owner="system")
+    agent, got = Attention("names", app), list[dict[str, Any]]()
+
+    @agent.action(effect="idempotent")
+    def send(step: Step, /, **arguments: Any) -> None:
+        got.append(arguments)
+
+    @agent.cognition("k")
+    def decide(turn: Turn) -> Act | Done:
+        return Done() if turn.facts.last("action_ok") else Act("send", arguments=given, cites=cites)
+
+    agent.add("k")
+    agent.run()
+
+    assert got == [given]
+    assert [line.details["cites"] for line in agent.journal() if line.cause == "step_intended"] == [cites]
+    assert agent.verify().is_sound
+
+
+def test_an_approval_is_for_what_was_cited_too(app: Horae) -> None:
+    agent, done = Attention("approved", app), list[Any]()
+    keep(app.world, "mem_ab12", owner="system")
+    agent.control(lambda: Control(must_confirm=frozenset({"send"})))
+
+    @agent.action(effect="once")
+    def send(step: Step, note: str) -> None:
+        done.append(note)
+
+    @agent.cognition("k")
+    def decide(turn: Turn) -> Act | Done | Proceed:
+        if turn.facts.last("action_ok"):
+            return Done()
+        granted = turn.facts.last("confirmed")
+        return Proceed(granted.grant) if granted else Act("send", {"note": "hi"}, cites=["memory:mem_ab12"])
+
+    agent.add("k")
+    agent.run()
+    ((_, (wait,)),) = agent.snapshot().waiting
+    agent.confirm(wait.number, True, actor="user/carol")
+    agent.run()
+
+    assert done == ["hi"]
+    (intended,) = [line for line in agent.journal() if line.cause == "step_intended"]
+    assert intended.details["cites"] == ["memory:mem_ab12"]
+    intent = {"action": "send", "arguments": {"note": "hi"}, "cites": ["memory:mem_ab12"]}
+    assert wait.intent_hash == intent_hash(intent) != intent_hash({**intent, "cites": ["memory:other"]})

@@ -82,8 +82,8 @@ class Agent:
         if kind == "yield":
             return Yield(release=rest == "release", context=place + 1)
         if kind == "loop":
-            return Act("do", op=rest, context=place)
-        return Act(kind, op=rest, interruptible=not rest.startswith("held"), context=place + 1)
+            return Act("do", {"op": rest}, context=place)
+        return Act(kind, {"op": rest}, interruptible=not rest.startswith("held"), context=place + 1)
 
     def add(self, *ops: str, priority: int = 40, **response: Any) -> Task:
         return self.lane.add("script", list(ops), priority=priority, **response).task

@@ -34,7 +34,6 @@ from horae.testing import Lab
 from horae.testing.builders import a_schedule
 from horae.testing.clock import VirtualClock
 from horae.testing.conformance.support import take
-from tests.support.migrations import go_back
 from tests.support.refusals import refused
 from tests.support.waiting import eventually
 
@@ -472,43 +471,6 @@ def test_schedules_that_have_come_to_their_end_are_left_alone(app: Horae, clock:
 
     assert machinery.find_missing(app.world).sentences() == []
     assert machinery.repair(app.world) == 0
-
-
-# -- after an upgrade --------------------------------------------------------------------------------------------------
-
-
-def test_jobs_of_before_move_into_their_queue_and_a_queue_of_that_name_makes_room(
-    app: Horae, clock: VirtualClock
-) -> None:
-    agent = sleepy(app)
-    agent.add("sleepy")
-    agent.run()
-    theirs = jobs.enqueue(app.world, Request("work", queue="mail"))
-    forged = jobs.enqueue(app.world, Request("attention.timeout", {"lane": 1, "wait": 1}, queue=BEFORE))
-    schedules.create(app.world, a_schedule("s", queue="mail"))
-    queues.pause_queue(app.world, "mail")
-    queues.limit_queue(app.world, "mail", 3)
-    queues.pause_queue(app.world, BEFORE)
-    go_back(app.engine, "0008")
-    for table, column, before in (("jobs", "queue", ""), ("schedules", "queue", ""), ("queues", "name", ""),
-                                  ("limits", "name", "queue:")):  # fmt: skip
-        change(app, f"UPDATE horae_{table} SET {column} = '{before}horae' WHERE {column} = '{before}mail'")
-
-    migrate(app.engine)
-
-    assert [job.handler for job in own_jobs(app)] == ["attention.timeout"]
-    assert jobs.get(app.world, forged.id).queue == BEFORE
-    assert jobs.get(app.world, theirs.id).queue == "horae-own"
-    assert schedules.get(app.world, "s").queue == "horae-own"
-    view = queues.get_queue(app.world, "horae-own")
-    assert (view.max_running, view.paused_at) == (3, clock.now())
-    clock.advance(HOUR)
-    agent.run()
-    assert [task.state for task in attending_tasks(app)] == ["completed"]
-
-
-def attending_tasks(app: Horae) -> list[Any]:
-    return app.world.store.read(lambda tx: tx.attention.tasks(1, limit=10))
 
 
 # -- tenants -----------------------------------------------------------------------------------------------------------

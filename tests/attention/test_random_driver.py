@@ -138,7 +138,7 @@ class Life:
                 self.stumbled.add((turn.task_id, place))
                 raise RuntimeError("no idea")
             return Yield(**after)
-        return Act(op, op=place, interruptible=op != "hold", **after)
+        return Act(op, {"op": place}, interruptible=op != "hold", **after)
 
     def _may_lose_the_lane(self) -> None:
         """Now and then the world moves on while this process thinks: it comes back as a zombie."""

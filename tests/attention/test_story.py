@@ -57,7 +57,7 @@ def test_an_alert_takes_the_focus_waits_and_gives_it_back(app: Horae, clock: Vir
         seen.append(turn.context)
         if len(seen) == 2:  # the outside speaks while the focus is at work
             agent.post("db.down", {"id": "db-1"}, event_id="pd-1")
-        return Done() if len(seen) == 4 else Act("read_source", n=1, context=len(seen))
+        return Done() if len(seen) == 4 else Act("read_source", {"n": 1}, context=len(seen))
 
     report = agent.add("slow", priority=40).task
     agent.run()
@@ -176,7 +176,9 @@ def _die_inside_an_action(agent: Attention, driver: Any) -> None:
     think = turns.next_work(agent.world, drive, control, agent.policy)
     assert isinstance(think, turns.Think)
     effects: Any = {name: action.effect for name, action in agent._actions.items()}
-    step = turns.commit_turn(agent.world, drive, think, Act("page", who="alice"), policy=agent.policy, effects=effects)
+    step = turns.commit_turn(
+        agent.world, drive, think, Act("page", {"who": "alice"}), policy=agent.policy, effects=effects
+    )
     assert isinstance(step, turns.Perform)
 
 
@@ -229,7 +231,7 @@ def test_five_nested_interrupts_come_back_last_in_first_out(app: Horae) -> None:
         if turn.context is None and depth < 5:
             depth += 1
             agent.add("nest", priority=10 + 10 * depth, key=f"n{depth}")
-            return Act("read_source", n=1, context="begun")
+            return Act("read_source", {"n": 1}, context="begun")
         return Done()
 
     agent.add("nest", priority=10, key="n0")
@@ -258,7 +260,7 @@ def test_a_transactional_action_commits_with_its_record(app: Horae) -> None:
     def travel(turn: Turn) -> Any:
         if turn.facts.last("action_ok"):
             return Done()
-        return Act("book", session="12A" if turn.facts.last("action_failed") else "taken")
+        return Act("book", {"session": "12A" if turn.facts.last("action_failed") else "taken"})
 
     agent.add("travel")
     agent.run()

@@ -10,10 +10,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from alembic.config import Config
-from alembic.operations import Operations
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 
 from horae import Horae
 from horae.actions.jobs import endings, jobs
@@ -21,8 +17,7 @@ from horae.actions.jobs.requests import Request
 from horae.core.jobs.job import Lease
 from horae.errors import InvalidInput, LeaseLost, StoreFull
 from horae.ports import Claim
-from horae.stores import backup, schema
-from horae.stores.opening import create_store_engine
+from horae.stores import backup
 from tests.cli.conftest import Command, Process
 
 LIVE = Path(".horae/horae.db")
@@ -345,28 +340,14 @@ def test_a_process_that_has_it_open_sees_the_restored_rows_at_once(app: Horae, h
     assert states(app) == {"queued": 3}
 
 
-def test_an_older_copy_is_migrated_on_the_way(app: Horae, horae: Command) -> None:
+def test_a_copy_of_before_the_baseline_is_refused_with_the_way_out(app: Horae, horae: Command) -> None:
     enqueue(app)
-    app.close()
-    migrated_to("0003", Path("copy.db"))
+    horae("db", "backup", "copy.db")
+    with sqlite3.connect("copy.db") as connection:
+        connection.execute("UPDATE horae_version SET version_num = '0003'")
+    connection.close()
 
     ended = horae("db", "restore", "copy.db", "--json")
 
-    assert ended.code == 0, ended.err
-    assert ended.json["restore"]["schema"] == "0003"
-    assert horae("db", "check").code == 0
-    assert states(app) == {}
-
-
-def migrated_to(version: str, path: Path) -> None:
-    """A database as an older Horae left it."""
-    config = Config()
-    config.set_main_option("script_location", str(schema.SCRIPTS))
-    scripts = ScriptDirectory.from_config(config)
-    engine = create_store_engine(f"sqlite:///{path}")
-    options = {"version_table": schema.VERSION_TABLE, "fn": lambda found, _: scripts._upgrade_revs(version, found)}
-    with engine.begin() as connection:
-        context = MigrationContext.configure(connection, opts=options)
-        with Operations.context(context):
-            context.run_migrations()
-    engine.dispose()
+    ended.assert_refused(78, "backup_too_old", {"version": "0003"})
+    assert states(app) == {"queued": 1}

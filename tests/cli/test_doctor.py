@@ -10,6 +10,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from sqlalchemy import create_engine
 from horae import Horae
 from horae.actions.access.tokens import create_token
 from horae.actions.attention import inbox
+from horae.actions.budgets import budgets
+from horae.actions.budgets.repair import settle_leftovers
 from horae.actions.jobs import claims, endings, jobs, queues
 from horae.actions.jobs.requests import Request
 from horae.actions.schedules import schedules
@@ -30,6 +33,7 @@ from horae.doctor import machine
 from horae.doctor.bundle import redact
 from horae.doctor.engine import limits
 from horae.ports import Claim, Node, Sealed, World
+from horae.runtime.chores.janitor import CHORES
 from horae.stores.databases.durability import has_wal_reset_bug
 from horae.stores.opening import create_store_engine
 from tests.cli.conftest import Command, Ended
@@ -116,7 +120,10 @@ def test_no_database(environment: Path, horae: Command) -> None:
     assert not LIVE.exists()
 
 
-@pytest.mark.parametrize(("version", "mend"), [("0003", "horae db migrate"), ("9999", "pip install --upgrade horae")])
+@pytest.mark.parametrize(
+    ("version", "mend"),
+    [("0003", "horae db export --out FILE  (with the older Horae)"), ("9999", "pip install --upgrade horae")],
+)
 def test_tables_of_another_version(version: str, mend: str, world: World, horae: Command) -> None:
     with sqlite3.connect(LIVE) as connection:
         connection.execute("UPDATE horae_version SET version_num = ?", [version])
@@ -201,6 +208,41 @@ def test_a_lease_that_nobody_takes_back(world: World, horae: Command) -> None:
 
     assert ended.code == 6
     assert made.id in found(ended, "leases")["text"]
+
+
+def keep(world: World, *, ago: timedelta) -> None:
+    """Do all chores that some process does whatever the store says, as if so long ago."""
+    now = world.clock.steady() - ago
+    for chore in (each for each in CHORES if each.when is None):
+        world.store.take_chore(
+            chore.name, token="t", holder="server", every=chore.every, lease=timedelta(seconds=30), now=now
+        )
+        world.store.end_chore(chore.name, "t", due_at=now + chore.every, done_at=now)
+
+
+def test_chores_that_no_process_does(world: World, horae: Command) -> None:
+    """Only workers over HTTP and servers with --no-chores are left."""
+    keep(world, ago=timedelta(minutes=45))
+    overdue = found(horae("doctor", "--json"), "chores")
+    queues.pause_queue(world, "mail", actor="ann")
+    waiting = horae("doctor", "--json")
+
+    assert (overdue["level"], overdue["mend"]) == ("warning", "horae server")
+    assert "“repair what Horae keeps”" in overdue["text"]
+    assert "should have begun 15 minutes ago" in overdue["text"]
+    assert "--no-chores" in overdue["text"]
+    assert (waiting.code, found(waiting, "chores")["level"]) == (6, "problem")
+    assert "audit entries wait to be sealed" in found(waiting, "chores")["text"]
+
+
+def test_chores_that_are_done_and_chores_that_are_not_needed_yet(world: World, horae: Command) -> None:
+    assert levels(horae("doctor", "--json"))["chores"] == "ok"
+    queues.pause_queue(world, "mail", actor="ann")
+    never = found(horae("doctor", "--json"), "chores")
+    keep(world, ago=timedelta(minutes=30, seconds=30))
+
+    assert (never["level"], "has done chores yet" in never["text"]) == ("warning", True)
+    assert levels(horae("doctor", "--json"))["chores"] == "ok"
 
 
 def test_a_dead_letter(world: World, horae: Command) -> None:
@@ -614,3 +656,22 @@ def test_the_doctor_of_an_application_looks_at_its_engine(environment: Path, hor
     ended = horae("doctor", "shop_with_engine:app", "--json")
 
     assert levels(ended)["timeouts"] == "ok"
+
+
+def test_a_reservation_that_nothing_ends_and_an_exceeded_budget_are_named(horae: Command, world: World) -> None:
+    budgets.set_budget(world, "llm", "tokens", 100)
+    jobs.enqueue(world, Request("ask", budget="llm", cost={"tokens": 60}))
+    [job] = claims.pull(world, worker_id="w")
+    worker_seen(world, "default")
+    assert [
+        each["level"] for each in horae("doctor", "--json").json["doctor"]["checks"] if each["check"] == "budgets"
+    ] == ["ok"]
+
+    endings.ack(replace(world, rules=()), job.id, job.token)
+    assert "1 reservations" in found(horae("doctor", "--json"), "budgets")["text"]
+    assert settle_leftovers(world) == 1
+    budgets.adjust(world, "llm", "tokens", 60, reason="by hand")
+
+    exceeded = found(horae("doctor", "--json"), "budgets")
+    assert "llm:tokens:day of system was exceeded by 20" in exceeded["text"]
+    assert exceeded["mend"] == "horae budget show llm tokens"

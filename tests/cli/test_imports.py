@@ -21,7 +21,11 @@ sys.exit(code)
 # SQLAlchemy imports asyncio for its pools.
 THEIRS = "import sys, typer, sqlalchemy\nprint('loaded:', *sys.modules)"
 # Rooms that a list of jobs does not enter.
-ELSEWHERE = ("horae.core.attention", "horae.core.schedules", "horae.stores.attention", "horae.stores.schedules")
+ELSEWHERE = (
+    "horae.core.attention", "horae.core.schedules", "horae.stores.attention", "horae.stores.schedules",
+    "horae.actions.jobs.held_jobs", "horae.core.jobs.filters", "horae.core.jobs.reasons", "horae.core.outgoing",
+    "horae.core.statistics", "horae.stores.tables.queues",
+)  # fmt: skip
 
 
 def loaded(program: str, *arguments: str) -> set[str]:
@@ -68,6 +72,25 @@ def test_garbage_is_collected_rarely_in_commands_that_end_soon_and_as_usual_in_p
     )
 
     assert loaded(program, command, "--help") == {str(usual)}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_the_help_of_a_group_lists_every_command_of_it(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    whole: Any = typer.main.get_command(command_tree())
+
+    assert main([name, "--help"]) == 0
+    printed = capsys.readouterr().out.partition("Commands:")[2]
+    assert [line.split()[0] for line in printed.splitlines() if line.startswith("  ") and line[2] != " "] == list(
+        whole.commands[name].commands
+    )
+
+
+@pytest.mark.parametrize("typed", [["jb", "list"], ["job", "lst"]])
+def test_a_command_that_does_not_exist_is_answered_with_what_was_meant(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(typed) == 2
+    assert f"Did you mean '{'job' if typed[0] == 'jb' else 'list'}'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", COMMANDS | GROUPS)

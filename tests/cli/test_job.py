@@ -13,7 +13,8 @@ from horae.app import Horae
 from tests.cli.conftest import Command
 
 JOB_FIELDS = {
-    "action", "attempt", "cancel_reason", "cancel_requested", "checkpoint", "concurrency_key", "created_at",
+    "action", "attempt", "budget", "cancel_reason", "cancel_requested", "checkpoint", "concurrency_key", "cost",
+    "created_at",
     "finished_at", "fire_at", "group", "handler", "held", "id", "key", "last_error", "leased_until", "max_attempts",
     "object_id", "object_type", "owner", "payload", "planned_at", "priority", "progress", "progressed_at", "queue",
     "rerun_of", "result", "retry", "run_at", "started_at", "state", "tags", "timeout", "token", "trace_id", "unique",

@@ -44,7 +44,7 @@ def test_the_token_alone_is_the_result_so_that_a_script_can_take_it(horae: Comma
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--owner", "alice", "--scopes", "everything"), "tasks, worker, read, admin"),
+        (("--owner", "alice", "--scopes", "everything"), "tasks, worker, read, review, admin"),
         (("--owner", "alice", "--expires", "soon"), "90s"),
         (("--owner", "alice", "--expires", "1s"), "minute"),
         (("--owner", " "), "printable"),

@@ -6,7 +6,6 @@ It walks real minutes (or seconds) one by one, asks zoneinfo what the wall clock
 from __future__ import annotations
 
 import calendar
-import os
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,8 +13,6 @@ from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from horae.core.time.cron import Cron
-
-DEPTH = int(os.environ.get("HORAE_TEST_DEPTH", "1"))  # multiplies the number of random cases
 
 BOUNDS = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 ZONES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pytest
 
 from horae.api.audit import Verification, parse_heads, verify_export
 from horae.core.audit.chain import GENESIS, ChainCheck, Complaint, Head, Seal, hash_link
-from horae.core.audit.entries import ALWAYS_HASHED, Entry, entry_body, hash_entry, without_floats
+from horae.core.audit.entries import ALWAYS_HASHED, Entry, PrivateReason, entry_body, hash_entry, without_floats
 from horae.core.audit.exports import Line, closing_line, entry_line, header_line, last_line, write_line
 from horae.errors import InvalidInput
 from horae.words.audit import COMPLAINTS
@@ -64,16 +64,26 @@ def test_entries_of_earlier_releases_hash_as_they_did() -> None:
 class LaterEntry(Entry):
     """An entry of a later release."""
 
-    risk: str | None = None
-    job: int = 0
+    weather: str | None = None
+    degrees: int = 0
 
 
 def test_an_added_field_changes_the_hash_of_entries_that_carry_it_alone() -> None:
     given = (NOON, "ann", "pause", "queue", "mail")
 
     assert hash_entry(GENESIS, 1, 1, LaterEntry(*given)) == hash_entry(GENESIS, 1, 1, Entry(*given))
-    assert hash_entry(GENESIS, 1, 1, LaterEntry(*given, risk="high")) != hash_entry(GENESIS, 1, 1, Entry(*given))
-    assert entry_body(1, 1, LaterEntry(*given, job=7)) == entry_body(1, 1, Entry(*given)) | {"job": 7}
+    assert hash_entry(GENESIS, 1, 1, LaterEntry(*given, weather="rain")) != hash_entry(GENESIS, 1, 1, Entry(*given))
+    assert entry_body(1, 1, LaterEntry(*given, degrees=7)) == entry_body(1, 1, Entry(*given)) | {"degrees": 7}
+
+
+def test_an_entry_about_an_object_is_hashed_without_the_reason_that_stands_beside_it() -> None:
+    reason = PrivateReason("Ann asked for it", "key")
+    plain = Entry(NOON, "ann", "contest", "memory", "mem_1", event_kind="investigation", reason_digest=reason.digest)
+    kept = replace(plain, private_reason=reason)
+
+    assert entry_body(1, 1, kept) == entry_body(1, 1, plain)
+    assert entry_body(1, 1, kept)["reason_digest"] == reason.digest != PrivateReason("Ann asked for it", "k2").digest
+    assert "risk" not in entry_body(1, 1, kept)
 
 
 def test_the_fields_that_are_always_hashed_never_change() -> None:

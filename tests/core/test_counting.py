@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from horae.core.schedules.rules import Every, Once, Rule
 from horae.core.time.cron import Cron
-from tests.core.cron_oracle import DEPTH, ZONES
+from tests.core.cron_oracle import ZONES
 from tests.core.test_cron_oracle import a_cron, a_window
+from tests.support.cases import cases
 
 NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -23,7 +24,7 @@ SECONDS_OF_A_DAY = 86_400
 @pytest.mark.parametrize("zone", ZONES)
 def test_a_count_is_what_a_walk_finds_also_where_clocks_change(zone: str) -> None:
     dice = random.Random(f"counts {zone}")
-    for _ in range(60 * DEPTH):
+    for _ in range(cases(60)):
         cron, _ = a_cron(dice, zone, seconds=dice.random() < 0.2, busy=dice.choice([0.2, 0.8]))
         start = a_window(dice, zone) + timedelta(microseconds=dice.choice([0, 1, 999_999]))
         end = start + timedelta(minutes=dice.choice([0, 30, 61, 600, 2000, 5000]))
@@ -33,7 +34,7 @@ def test_a_count_is_what_a_walk_finds_also_where_clocks_change(zone: str) -> Non
 @pytest.mark.parametrize("zone", ZONES)
 def test_a_count_over_years_is_what_a_walk_finds(zone: str) -> None:
     dice = random.Random(f"years {zone}")
-    for _ in range(4 * DEPTH):
+    for _ in range(cases(4)):
         cron, _ = a_cron(dice, zone, busy=0.1)
         start = a_window(dice, zone)
         end = start + timedelta(days=dice.randint(300, 900), minutes=dice.randrange(1440))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from horae.core.time.cron import Cron
 from horae.errors import HoraeError, InvalidCron, InvalidInput, NeverFires, UnknownZone
 from tests.core.cron_oracle import at, fires
+from tests.support.cases import cases
 from tests.support.refusals import refused
 
 
@@ -179,7 +180,7 @@ def test_lenient_does_not_mean_guessing(expression: str, position: int) -> None:
     assert refusal.value.position == position
 
 
-@settings(max_examples=300)
+@settings(max_examples=cases(300))
 @given(st.one_of(st.text(), st.text("0123456789*/,-?LW#@ MONJAF", min_size=5)), st.booleans())
 def test_any_text_is_read_or_refused_and_nothing_else(expression: str, lenient: bool) -> None:
     try:

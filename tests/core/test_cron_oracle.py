@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from horae.core.time.cron import Cron
 from horae.errors import NeverFires
-from tests.core.cron_oracle import DEPTH, ZONES, Oracle, a_field, an_expression, changes, date_matches
+from tests.core.cron_oracle import ZONES, Oracle, a_field, an_expression, changes, date_matches
+from tests.support.cases import cases
 
 pytestmark = pytest.mark.slow  # thousands of days, walked minute by minute
 
@@ -46,7 +47,7 @@ def a_window(dice: random.Random, zone: str, first: int = 1971, last: int = 2060
 @pytest.mark.parametrize("zone", ZONES)
 def test_the_engine_fires_exactly_where_a_minute_by_minute_walk_does(zone: str) -> None:
     dice = random.Random(f"minutes {zone}")
-    for _ in range(80 * DEPTH):
+    for _ in range(cases(80)):
         cron, oracle = a_cron(dice, zone)
         start = a_window(dice, zone)
         end = start + timedelta(hours=dice.choice([12, 34, 40]))
@@ -56,7 +57,7 @@ def test_the_engine_fires_exactly_where_a_minute_by_minute_walk_does(zone: str) 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Lord_Howe", "Africa/Cairo", "Antarctica/Troll"])
 def test_with_seconds_the_engine_fires_exactly_where_a_second_by_second_walk_does(zone: str) -> None:
     dice = random.Random(f"seconds {zone}")
-    for _ in range(4 * DEPTH):
+    for _ in range(cases(4)):
         cron, oracle = a_cron(dice, zone, seconds=True)
         change = dice.choice(changes(zone, dice.randint(2015, 2030)) or [datetime(2020, 2, 29, tzinfo=UTC)])
         start = change + timedelta(hours=dice.randrange(20))
@@ -85,7 +86,7 @@ def test_offsets_with_seconds_are_kept_to_the_second(zone: str, start: datetime)
 
 def test_dates_agree_with_a_day_by_day_walk_over_forty_years() -> None:
     dice = random.Random("dates")
-    for _ in range(60 * DEPTH):
+    for _ in range(cases(60)):
         days = dice.choice(["*", "L", "LW", "1W", "31W", "15W,L", "29", "31", a_field(dice, 1, 31)])
         weekdays = dice.choice(["*", "1", "5L", "0L", "1#5", "3#1,2", "6#2", a_field(dice, 0, 6)])
         months = dice.choice(["*", "2", "2,4", a_field(dice, 1, 12)])
@@ -114,7 +115,7 @@ def test_never_is_said_exactly_when_no_day_of_four_hundred_years_matches() -> No
         shapes[day.month, day.day, day.weekday(), last_week, fourth, (day.replace(day=1)).weekday()] = day
     dice = random.Random("never")
     verdicts = set()
-    for _ in range(120 * DEPTH):
+    for _ in range(cases(120)):
         days = dice.choice(["30", "31", "29-31", "LW", "31W", "30W", "1-7", "22", "20,21", "L", a_field(dice, 1, 31)])
         weekdays = dice.choice(["*", "0", "6", "0,6", "5L", "1#5", "2#4", "1#1", a_field(dice, 0, 6)])
         columns = [days, dice.choice(["2", "2", "4", "2,4", "11", "*"]), weekdays]
@@ -138,7 +139,7 @@ seeds = st.integers(0, 2**32)
 zones = st.sampled_from(ZONES)
 
 
-@settings(max_examples=150 * DEPTH, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(seeds, zones, instants)
 def test_the_next_fire_is_strictly_later(seed: int, zone: str, instant: datetime) -> None:
     cron, _ = a_cron(random.Random(seed), zone)
@@ -150,7 +151,7 @@ def test_the_next_fire_is_strictly_later(seed: int, zone: str, instant: datetime
     assert fire.tzinfo is UTC
 
 
-@settings(max_examples=150 * DEPTH, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(seeds, zones, instants, st.timedeltas(timedelta(0), timedelta(days=400)))
 def test_a_later_question_never_has_an_earlier_answer(seed: int, zone: str, instant: datetime, wait: timedelta) -> None:
     cron, _ = a_cron(random.Random(seed), zone)
@@ -163,7 +164,7 @@ def test_a_later_question_never_has_an_earlier_answer(seed: int, zone: str, inst
     assert later == sooner or sooner <= instant + wait
 
 
-@settings(max_examples=100 * DEPTH, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(seeds, zones, instants)
 def test_no_fire_is_skipped_or_repeated_wherever_one_asks(seed: int, zone: str, instant: datetime) -> None:
     dice = random.Random(seed)
@@ -179,7 +180,7 @@ def test_no_fire_is_skipped_or_repeated_wherever_one_asks(seed: int, zone: str, 
     assert cron.next_after(first - timedelta(microseconds=1)) == first
 
 
-@settings(max_examples=60 * DEPTH, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(seeds, zones, instants, st.timedeltas(timedelta(0), timedelta(days=3)))
 def test_a_range_is_the_iterated_next_fire_and_ranges_tile(
     seed: int, zone: str, start: datetime, length: timedelta

@@ -13,7 +13,8 @@ from cronsim import CronSim
 
 from horae.core.time.cron import Cron
 from horae.errors import NeverFires
-from tests.core.cron_oracle import DEPTH, an_expression
+from tests.core.cron_oracle import an_expression
+from tests.support.cases import cases
 
 WHOLE_HOUR_ZONES = ("Europe/Berlin", "America/New_York", "Asia/Shanghai", "America/Sao_Paulo", "Pacific/Auckland")
 
@@ -46,7 +47,7 @@ def next_five(cron: Cron, instant: datetime) -> list[datetime]:
 @pytest.mark.parametrize("seconds", [False, True], ids=["five fields", "six fields"])
 def test_in_utc_croniter_finds_the_same_fires(day_match: str, seconds: bool) -> None:
     dice = random.Random(f"croniter {day_match} {seconds}")
-    for _ in range(120 * DEPTH):
+    for _ in range(cases(120)):
         expression = a_shared_expression(dice, seconds=seconds)
         try:
             cron = Cron(expression, day_match=day_match)  # type: ignore[arg-type]
@@ -62,7 +63,7 @@ def test_in_utc_croniter_finds_the_same_fires(day_match: str, seconds: bool) -> 
 @pytest.mark.parametrize("seconds", [False, True], ids=["five fields", "six fields"])
 def test_in_utc_cronsim_finds_the_same_fires(seconds: bool) -> None:
     dice = random.Random(f"cronsim {seconds}")
-    for _ in range(200 * DEPTH):
+    for _ in range(cases(200)):
         expression = a_shared_expression(dice, seconds=seconds)
         days, _, weekdays = expression.split()[-3:]
         both_star = days.startswith("*") or weekdays.startswith("*")  # Debian's sign for AND
@@ -78,7 +79,7 @@ def test_in_utc_cronsim_finds_the_same_fires(seconds: bool) -> None:
 @pytest.mark.parametrize("zone", WHOLE_HOUR_ZONES)
 def test_cronsim_agrees_about_clocks_that_jump_by_whole_hours(zone: str) -> None:
     dice = random.Random(f"jumps {zone}")
-    for _ in range(60 * DEPTH):
+    for _ in range(cases(60)):
         expression = a_shared_expression(dice, busy=1)
         start = an_instant(dice)
         peer = CronSim(expression, start.astimezone(ZoneInfo(zone)))

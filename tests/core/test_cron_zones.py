@@ -11,7 +11,8 @@ from zoneinfo import TZPATH, ZoneInfo, available_timezones
 import pytest
 
 from horae.core.time.zones import span_at, spans_of, zone_named
-from tests.core.cron_oracle import DEPTH, ZONES
+from tests.core.cron_oracle import ZONES
+from tests.support.cases import DEPTH
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NAMES = sorted(name for name in available_timezones() if name != "localtime")

@@ -111,11 +111,39 @@ def test_a_failure_has_a_reason() -> None:
         Fail("  ")
 
 
-def test_an_act_takes_the_arguments_of_its_action_by_name() -> None:
-    act = Act("refund", amount=40, to="c-17", interruptible=False)
+def test_an_act_takes_the_arguments_of_its_action_whatever_their_names() -> None:
+    given = {"amount": 40, "note": "n", "context": {}, "interruptible": "yes", "cites": 1, "action": "a", "self": None}
+    act = Act("refund", arguments=given, interruptible=False)
 
-    assert act.intent == {"action": "refund", "arguments": {"amount": 40, "to": "c-17"}}
-    assert not act.interruptible
+    assert act.intent == {"action": "refund", "arguments": given}
+    assert (act.interruptible, act.note, act.context, act.cites) == (False, None, None, ())
+    given["amount"] = 41
+    assert act.arguments["amount"] == 40
+
+
+def test_an_act_refuses_arguments_outside_their_place_and_shows_it() -> None:
+    with refused(InvalidInput, "act_keyword_unknown", keyword="amount", action="refund") as refusal:
+        Act("refund", amount=40, to="c-17")  # type: ignore[arg-type]
+    assert "Act('refund', arguments={'amount': …}, cites=[…])" in str(refusal.value)
+    with refused(InvalidInput, "act_arguments_unreadable", given="list"):
+        Act("refund", ["amount"])  # type: ignore[arg-type]
+
+
+def test_an_act_cites_each_governed_object_once() -> None:
+    act = Act("refund", cites=["memory:mem_ab12", "cognition:a:b", "memory:mem_ab12"])
+
+    assert act.cites == ("memory:mem_ab12", "cognition:a:b")
+    assert act.intent == {"action": "refund", "arguments": {}, "cites": ["memory:mem_ab12", "cognition:a:b"]}
+
+
+@pytest.mark.parametrize(
+    "cites",
+    [["mem_ab12"], ["memory:"], ["memory: x"], ["Memory:x"], ["thing:x"], [1], "memory:x", 7,
+     [f"memory:{n}" for n in range(51)], ["memory:" + "x" * 151], ["memory:a\nb"]],
+)  # fmt: skip
+def test_a_cite_is_a_kind_and_an_id(cites: Any) -> None:
+    with pytest.raises(InvalidInput):
+        Act("refund", cites=cites)
 
 
 def test_partial_facts_say_so() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from horae.core.schedules.decisions import decide
 from horae.core.schedules.schedule import Fire, Firing, Schedule, Unfinished, due_at, first_fire, next_fire
+from tests.support.cases import cases
 
 START = datetime(2030, 3, 30, tzinfo=UTC)  # the night before Paris and Berlin change the hour
 TICK = timedelta(microseconds=1)
@@ -63,7 +64,7 @@ def answer(firing: Firing) -> int:
     return sum(fire.count for fire in firing.fires)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(schedules(), spans.filter(bool), unfinished(), st.floats(0, 1, exclude_max=True))
 def test_every_due_fire_is_told_exactly_once(
     schedule: Schedule, late: timedelta, there: Unfinished, roll: float
@@ -97,7 +98,7 @@ def test_every_due_fire_is_told_exactly_once(
         assert firing.next_due_at >= firing.next_fire_at
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(schedules(), st.lists(spans, min_size=2, max_size=6), st.floats(0, 1, exclude_max=True))
 def test_a_life_of_downtimes_leaves_no_gap_and_no_double(
     schedule: Schedule, naps: list[timedelta], roll: float

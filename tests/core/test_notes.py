@@ -11,6 +11,7 @@ from horae.core.schedules.notes import Effect, Note, changes, effects, warnings
 from horae.core.schedules.notes_words import TEXTS, say, say_change, say_effect
 from horae.core.schedules.rules import Cron, Every, Once, Rule
 from horae.errors import InvalidInput
+from tests.support.cases import cases
 from tests.support.refusals import refused
 
 NOVEMBER = datetime(2026, 11, 15, tzinfo=UTC)
@@ -140,7 +141,7 @@ ZONES = ("Europe/Berlin", "Australia/Lord_Howe", "Antarctica/Troll", "Africa/Cai
     st.sampled_from(["after", "skip"]),
     st.sampled_from(["first", "both"]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 def test_what_is_told_is_what_the_engine_does(zone: str, minute: str, hour: str, gap: str, fold: str) -> None:
     rule = Cron(f"{minute} {hour} * * *", zone, gap=gap, fold=fold)  # type: ignore[arg-type]
     for effect in effects(rule, zone, NOVEMBER):

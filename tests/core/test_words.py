@@ -29,7 +29,8 @@ from horae.core.schedules.rules import Every, Once
 from horae.core.schedules.words import sentence
 from horae.core.time.cron import Cron
 from horae.errors import InvalidInput, NeverFires
-from tests.core.cron_oracle import DEPTH, a_field, an_expression
+from tests.core.cron_oracle import a_field, an_expression
+from tests.support.cases import cases
 from tests.support.refusals import refused
 
 
@@ -109,7 +110,7 @@ def a_cron(dice: random.Random) -> Cron:
 
 def test_what_is_said_is_what_fires() -> None:
     dice = random.Random("words")
-    for _ in range(700 * DEPTH):
+    for _ in range(cases(700)):
         cron = a_cron(dice)
         said = sentence(cron.parsed, cron.day_match, "UTC")
         fire = datetime(dice.randint(2020, 2040), dice.randint(1, 12), dice.randint(1, 28), tzinfo=UTC)
@@ -129,7 +130,7 @@ def test_what_is_said_is_what_fires() -> None:
 def test_different_schedules_are_said_differently(language: str) -> None:
     dice = random.Random("different")
     answer: dict[str, object] = {}
-    for _ in range(3000 * DEPTH):
+    for _ in range(cases(3000)):
         cron = a_cron(dice)
         joined = cron.day_match if not (cron.parsed.any_day or cron.parsed.any_weekday) else "and"
         meaning = (*cron.parsed[:6], *cron.parsed[8:], joined)

@@ -98,6 +98,14 @@ def build(url: str | None = None) -> Horae:
 
         return ctx.once("wait", wait)
 
+    @app.job("costly", retry=Retry.none(), budget="llm", cost={"tokens": 100})
+    def costly(ctx: Context) -> None:
+        """Writes down what it really spends, after it was granted and before it reports it."""
+        for step in range(2):
+            key = ctx.spend({"tokens": 60}, key=f"step-{step}")
+            write_down("spent", ctx, 50)
+            ctx.spent({"tokens": 50}, key=key)
+
     return app
 
 

@@ -10,6 +10,7 @@ from horae.actions.attention.journal import verify
 from horae.app import Horae
 from horae.attention import Act, Attention, Control, Done, Turn
 from horae.core.attention.task import Policy
+from horae.core.governance.references import CITABLE
 from horae.mcp.here import Here
 from horae.mcp.lane_sessions import LEASE, SILENCE, LaneSessions
 from horae.mcp.server import agent_server
@@ -17,6 +18,7 @@ from horae.ports import World
 from horae.testing import Lab
 from horae.testing.clock import VirtualClock
 from tests.mcp.conftest import Host, agent, at, operator, says
+from tests.support.governed import keep
 
 
 async def test_the_first_safe_point_tells_what_to_work_on_and_commits_nothing(world: World) -> None:
@@ -240,11 +242,23 @@ async def test_an_operator_of_one_tenant_does_not_see_the_questions_of_another(w
         assert "(not_found)" in await person.refused("confirm_answer", wait_id=response["id"], approve=True)
 
 
-async def test_arguments_that_a_directive_takes_for_itself_are_refused(world: World) -> None:
+async def test_arguments_of_any_name_and_what_is_cited_reach_the_person(world: World) -> None:
+    keep(world, "mem_ab12", state="stale", risk="high")
+    given = {"note": "hi", "context": [1], "interruptible": False, "cites": "x", "args": {}}
     async with agent(world) as host:
         task = await host.focus("x")
-        response = await host.refused("confirm_request", task_id=task, action="send", args={"note": "hi"})
-        assert says("confirmed_argument_reserved", name="note") in response
+        asked = await host.call("confirm_request", task_id=task, action="send", args=given, cites=["memory:mem_ab12"])
+
+    assert (asked["arguments"], asked["cites"], asked["why"]) == (
+        given, ["memory:mem_ab12"], ["memory:mem_ab12 is stale, not active"],
+    )  # fmt: skip
+
+
+async def test_a_cite_without_a_kind_is_refused_in_words(world: World) -> None:
+    async with agent(world) as host:
+        task = await host.focus("x")
+        response = await host.refused("confirm_request", task_id=task, action="send", cites=["mem_ab12"])
+        assert says("cite_unreadable", given="'mem_ab12'", kinds=CITABLE) in response
 
 
 # -- driving -------------------------------------------------------------------------------------------------------

@@ -178,3 +178,17 @@ async def decorated(ctx: Context, note: str = "") -> str:
 @app.job("produce", executor="process", retry=NEVER)
 def produce() -> Any:
     return (number for number in range(3))
+
+
+@app.job("spend", executor="process", retry=NEVER, budget="llm", cost={"tokens": 100})
+def spend(ctx: Context) -> list[str]:
+    ctx.checkpoint("begun")
+    keys = []
+    while True:
+        keys.append(ctx.spend({"tokens": 80}))
+        ctx.spent({"tokens": 70}, key=keys[-1])
+
+
+@app.job("misspend", executor="process", retry=NEVER)
+def misspend(ctx: Context) -> None:
+    ctx.spend({"tokens": 80})

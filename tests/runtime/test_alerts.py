@@ -10,6 +10,8 @@ import pytest
 from horae import Horae
 from horae.actions import alerts
 from horae.actions.alerts import Alerts, look_round
+from horae.actions.budgets import budgets
+from horae.actions.governance.decisions import decide
 from horae.actions.jobs import claims, endings, jobs, queues
 from horae.alerts.rules import QUEUE, sender, watch
 from horae.cli.process.server import add_built_in
@@ -24,6 +26,7 @@ from horae.stores.opening import create_store_engine, open_store
 from horae.testing import Lab
 from horae.testing.builders import a_request
 from horae.testing.clock import NOON, LoadedDice, VirtualClock
+from tests.support.governed import OWNER, keep
 from tests.support.waiting import eventually
 
 URL = "https://ops.example/hooks/horae"
@@ -227,3 +230,35 @@ async def test_a_process_that_only_sends_alerts_runs_nothing_else_and_fires_noth
     assert [body["data"]["job_id"] for body in delivered] == [doomed.id]
     assert (jobs.get(app.world, other.id).state, jobs.find(app.world, Filter(handler="nightly"))) == ("queued", [])
     assert [chore.name for chore in worker.settings.chores] == ["alerts"]
+
+
+def test_a_review_that_waits_for_a_person_is_told_once_and_without_its_question(world: World) -> None:
+    keep(world, "mem_1", state="stale", risk="high")
+    made = decide(world, owner=OWNER, action="pay the secret sum", cites=["memory:mem_1"], actor="token/1")
+
+    assert look_round(world, Alerts(URL)) == 1
+    assert look_round(world, Alerts(URL)) == 0
+    [body] = answer(world)
+    assert (body["type"], body["data"]["review_id"], body["data"]["owner"]) == ("review.opened", made.review, OWNER)
+    assert "secret" not in str(body)
+
+
+def test_a_budget_that_was_exceeded_is_told_once_for_each_period(world: World, clock: VirtualClock) -> None:
+    how = Alerts(URL)
+    budgets.set_budget(world, "llm", "tokens", 100, owner="alice")
+    budgets.adjust(world, "llm", "tokens", 90, owner="alice", reason="within it")
+    assert look_round(world, how) == 0
+    budgets.adjust(world, "llm", "tokens", 30, owner="alice", reason="beyond it")
+
+    assert (look_round(world, how), look_round(world, how)) == (1, 0)
+
+    [told] = answer(world)
+    assert (told["type"], told["data"]["owner"], told["data"]["budget"]) == (
+        "budget.overdrawn",
+        "alice",
+        "llm:tokens:day",
+    )
+    assert (told["data"]["capacity"], told["data"]["settled"], told["data"]["overdrawn"]) == (100, 120, 20)
+    clock.advance(timedelta(days=1))
+    look_round(world, how)
+    assert [each["type"] for each in answer(world)].count("budget.overdrawn") == 1

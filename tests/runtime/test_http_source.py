@@ -12,6 +12,7 @@ import pytest
 
 import horae
 from horae import Context, Horae, Retry
+from horae.core.governance.budgets import JobBudget
 from horae.core.jobs.job import Outcome
 from horae.errors import ConfigurationError, NeedsDatabase, ServiceUnavailable
 from horae.limits import RateLimiter
@@ -69,6 +70,44 @@ def test_it_runs_what_the_service_has_and_opens_no_database(app: Horae) -> None:
     job = asyncio.run(until_done(app, made.id))[made.id]
 
     assert (job.state, job.result, job.progress, job.checkpoint) == ("succeeded", 5, {"done": 1}, {"at": 1})
+
+
+def test_it_tells_the_service_what_its_handlers_take(app: Horae, served: Served) -> None:
+    @app.job("pay", retry=Retry.none(), sensitive=["iban"])
+    def pay(iban: str) -> str:
+        """Pay somebody."""
+        return iban[:2]
+
+    made = pay.enqueue("DE02")
+    job = asyncio.run(until_done(app, made.id))[made.id]
+    stored = {each.name: each for each in served.world.store.read(lambda tx: tx.definitions.all())}["pay"]
+
+    assert (job.result, job.payload) == ("DE", {"iban": "[masked]"})
+    assert (stored.sensitive, stored.app, stored.description) == (("iban",), "far", "Pay somebody.")
+    assert [each.name for each in stored.parameters or ()] == ["iban"]
+
+
+def test_it_tells_the_service_which_budget_tenants_draw_on(app: Horae, served: Served) -> None:
+    @app.job("ask", retry=Retry.none(), budget="llm", cost={"tokens": 7}, tenants=True)
+    def ask() -> None:
+        """Ask somebody."""
+
+    made = ask.enqueue()
+    asyncio.run(until_done(app, made.id))
+
+    [stored] = [each for each in served.world.store.read(lambda tx: tx.definitions.all()) if each.name == "ask"]
+    assert stored.budget == JobBudget("llm", {"calls": 1, "tokens": 7})
+
+
+def test_a_worker_of_a_tenant_declares_nothing_and_works(served: Served) -> None:
+    with Horae("sqlite:////nowhere/at/all.db", name="hers") as app:
+        app.use_service(served.url, served.token("alice", "worker", "tasks"))
+        work = app.job("work", retry=Retry.none(), tenants=True)(lambda: "done")
+        made = work.enqueue()
+        job = asyncio.run(until_done(app, made.id))[made.id]
+
+    assert job.result == "done"
+    assert "work" not in [each.name for each in served.world.store.read(lambda tx: tx.definitions.all())]
 
 
 def test_what_a_handler_enqueues_goes_to_the_same_service(app: Horae, served: Served) -> None:

@@ -338,3 +338,20 @@ async def test_a_running_child_keeps_its_lease(process_app: Horae) -> None:
         done = await ended(process_app, job)
 
     assert (done.result, worker.counts["succeeded"]) == ("slept", 1)
+
+
+async def test_a_child_spends_through_its_parent_until_its_budget_is_empty(process_app: Horae) -> None:
+    process_app.budgets.set("llm", "tokens", 300)
+    job = processes.spend.enqueue()
+    wrong = processes.misspend.enqueue()
+
+    async with serving(process_app):
+        refused_one = await ended(process_app, wrong)
+        await eventually(lambda: process_app.jobs.runs(job.id)[-1].outcome == "snoozed", "the end of the attempt")
+
+    assert "draws on no budget" in (refused_one.last_error or "")
+    waiting = process_app.jobs.get(job.id)
+    assert (waiting.state, waiting.attempt, waiting.checkpoint) == ("queued", 0, "begun")
+    budget = process_app.budgets.get("llm", "tokens")
+    assert (budget.settled, budget.reserved) == (280, 0)
+    assert "budget_empty" in (waiting.last_error or "")

@@ -8,8 +8,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from horae.actions.access.tokens import create_token, find_tokens, recognise, revoke_token
+from horae.api.here import house
 from horae.core.access.callers import mask_tokens, parse_token
-from horae.errors import InvalidInput, NotFound, Unauthorized
+from horae.errors import Forbidden, InvalidInput, NotFound, Unauthorized
 from horae.ports import World
 from horae.service import problems
 from horae.testing.clock import VirtualClock
@@ -95,5 +96,33 @@ def test_revoking_a_foreign_token_finds_nothing(world: World) -> None:
 
 
 def test_an_unknown_scope_is_refused_with_the_known_ones(world: World) -> None:
-    with refused(InvalidInput, "scope_unknown", choices=["tasks", "worker", "read", "admin"]):
+    with refused(InvalidInput, "scope_unknown", choices=["tasks", "worker", "read", "review", "admin"]):
         create_token(world, owner="alice", scopes=["everything"])
+
+
+@pytest.mark.parametrize(
+    ("scopes", "agent", "is_person"),
+    [(["review"], None, True), (["admin"], None, True), (["tasks", "worker", "read"], None, False),
+     (["review"], "planner", False), (["admin"], "planner", False)],
+)  # fmt: skip
+def test_a_person_has_a_scope_for_it_and_is_no_agent(
+    world: World, scopes: list[str], agent: str | None, is_person: bool
+) -> None:
+    _, text = create_token(world, owner="alice", scopes=scopes, agent=agent)
+    caller = recognise(world, text)
+
+    assert caller.is_person == is_person
+    if agent is not None:
+        assert (caller.resolve_agent(None), caller.resolve_agent(agent)) == (agent, agent)
+        with refused(Forbidden, "agent_of_token", agent=agent):
+            caller.resolve_agent("other")
+    if not is_person:
+        with refused(Forbidden, "person_needed"):
+            caller.require_person()
+
+
+def test_code_of_an_application_is_no_person_until_it_names_one() -> None:
+    assert [house(actor).is_person for actor in ("app/shop", "agent/planner", "system", "worker/w1", "anybody")] == [
+        False
+    ] * 5
+    assert [house(actor).is_person for actor in ("user/carol", "cli/root", "token/6f1c")] == [True] * 3

@@ -63,7 +63,7 @@ def an_agent(app: Horae, owner: str = "alice") -> Attention:
             return Proceed(granted.grant, context=granted["by"])
         if turn.facts.last("action_ok") or turn.facts.last("denied"):
             return Done(turn.context or "denied", context=turn.context)
-        return Fail("no decision in time") if turn.facts.last("timed_out") else Act("refund", amount=40)
+        return Fail("no decision in time") if turn.facts.last("timed_out") else Act("refund", {"amount": 40})
 
     agent.rule(Rule("db.down", do="task", kind="sleep", priority=90, key="alert:{id}"))
     agent.rule(Rule("noise", do="log"))

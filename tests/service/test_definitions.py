@@ -55,7 +55,19 @@ def test_a_tenant_sees_what_is_open_and_not_who_stored_it(worker: TestClient, al
     hers = alice.get(PATH).json()["items"]
 
     assert hers == [
-        {"name": "resize", "queue": "images", "tenants": True, "app": None, "stored_at": None, "stored_by": None}
+        {
+            "name": "resize",
+            "queue": "images",
+            "tenants": True,
+            "app": None,
+            "stored_at": None,
+            "stored_by": None,
+            "sensitive": [],
+            "parameters": None,
+            "description": None,
+            "budget": None,
+            "cost": {},
+        }
     ]
     assert [each["name"] for each in worker.get(PATH).json()["items"]] == ["resize", "wipe"]
 

@@ -101,6 +101,7 @@ def test_a_caller_that_hangs_up_leaves_no_place_taken(served: Served) -> None:
     wait_until(lambda: waits(served) == 0)
 
 
+@pytest.mark.slow
 def test_many_callers_wait_without_a_thread_for_each(served: Served) -> None:
     """If each held one of the service's threads, none would be left for the request that ends their jobs."""
     token = served.token("alice")

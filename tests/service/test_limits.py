@@ -90,6 +90,7 @@ def test_too_many_calls_from_one_address_reach_nothing(connect: Connect, clock: 
     assert nobody.get("/healthz").json()["limit"] == "calls_per_address"
 
 
+@pytest.mark.slow
 def test_wrong_tokens_are_slowed_and_a_right_one_still_enters(connect: Connect, clock: VirtualClock) -> None:
     """Security check 14: delay, not ban; a neighbour behind the same address is not locked out."""
     alice = limited(connect, clock, "alice", wrong_per_address=30)

@@ -120,6 +120,7 @@ def test_every_database_tells_the_same(database_url: str) -> None:
     assert response["dead_letter_count"][()] == 1
 
 
+@pytest.mark.slow
 def test_counters_only_grow_whatever_is_removed(world: World, clock: VirtualClock) -> None:
     """A job ends every 20 days for two years, and the history is cleaned as usual."""
     before: dict[tuple[str, ...], float] = {}

@@ -107,6 +107,7 @@ def test_another_token_of_the_same_tenant_goes_on_waiting(
         assert [each["job_id"] for each in goes_on.result(PATIENCE).json()["jobs"]] == [job]
 
 
+@pytest.mark.slow
 def test_a_pull_that_waits_is_refused_when_its_token_expires(
     sqlite_database_url: str, callers: ThreadPoolExecutor
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_stream_ends_when_its_token_is_revoked_elsewhere(database_url: str, ca
         wait_until(lambda: waits(served) == 0)
 
 
+@pytest.mark.slow
 def test_a_stream_ends_when_a_jwt_expires(sqlite_database_url: str, callers: ThreadPoolExecutor) -> None:
     """Nobody revokes one, so its end is known from the beginning."""
     with Horae(sqlite_database_url) as app:
@@ -140,6 +142,7 @@ def test_a_stream_ends_when_a_jwt_expires(sqlite_database_url: str, callers: Thr
         following(served, callers, "a.b.c").result(PATIENCE)
 
 
+@pytest.mark.slow
 def test_a_stream_that_nobody_reads_is_cut_off_when_its_token_is_revoked(sqlite_database_url: str) -> None:
     """Its writer waits for room in the connection, and must not do so for ever."""
     with serving(sqlite_database_url) as served:

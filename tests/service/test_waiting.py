@@ -73,6 +73,7 @@ def test_a_pull_that_waits_is_woken_by_another_process(database_url: str, caller
         wait_until(lambda: waits(served) == 0)
 
 
+@pytest.mark.slow
 def test_a_pull_that_waits_rises_when_a_job_falls_due(served: Served, callers: ThreadPoolExecutor) -> None:
     """Nobody gives a hint at that moment."""
     job = put(served.world, run_at=served.world.clock.now() + long_poll.BLOCKED)

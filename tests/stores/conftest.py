@@ -7,19 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 
 import pytest
+from sqlalchemy import select
 
-pytest.register_assert_rewrite("horae.testing")
-
-from sqlalchemy import select  # noqa: E402
-
-from horae.stores.databases import audit_guard  # noqa: E402
-from horae.stores.metadata import metadata  # noqa: E402
-from horae.stores.opening import create_store_engine, open_store  # noqa: E402
-from horae.stores.schema import migrate  # noqa: E402
-from horae.stores.store import SqlStore  # noqa: E402
-from horae.stores.tables.audit import audit  # noqa: E402
-from tests.support.servers import MariaDBServer, PostgresServer  # noqa: E402
-from tests.support.templates import put_tables  # noqa: E402
+from horae.stores.databases import audit_guard
+from horae.stores.metadata import metadata
+from horae.stores.opening import create_store_engine, open_store
+from horae.stores.schema import migrate
+from horae.stores.store import SqlStore
+from horae.stores.tables.audit import audit
+from tests.support.servers import MariaDBServer, PostgresServer
+from tests.support.templates import put_tables
 
 KINDS = ["sqlite", pytest.param("postgres", marks=pytest.mark.server), pytest.param("mysql", marks=pytest.mark.server)]
 

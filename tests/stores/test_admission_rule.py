@@ -10,8 +10,8 @@ from sqlalchemy import text
 
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.admission import AGAIN, admit
-from horae.core.jobs.job import Job, Lease
-from horae.ports import Claim, PutBack, Tx, World
+from horae.core.jobs.job import Job, Lease, Outcome
+from horae.ports import Claim, JobEnding, PutBack, Tx, World
 from horae.stores.store import SqlStore
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON, LoadedDice, VirtualClock
@@ -39,6 +39,9 @@ class Budget:
         refused = [job for job in jobs if job.number not in paid]
         return [PutBack(job.number, job.token, now + REFILL, "the budget is empty") for job in refused]
 
+    def settle(self, tx: Tx, endings: Sequence[JobEnding], now: datetime) -> dict[int, Outcome]:
+        return {}
+
 
 def set_budget(store: SqlStore, units: int) -> None:
     with store.engine.begin() as connection:
@@ -62,7 +65,7 @@ def rule(store: SqlStore) -> Iterator[Budget]:
 
 @pytest.fixture
 def world(store: SqlStore, rule: Budget) -> World:
-    return World(store, VirtualClock(), LoadedDice(), admission=rule)
+    return World(store, VirtualClock(), LoadedDice(), rules=(rule,))
 
 
 def enqueue(world: World, *, plain: int = 0, costly: int = 0) -> tuple[list[str], list[str]]:
@@ -149,7 +152,7 @@ def test_a_job_that_was_lost_before_it_was_admitted_costs_nothing(
     store.renew(renewed, until=NOON + timedelta(days=1))
     assert lose(open_another(), NOON + 2 * LEASE) == {job.number for job in lost}
 
-    kept = admit(world, rule, taken)
+    kept = admit(world, taken)
 
     assert [job.number for job in kept] == [job.number for job in taken if job not in lost]
     assert units(store) == 8, "what was written for the lost one was rolled back"
@@ -160,7 +163,7 @@ def test_a_job_to_be_cancelled_is_not_put_back_but_ended(store: SqlStore, world:
     taken = store.claim(Claim("default", 1, "w", LEASE), now=NOON)
     jobs.cancel(world, job_id, reason="changed my mind")
 
-    assert admit(world, rule, taken) == []
+    assert admit(world, taken) == []
 
     assert jobs.get(world, job_id).state == "cancelled"
 
@@ -183,7 +186,7 @@ def test_a_rule_that_fails_costs_plain_jobs_nothing(
 
 def test_plain_jobs_cost_the_same_statements_with_a_rule_and_without(store: SqlStore, world: World) -> None:
     counts = []
-    for each in (world, replace(world, admission=None)):
+    for each in (world, replace(world, rules=())):
         for _ in range(8):  # drivers prepare what they have seen a few times
             put(store, a_new_job())
             claim_as_worker(each, 1)
@@ -204,5 +207,5 @@ def test_a_rule_that_wants_a_job_at_once_again_does_not_make_the_claim_run_in_ci
 
     _, [job_id] = enqueue(world, costly=1)
 
-    assert claim_as_worker(replace(world, admission=Impatient()), 5) == []
+    assert claim_as_worker(replace(world, rules=(Impatient(),)), 5) == []
     assert read_job(store, int(job_id.removeprefix("job_"))).token == 2

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, inspect, make_url, text
+from sqlalchemy import Engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from horae.actions.audit import export_audit, missing_guards, seal_all, verify_audit
@@ -23,11 +23,10 @@ from horae.stores.databases import audit_guard
 from horae.stores.databases.audit_guard import INVISIBLE, KEPT, install, missing, remove
 from horae.stores.metadata import metadata
 from horae.stores.opening import create_store_engine, open_store
-from horae.stores.schema import HEAD, create_all, inspect_schema, migrate
+from horae.stores.schema import create_all, inspect_schema, migrate
 from horae.stores.tables.audit import audit
 from horae.testing.clock import NOON, LoadedDice, VirtualClock
 from tests.support.kinds import name_in
-from tests.support.migrations import go_back
 from tests.support.servers import MariaDBServer, PostgresServer
 
 REFUSED = "append-only"
@@ -180,18 +179,6 @@ def test_migrated_and_made_at_once_have_the_same_triggers(engine: Engine) -> Non
 
     assert definitions(engine) == migrated
     assert len(migrated) == {"sqlite": 3, "postgresql": 3, "mysql": 2}[engine.dialect.name]
-
-
-def test_the_migration_can_be_undone_and_repeated_with_entries_in_place(world: World, engine: Engine) -> None:
-    go_back(engine, "0013")
-    assert definitions(engine) == set()
-    assert not inspect(engine).has_table("horae_audit_guard")
-
-    migrate(engine)
-
-    assert inspect_schema(engine).found == HEAD
-    assert refused(engine, "DELETE FROM horae_audit")
-    assert [each.complaints for each in verify_audit(world)] == [()]
 
 
 # -- roles that may not ------------------------------------------------------------------------------------------------

@@ -12,10 +12,12 @@ from horae import Horae
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs import jobs as verbs
 from horae.core.jobs.filters import AnyOf, Between, JobQuery, Text, holds, parse_filter
+from horae.core.jobs.fingerprints import fingerprint
 from horae.core.jobs.job import Filter
 from horae.stores.schema import migrate
 from horae.testing import VirtualClock
 from horae.testing.builders import a_request
+from tests.support.cases import cases
 
 BEGIN = datetime(2030, 1, 7, 12, 0, tzinfo=UTC)
 WORDS = ["a", "b", "ab", "A", "a.b", "ä", "a%", "a_b", 'a"b', "a\\b"]
@@ -72,6 +74,11 @@ words = st.builds(
     AnyOf, st.sampled_from(["queue", "handler", "tag", "key", "error", "owner"]),
     st.lists(texts, min_size=1, max_size=3).map(tuple), st.booleans(),
 )  # fmt: skip
+PRINTS = [fingerprint(f"h.{letter}", f"Timeout: {word}").hash for letter in "abA" for word in WORDS[:2]]
+prints = st.builds(
+    lambda mark, length, is_excluded: AnyOf("fingerprint", (Text(mark[:length], length < 32),), is_excluded),
+    st.sampled_from(PRINTS), st.sampled_from([1, 32]), st.booleans(),
+)  # fmt: skip
 objects = st.builds(
     lambda word, is_prefix, is_excluded: AnyOf("object", (Text(word, is_prefix),), is_excluded),
     st.sampled_from(["memory", "mem", "memory/a", "memory/", "experience", *(f"memory/{word}" for word in WORDS)]),
@@ -102,7 +109,7 @@ spans = st.builds(
 attempts = st.builds(
     lambda least, is_excluded: Between("attempt", least, None, is_excluded), st.integers(0, 3), st.booleans()
 )
-queries = st.lists(words | objects | choices | spans | attempts, min_size=1, max_size=3).map(
+queries = st.lists(words | prints | objects | choices | spans | attempts, min_size=1, max_size=3).map(
     lambda terms: JobQuery(tuple(terms))
 )
 
@@ -112,7 +119,7 @@ def test_the_tables_answer_as_the_filter_says(app: Horae) -> None:
 
     jobs = verbs.find(app.world, Filter(), limit=1000)
 
-    @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=cases(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(queries)
     def agree(query: JobQuery) -> None:
         assert found(app, query) == {job.id for job in jobs if holds(query, job)}

@@ -25,6 +25,7 @@ from horae.stores.limits.memory import MemoryCalls
 from horae.stores.limits.redis import RedisCalls
 from horae.testing.clock import VirtualClock
 from tests.stores.conftest import opened, url_of
+from tests.support.cases import cases
 from tests.support.refusals import refused
 from tests.support.servers import RedisServer
 
@@ -211,7 +212,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(max_calls=st.integers(1, 4), window=st.integers(1, 4_000), steps=STEPS)
 def test_every_log_answers_as_the_one_in_memory(
     ground: Ground, max_calls: int, window: int, steps: list[tuple[Any, ...]]

@@ -13,12 +13,10 @@ from horae.actions.jobs.requests import Request
 from horae.actions.retention import Retention, clean
 from horae.core.jobs.retry import Retry
 from horae.ports import World
-from horae.stores.opening import create_store_engine, open_store
-from horae.stores.schema import migrate
+from horae.stores.opening import create_store_engine
 from horae.stores.store import SqlStore
 from horae.testing.clock import LoadedDice, VirtualClock
 from horae.testing.conformance.support import end, take
-from tests.support.migrations import go_back
 
 ONCE = Retry.none()
 
@@ -98,27 +96,3 @@ def engine(database_url: str) -> Iterator[Engine]:
     engine = create_store_engine(database_url)
     yield engine
     engine.dispose()
-
-
-def test_children_that_have_waited_for_ever_are_dealt_with_after_an_upgrade(engine: Engine) -> None:
-    """Version 0007 left them waiting for dead parents, and for parents that were cancelled."""
-    migrate(engine)
-    store = open_store(engine)
-    world = World(store, VirtualClock(), LoadedDice())
-    parents = [verbs.enqueue(world, Request("work", retry=ONCE)) for _ in range(3)]
-    requests = [Request("work", after=(parent.id,), concurrency_key="k", concurrency_limit=2) for parent in parents]
-    children = verbs.enqueue_many(world, requests)
-    go_back(engine, "0007")
-    change(store, "UPDATE horae_jobs SET state = 'dead' WHERE id = :id", id=parents[0].number)
-    change(store, "DELETE FROM horae_jobs WHERE id = :id", id=parents[1].number)
-
-    migrate(engine)
-    verbs.settle_children(world)
-
-    assert [verbs.get(world, each.id).state for each in children] == ["cancelled", "cancelled", "queued"]
-    verbs.revive(world, parents[0].id)
-    assert verbs.get(world, children[0].id).state == "queued"
-    with engine.connect() as connection:
-        limits = connection.execute(text("SELECT DISTINCT concurrency_limit FROM horae_jobs WHERE held = 'needs'"))
-        assert [row[0] for row in limits] == [2]
-    store.close()

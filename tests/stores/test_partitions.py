@@ -19,7 +19,7 @@ from horae.actions.partitions import drop_old, empty_catch_all, history_states, 
 from horae.actions.retention import Retention, clean, set_retention
 from horae.clock import SystemDice
 from horae.core.jobs.job import Outcome, Run, settlement
-from horae.core.partitions import DAY, Partition, days_ahead, start_of_day
+from horae.core.partitions import DAY, Partition, days_ahead
 from horae.core.time.instants import micros
 from horae.doctor.findings import Installation
 from horae.doctor.work import history
@@ -32,7 +32,6 @@ from horae.stores.schema import migrate
 from horae.stores.store import SqlStore
 from horae.testing.clock import VirtualClock
 from tests.stores.conftest import KINDS
-from tests.support.migrations import go_back
 from tests.support.waiting import wait_until
 
 RUNS, FIRES = "horae_runs", "horae_fires"
@@ -176,6 +175,40 @@ def test_an_ending_in_the_future_stays_beside_and_keeps_none_from_its_day(world:
 
     assert [state.catch_all for state in history_states(world)] == [1, 0]
     assert count(world) == 2
+
+
+def test_rows_beside_the_days_are_deleted_in_steps_when_their_time_is_over(world: World) -> None:
+    advance(world, 20 * DAY)
+    finished(world)
+    advance(world, Retention().runs + 3 * DAY)
+
+    assert clean(world, Retention())[RUNS] == 1
+    assert (count(world), tally(world)) == (0, 1)
+
+
+@pytest.mark.slow
+def test_more_rows_than_can_be_moved_in_a_second_wait_for_a_quiet_hour(world: World) -> None:
+    """A worker leaves them, the doctor names the command, and that moves them."""
+    advance(world, 20 * DAY)
+    most = history_states(world)[0].moved_at_most
+    with store_of(world).engine.begin() as connection:
+        columns = "job_id, token, outcome, state, attempt, queue, handler, owner, finished_at"
+        values = f"{{}}, 1, 'succeeded', 'succeeded', 0, 'q', 'h', 'system', {micros(world.clock.now())}"
+        rows = {
+            "postgresql": f"SELECT {values.format('i')} FROM generate_series(1, {most + 1}) i",
+            "mysql": f"SELECT {values.format('seq')} FROM seq_1_to_{most + 1}",
+        }[connection.dialect.name]
+        connection.exec_driver_sql(f"INSERT INTO {RUNS} ({columns}) {rows}")
+
+    assert keep_partitions(world) == 15  # those of the fires
+    assert [state.is_overfull for state in history_states(world)] == [True, False]
+    assert any(
+        level == "problem" and f"More than {most:,} rows of horae_runs" in found for level, found in findings(world)
+    )
+    keep_partitions(world, patient=True)
+
+    assert [(state.catch_all, state.days_ahead) for state in history_states(world)] == [(0, 14), (0, 14)]
+    assert count(world) == most + 1
 
 
 # -- dropped -----------------------------------------------------------------------------------------------------------
@@ -407,27 +440,6 @@ def test_a_partition_is_no_way_past_the_wall_between_tenants(postgres_database_u
     store.close()
 
 
-def test_rights_on_a_table_survive_its_conversion(postgres_database_url: str) -> None:
-    engine = create_store_engine(postgres_database_url)
-    migrate(engine)
-    go_back(engine, "0013")
-    role = f"reader_{make_url(postgres_database_url).database}"[:60]
-    with engine.begin() as connection:
-        connection.exec_driver_sql(f"CREATE ROLE {role}")
-        connection.exec_driver_sql(f"GRANT SELECT, INSERT ON horae_runs TO {role}")
-
-    migrate(engine)
-
-    with engine.connect() as connection:
-        sql = "SELECT has_table_privilege(:role, 'horae_runs', :right)"
-        rights = [
-            connection.execute(text(sql), {"role": role, "right": right}).scalar()
-            for right in ("SELECT", "INSERT", "DELETE")
-        ]
-    assert rights == [True, True, False]
-    engine.dispose()
-
-
 # -- plans -------------------------------------------------------------------------------------------------------------
 
 READS = {
@@ -481,30 +493,3 @@ def test_the_fence_forbids_a_second_ending_although_the_end_belongs_to_the_key(s
 
     runs: list[Run] = store.read(lambda tx: tx.jobs.runs(job.number))
     assert [run.outcome for run in runs] == ["succeeded"]
-
-
-# -- existing tables ---------------------------------------------------------------------------------------------------
-
-
-def test_rows_of_an_older_version_are_all_there_after_the_migration_and_back(database_url: str) -> None:
-    engine = create_store_engine(database_url)
-    migrate(engine)
-    store = open_store(engine)
-    now = start_of_day(store.read_time() or VirtualClock().now()) + DAY / 2
-    moments = [now - 90 * DAY, now - DAY, now, now + 3 * DAY, now + 900 * DAY]
-    ids = [finished(World(store, VirtualClock(moment), SystemDice())) for moment in moments]
-    world = World(store, VirtualClock(now), SystemDice())
-    for moment in moments:
-        fire(world, moment, now)
-    go_back(engine, "0013")
-    with engine.connect() as connection:
-        assert connection.execute(text("SELECT COUNT(*) FROM horae_runs")).scalar_one() == len(moments)
-
-    migrate(engine)
-
-    assert (count(world), count(world, FIRES)) == (len(moments), len(moments))
-    assert [jobs.get(world, each).state for each in ids] == ["succeeded"] * len(ids)
-    if partitions(world):
-        assert [state.catch_all for state in history_states(world)] == [1, 1]
-        assert [len(days(world, table)) for table in (RUNS, FIRES)] == [14, 14]
-    store.close()

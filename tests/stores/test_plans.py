@@ -40,7 +40,7 @@ FLOWS: dict[str, Flow] = {
     "claim": lambda store, driver: store.hot.claim(driver, CLAIM, NOON),
     "a tenant's claim": lambda store, driver: store.hot.claim(driver, replace(CLAIM, owner="alice"), NOON),
     "release": lambda store, driver: store.hot.admission.release(driver, 100),
-    "peek": lambda store, driver: store.hot.peek(driver, ["default", "other"], None, None),
+    "peek": lambda store, driver: store.hot.peek(driver, ["default", "other"], None, "n1", None),
     "reaper": lambda store, driver: store.hot.find_expired(driver, NOON, 100),
 }
 

@@ -12,14 +12,12 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Engine, Integer, MetaData, Table, inspect, text
 
-from horae.core.jobs.running_limits import LimitSource
 from horae.errors import SchemaMissing, SchemaTooNew, StoreUnavailable
 from horae.stores.metadata import metadata
 from horae.stores.opening import create_store_engine, open_store, store_on
-from horae.stores.schema import HEAD, KNOWN, SCRIPTS, create_all, inspect_schema, migrate, require_current
+from horae.stores.schema import HEAD, KNOWN, REMOVED, SCRIPTS, create_all, inspect_schema, migrate, require_current
 from horae.testing.builders import a_new_job
 from horae.testing.conformance.support import put, take
-from tests.support.migrations import go_back
 from tests.support.refusals import refused
 
 MIGRATE = """
@@ -52,6 +50,8 @@ def test_the_names_of_the_files_are_the_chain_of_versions() -> None:
 
     assert tuple(reversed(chain)) == KNOWN
     assert chain[0] == HEAD
+    assert max(map(len, KNOWN)) <= 32  # the width of horae_version
+    assert not REMOVED & set(KNOWN)
 
 
 def test_migrating_again_changes_nothing(engine: Engine) -> None:
@@ -90,6 +90,21 @@ def test_a_newer_schema_is_refused_with_advice(engine: Engine) -> None:
     for verb in (inspect_schema, migrate, require_current, open_store):
         with refused(SchemaTooNew, "tables_too_new", version="9999"):
             verb(engine)
+
+
+@pytest.mark.parametrize("version", ["0001", "0020"])
+def test_tables_of_before_the_baseline_are_refused_with_the_way_out(engine: Engine, version: str) -> None:
+    """Nothing can migrate them; the way is a file."""
+    migrate(engine)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE horae_version SET version_num = :version"), {"version": version})
+
+    for verb in (inspect_schema, migrate, require_current, open_store):
+        with refused(SchemaMissing, "tables_too_old", version=version) as problem:
+            verb(engine)
+        assert {"horae db export", "horae db import"} <= set(re.findall("horae db [a-z]+", str(problem.value)))
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT version_num FROM horae_version")).scalar() == version
 
 
 def test_a_server_without_tables_is_refused_with_the_command_that_helps(postgres_database_url: str) -> None:
@@ -237,17 +252,3 @@ def test_mariadb_by_its_own_name_gets_the_same_tables(mysql_database_url: str) -
         )
         assert [row[0] for row in rows] == ["utf8mb4_bin"]
     engine.dispose()
-
-
-def test_limits_that_were_set_before_their_sources_were_kept_are_known_as_set_by_hand(engine: Engine) -> None:
-    """S3-53: an upgrade changes no limit, and code and file do not win over it."""
-    migrate(engine)
-    with engine.begin() as connection:
-        connection.execute(text("INSERT INTO horae_limits (name, max_running) VALUES ('group:night', 3)"))
-    go_back(engine, "0009")
-
-    migrate(engine)
-
-    store = store_on(engine)
-    assert store.read(lambda tx: tx.limits.sources()) == [LimitSource("group:night", "", "api", 3)]
-    store.close()

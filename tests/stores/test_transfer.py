@@ -18,7 +18,7 @@ from horae.app import Horae
 from horae.errors import InvalidInput, LeaseLost, NotAllowed, StoreError
 from horae.stores.backup import JUMP
 from horae.stores.codecs import Json
-from horae.stores.declaration import metadata
+from horae.stores.metadata import metadata
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
 from horae.stores.transfer.export import PAGE, export
@@ -157,6 +157,30 @@ def test_an_export_shows_one_moment_though_others_write(kind: str, migrated: Ope
 
     assert done.counts["queues"] == 3
     assert b"late" not in b"".join(out.lines)
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mysql"])
+def test_runs_that_are_counted_and_about_to_be_dropped_are_not_counted_twice_elsewhere(
+    kind: str, migrated: Open, tmp_path: Path
+) -> None:
+    """Their process died before it dropped the partition; the new database has no such partition to drop."""
+    old = migrated(kind)
+    tables = {name: form.table for name, form in forms().items()}
+    with old.begin() as connection:
+        ended = {"token": 1, "outcome": "succeeded", "state": "succeeded", "attempt": 0, "queue": "q", "handler": "h"}
+        rows = [{**ended, "owner": "system", "job_id": number, "finished_at": number} for number in (1, 2, 11)]
+        connection.execute(insert(tables["runs"]), rows)
+        counted = {"scope": "handler", "name": "h", "run_count": 2, "fail_count": 0}
+        connection.execute(insert(tables["run_totals"]).values(**counted))
+        mark = {"table_name": "horae_runs", "name": "p19700101", "begins_at": 0, "ends_at": 10}
+        connection.execute(insert(metadata.tables["horae_counted_partitions"]).values(**mark))
+    written(old, tmp_path / "file")
+    new = migrated("sqlite")
+    load(new, check(tmp_path / "file"))
+    with on(new) as app:
+        tally = app.world.store.read(lambda tx: tx.schedules.handler_tallies(["h"]))["h"]
+
+    assert tally.run_count == 3
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------------

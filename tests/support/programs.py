@@ -82,7 +82,15 @@ LOGROTATE = Program(
 )
 SYSTEMD_ANALYZE = Program("systemd-analyze", ("systemd-analyze",), ("/usr/bin",), "systemd", (247,), r"systemd (\d+)")
 UNSHARE = Program("unshare", ("unshare",), ("/usr/bin",), "util-linux", (2, 32), r"util-linux (\d+)\.(\d+)")
-ALL = (POSTGRES, MARIADB, REDIS, CURL, JQ, SHELLCHECK, LOGROTATE, SYSTEMD_ANALYZE, UNSHARE)
+CHROMIUM = Program(
+    "Chromium",
+    ("chromium", "chromium-browser", "google-chrome"),
+    ("/usr/bin", "/usr/lib/chromium", "/opt/homebrew/bin"),
+    "chromium",
+    (120,),
+    r"(?:Chromium|Chrome) (\d+)",
+)
+ALL = (POSTGRES, MARIADB, REDIS, CURL, JQ, SHELLCHECK, LOGROTATE, SYSTEMD_ANALYZE, UNSHARE, CHROMIUM)
 
 
 def version_in_path(path: Path) -> list[int]:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from fastapi import FastAPI
+
 from horae import Horae
 from horae.actions.access.tokens import create_token
 from horae.ports import World
@@ -35,8 +37,9 @@ class Served:
     world: World
     server: ServiceServer
 
-    def token(self, owner: str, *scopes: str, queues: tuple[str, ...] = ()) -> str:
-        return create_token(self.world, owner=owner, scopes=scopes or ("tasks", "worker"), queues=queues)[1]
+    def token(self, owner: str, *scopes: str, queues: tuple[str, ...] = (), agent: str | None = None) -> str:
+        may = scopes or ("tasks", "worker")
+        return create_token(self.world, owner=owner, scopes=may, queues=queues, agent=agent)[1]
 
 
 @contextmanager
@@ -45,14 +48,28 @@ def serving(database_url: str, options: Options | None = None, **further: Any) -
     with Horae(database_url) as app:
         migrate(app.engine)
         service = build(lambda: app.world, options or Options(version="test"))
-        listening, listens = listen("127.0.0.1", 0), threading.Event()
-        server = ServiceServer(service, listening, grace=timedelta(seconds=5), started=listens.set, **further)
-        thread = threading.Thread(target=lambda: asyncio.run(server.run_until_stopped()), name="serving", daemon=True)
-        thread.start()
-        try:
-            assert listens.wait(SOON), "the server did not start; its log says why"
-            yield Served(url_of(listening), app.world, server)
-        finally:
-            server.stop()
-            thread.join(SOON)
-            listening.close()
+        with answering(service, **further) as server:
+            yield Served(server.url, app.world, server)
+
+
+class Answering(ServiceServer):
+    """A server that knows its address."""
+
+    url = ""
+
+
+@contextmanager
+def answering(service: FastAPI, **further: Any) -> Iterator[Answering]:
+    """Serve an application until the block ends."""
+    listening, listens = listen("127.0.0.1", 0), threading.Event()
+    server = Answering(service, listening, grace=timedelta(seconds=5), started=listens.set, **further)
+    server.url = url_of(listening)
+    thread = threading.Thread(target=lambda: asyncio.run(server.run_until_stopped()), name="serving", daemon=True)
+    thread.start()
+    try:
+        assert listens.wait(SOON), "the server did not start; its log says why"
+        yield server
+    finally:
+        server.stop()
+        thread.join(SOON)
+        listening.close()

@@ -70,7 +70,7 @@ def test_the_wheel_holds_the_package_its_types_and_its_migrations(wheel: Path) -
 
     assert wheel.name == f"horae-{VERSION}-py3-none-any.whl"
     assert "horae/py.typed" in names
-    assert "horae/stores/migrations/versions/0001_jobs.py" in names
+    assert "horae/stores/migrations/versions/0001_baseline.py" in names
     assert {name.split("/")[0] for name in names} == {"horae", f"horae-{VERSION}.dist-info"}
 
 

@@ -7,6 +7,7 @@ from string import Formatter
 
 import pytest
 
+from horae.core.governance.entries import EVENTS, OBJECT_VERBS
 from horae.core.jobs.job import ON_PARENT_DEAD
 from horae.core.jobs.reasons import Reason
 from horae.errors import ConfigurationError, HandlerFailed, InvalidInput, NotAllowed, NotFound
@@ -63,7 +64,7 @@ def test_chinese_is_written_with_its_own_punctuation(name: str) -> None:
 
 
 def test_a_verb_of_the_audit_without_words_is_found() -> None:
-    used = audit_verbs(SOURCE)
+    used = audit_verbs(SOURCE) | dict.fromkeys((*EVENTS, *OBJECT_VERBS), "core/governance/entries.py")
 
     assert len(used) > 25
     assert {verb: place for verb, place in used.items() if verb not in audit.VERBS} == {}

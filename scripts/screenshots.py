@@ -1,0 +1,119 @@
+"""Take pictures of the console: ``python -m scripts.screenshots [FOLDER] [PAGE …]``.
+
+Every page, wide and at 360 pixels, light and dark, in English and Chinese, over the same made-up day.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from horae import Horae
+from horae.actions.access.sessions import log_in
+from horae.actions.access.tokens import create_token
+from horae.core.jobs.job import State
+from horae.service.auth.sessions import cookie_name
+from horae.settings import Settings
+from horae.testing.clock import VirtualClock
+from tests.console.ground import make_day
+from tests.support.browsing import chromium
+from tests.support.serving import answering
+from tests.support.templates import put_tables
+
+# The name of each picture, and where it is taken.
+PAGES = {
+    "home": "/",
+    "jobs": "/jobs",
+    "jobs-dead": "/jobs?q=state:dead",
+    "job-dead": "/jobs/{dead}",
+    "job-running": "/jobs/{running}",
+    "job-waiting": "/jobs/{queued}",
+    "new-job": "/jobs/new?handler=orders.charge",
+    "bulk": "/jobs/bulk?verb=cancel&all=yes&q=state:queued",
+    "schedules": "/schedules",
+    "schedule": "/schedules/newsletter",
+    "errors": "/errors",
+    "error": "/errors/{error}",
+    "queues": "/queues",
+    "queue": "/queues/images",
+    "workers": "/workers",
+    "audit": "/audit",
+}
+SIZES = {"wide": (1280, 860), "narrow": (360, 780)}
+BEGINS = "2030-01-07T00:05:00Z"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a picture is taken."""
+
+    size: str
+    theme: str
+    lang: str
+
+    def __str__(self) -> str:
+        return f"{self.size}-{self.theme}-{self.lang}"
+
+
+LOOKS = [Look(size, theme, lang) for size in SIZES for theme in ("light", "dark") for lang in ("en", "zh")]
+
+
+@contextmanager
+def shop(folder: Path) -> Iterator[tuple[str, Horae]]:
+    """Serve the console over a made-up day; yield its address."""
+    clock = VirtualClock(BEGINS)
+    with Horae(put_tables(folder / "horae.db"), clock=clock) as app:
+        make_day(app.world, clock)
+        with answering(app.asgi(Settings(server_chores=False))) as server:
+            yield server.url, app
+
+
+def main() -> None:
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/screenshots")
+    wanted = set(sys.argv[2:])
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as place, shop(Path(place)) as (url, app), chromium() as browser:
+        states: tuple[State, ...] = ("dead", "running", "queued")
+        known: dict[str, str] = {state: next(iter(app.jobs.list(state=state, limit=1))).id for state in states}
+        known["error"] = next(iter(app.error_groups.list(limit=1))).fingerprint
+        for look in LOOKS:
+            page = open_page(browser, url, app, look)
+            for name, path in PAGES.items():
+                if not wanted or name in wanted:
+                    take(page, f"{url}/console{path.format(**known)}", folder / f"{name}-{look}.png")
+            page.context.clear_cookies()
+            if not wanted or "login" in wanted:
+                take(page, f"{url}/console/login", folder / f"login-{look}.png")
+            page.context.close()
+
+
+def open_page(browser: Any, url: str, app: Horae, look: Look) -> Any:
+    width, height = SIZES[look.size]
+    context = browser.new_context(
+        viewport={"width": width, "height": height},
+        device_scale_factor=1,
+        color_scheme=look.theme,
+        locale="zh-CN" if look.lang == "zh" else "en-GB",
+        timezone_id="Asia/Shanghai" if look.lang == "zh" else "Europe/Berlin",
+        reduced_motion="reduce",
+    )
+    token, _ = create_token(app.world, owner="system", scopes=["admin"])
+    _, cookie = log_in(app.world, token.caller)
+    context.add_cookies([{"name": cookie_name(url.partition("//")[2]), "value": cookie, "url": f"{url}/console"}])
+    return context.new_page()
+
+
+def take(page: Any, url: str, file: Path) -> None:
+    page.goto(url)
+    page.wait_for_load_state("networkidle")
+    page.screenshot(path=file, full_page=True)
+    print(file)
+
+
+if __name__ == "__main__":
+    main()

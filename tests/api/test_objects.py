@@ -1,0 +1,183 @@
+"""Every operation of objects and policies, through all four senders."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from typing import Any
+
+import jsonschema
+import pytest
+
+from horae.api.application import Acting
+from horae.api.governance.object_values import GovernedObject, ProposedObject, RecalledObject
+from horae.api.here import Here, house
+from horae.api.values import to_json
+from horae.core.governance.proposals import Proposal
+from horae.errors import (
+    ContentTooLarge,
+    Forbidden,
+    IllegalTransition,
+    InvalidInput,
+    NotFound,
+    VersionConflict,
+)
+from tests.api.conftest import Sent
+from tests.support.refusals import refused
+from tests.support.serving import Served
+
+numbers = count()
+
+
+@pytest.fixture
+def subject() -> str:
+    return f"Ann {next(numbers)}"
+
+
+@pytest.fixture
+def carol(served: Served) -> Any:
+    """A person of the house, in this process."""
+    return Acting(lambda: Here(served.world, house("user/carol")))
+
+
+def a_memory(rooms: Sent, subject: str, content: str = "likes tea", **fields: Any) -> ProposedObject:
+    given = {"evidence": ["chat:1"]} | fields
+    made: ProposedObject = rooms.alice.objects.propose("memory", content, subject=subject, **given)
+    return made
+
+
+def test_an_object_is_proposed_read_and_found(rooms: Sent, subject: str) -> None:
+    made = a_memory(rooms, subject, confidence=0.123456, evidence=["chat:1", {"reference": "web:2", "note": "n"}])
+    found = rooms.alice.objects.get(made.id)
+
+    assert isinstance(made, ProposedObject)
+    assert isinstance(found, RecalledObject)
+    assert (made.status, made.version, made.confidence, made.deduplicated) == ("candidate", 1, 0.123456, False)
+    assert (found.content, found.usable, found.why, found.evidence) == ("likes tea", "caution", "not_verified", 2)
+    assert [each.id for each in rooms.alice.objects.list(subject=subject)] == [made.id]
+    assert [each.id for each in rooms.alice.objects.recall(subject.upper())] == [made.id]
+    assert rooms.alice.objects.recall(subject, strict=True) == ()
+    again = rooms.alice.objects.propose("memory", "likes tea", subject=subject, id=made.id)
+    assert (again.deduplicated, again.id) == (True, made.id)
+
+
+def test_the_queue_follows_the_door(rooms: Sent, subject: str, request: pytest.FixtureRequest) -> None:
+    made = a_memory(rooms, subject)
+
+    assert made.queue == ("scheduler" if "http" in request.node.callspec.params["rooms"] else "governance")
+
+
+def test_many_are_proposed_at_once_and_listed_page_by_page(rooms: Sent, subject: str) -> None:
+    made = rooms.alice.objects.propose_many(Proposal("memory", f"fact {each}", subject=subject) for each in range(5))
+    listed = rooms.alice.objects.list(subject=subject)
+    first = listed.page(None, limit=3)
+    rest = listed.page(first.next_cursor, limit=3)
+
+    assert [each.id for each in (*first.items, *rest.items)] == [each.id for each in reversed(made)]
+
+
+def test_a_life_by_its_verbs(rooms: Sent, subject: str, carol: Any) -> None:
+    made = a_memory(rooms, subject)
+    verified = rooms.alice.objects.conclude(made.id, "confirmed", evidence=["web:1"], confidence=0.9)
+    used = rooms.alice.objects.use(made.id, reason="needed it")
+    added = rooms.alice.objects.evidence(made.id, ["web:9", "chat:1"])
+    asked = rooms.alice.objects.verify_now(made.id)
+    contested = rooms.alice.objects.contest(made.id, evidence=["web:8"], reason="she said no")
+
+    assert isinstance(verified, GovernedObject)
+    assert (verified.status, used.status, asked.next_action) == ("verified", "active", "verify")
+    assert (len(added.new), len(added.known), added.object.version) == (1, 1, 4)
+    assert (contested.status, contested.contested) == ("quarantine", True)
+    cleared = carol.objects.clear(made.id, owner="alice", reason="asked her")
+    assert (cleared.status, cleared.contested) == ("verified", False)
+    archived = rooms.alice.objects.archive(made.id)
+    assert (archived.status, rooms.alice.objects.reinstate(made.id).status) == ("archived", "stale_uncertain")
+    other = a_memory(rooms, subject, "likes coffee")
+    assert rooms.alice.objects.supersede(made.id, other.id).superseded_by == other.id
+    assert rooms.alice.objects.retract(other.id).status == "retracted"
+    verbs = [each.verb for each in rooms.alice.objects.history(made.id)]
+    assert verbs[-2:] == ["verified", "proposed"]
+    assert [each.verb for each in rooms.alice.objects.history(made.id).page(None, limit=2).items] == verbs[:2]
+
+
+def test_why_and_forecast_say_what_comes(rooms: Sent, subject: str) -> None:
+    made = a_memory(rooms, subject)
+    why = rooms.alice.objects.why(made.id)
+    steps = rooms.alice.objects.forecast(made.id, assume="confirmed")
+
+    assert (why.rule, why.policy, why.last.verb, len(why.evidence)) == ("first", 0, "proposed", 1)
+    assert [(each.action, each.status) for each in steps[:2]] == [("verify", "verified"), ("revalidate", "verified")]
+
+
+def test_what_is_wrong_is_refused_alike(rooms: Sent, subject: str) -> None:
+    made = a_memory(rooms, subject)
+
+    with refused(VersionConflict, "object_version_old"):
+        rooms.alice.objects.contest(made.id, expected_version=7)
+    with refused(IllegalTransition, "event_illegal"):
+        rooms.alice.objects.use(made.id)
+    with refused(NotFound, "object_unknown"):
+        rooms.alice.objects.get("mem_none")
+    with refused(ContentTooLarge, "content_too_large"):
+        a_memory(rooms, subject, "x" * 300_000)
+    with pytest.raises(InvalidInput):
+        rooms.alice.objects.propose("dream", "x")
+    with pytest.raises(InvalidInput):
+        rooms.alice.objects.evidence(made.id, [""])
+    with pytest.raises(Forbidden):
+        rooms.alice.objects.clear(made.id)
+
+
+def test_policies_are_set_by_an_operator_and_followed_by_a_replan(rooms: Sent, subject: str) -> None:
+    kinds = [each.kind for each in rooms.alice.policies.list() if each.version == 0]
+    agent = f"agent-{next(numbers)}"
+    changed = rooms.house.policies.set("memory", {"verify_budget": 5}, agent=agent, owner="alice", reason="careful")
+    found = rooms.alice.policies.get("memory", agent=agent)
+
+    assert kinds == ["memory", "experience", "cognition"]
+    assert (changed.version, changed.changed, found) == (1, ("verify_budget",), changed)
+    assert (found.settings["verify_budget"], found.settings["stability"]) == (5, 14 * 86_400)
+    with pytest.raises(VersionConflict):
+        rooms.house.policies.set("memory", {}, agent=agent, owner="alice", expected_version=9)
+    with pytest.raises(InvalidInput):
+        rooms.house.policies.set("memory", {"colour": 1}, agent=agent, owner="alice")
+    with pytest.raises(Forbidden):
+        rooms.alice.policies.set("memory", {})
+    done = rooms.house.policies.replan(owner="alice")
+    assert (done.dry_run, done.looked_at >= 0) == (True, True)
+
+
+def test_the_published_schemas_describe_what_the_doors_return(rooms: Sent, subject: str) -> None:
+    made = a_memory(rooms, subject, risk="high")
+    schemas = rooms.alice.objects.schemas()
+    found = rooms.alice.objects.get(made.id)
+    why = rooms.alice.objects.why(made.id)
+    entries = list(rooms.alice.objects.history(made.id))
+    decision = rooms.alice.decisions.get(found.decision)
+    steps = rooms.alice.objects.forecast(made.id)
+
+    told = [
+        ("recalled_object", found), ("object", why.object), ("evidence", why.evidence[0]), ("decision", decision),
+        *(("entry", each) for each in entries), *(("forecast_step", each) for each in steps),
+    ]  # fmt: skip
+    for name, value in told:
+        jsonschema.validate(json.loads(json.dumps(to_json(value))), schemas[name])
+    assert set(schemas) == {"object", "recalled_object", "evidence", "decision", "entry", "forecast_step"}
+
+
+def test_an_agent_s_token_proposes_and_acts_for_its_agent_alone(served: Served, subject: str) -> None:
+    import horae
+    from horae.actions.access.tokens import create_token
+
+    _, text = create_token(served.world, owner="alice", scopes=("tasks",), agent="planner")
+    with horae.Client(served.url, text) as planner:
+        mine = planner.objects.propose("memory", "x", subject=subject)
+        with refused(Forbidden, "agent_of_token"):
+            planner.objects.propose("memory", "y", subject=subject, agent="writer")
+        near = Acting(lambda: Here(served.world, house("app/test"))).for_owner("alice")
+        other = near.objects.propose("memory", "z", subject=subject, agent="writer")
+        with refused(Forbidden, "agent_of_token"):
+            planner.objects.contest(other.id)
+        assert [each.id for each in planner.objects.recall(subject)] == [mine.id]
+
+    assert mine.agent == "planner"
