@@ -351,8 +351,8 @@ class JobRows(Protocol):
 
     def ask_to_cancel(self, job: Job, *, reason: str) -> bool: ...
     def move(self, job: Job, queue: str) -> bool: ...
-    def replan(self, job: Job, *, action: str, run_at: datetime, band: int, queue: str, payload: str) -> bool:
-        """Let the waiting job of an object stand for another action, at another time."""
+    def replan(self, job: Job, new: NewJob) -> bool:
+        """Let the waiting job of an object stand for another action, at another time; it begins anew."""
 
     def metrics(
         self, *, now: datetime, since: datetime, owner: str | None, ended_since: datetime | None = None

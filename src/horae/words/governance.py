@@ -1,6 +1,11 @@
 """The sentences of errors about governed objects, by reason."""
 
 ERRORS = {
+    "attend_priority_outside": "The priority of thinking about an object is a whole number from 0 to {most}: it never "
+    "takes the focus from real work.",
+    "attend_timeout_outside": "The timeout of Attend is at least one second and at most {most_days} days.",
+    "attend_unreadable": "attend is an object with lane, kind and timeout in seconds, and nothing stands beside it. It "
+    "has the fields {fields}.",
     "content_missing": "An object needs content: a text that is not empty.",
     "content_too_large": "The content has {size:,} bytes; at most {most:,} are accepted. Keep it elsewhere and store a "
     "reference.",
@@ -20,6 +25,8 @@ ERRORS = {
     "ground_retracted": "{kind} {id} was retracted, so that nothing can rest on it. Leave it out.",
     "job_of_object": "{id} is the one job of {kind} {object_id}, which keeps it going. Reschedule it, or archive or "
     "retract the object: horae object archive {object_id}.",
+    "job_without_object": "{id} names no object, so that {handler} has nothing to look at. Propose an object; its jobs "
+    "are planned by itself.",
     "link_downwards": "A {kind} cannot rest on {lower} {id}: links go from memory to experience to cognition only.",
     "object_ambiguous": "There are several objects with the id {id}: {kinds}. Name the kind.",
     "object_changed": "{kind} {id} was changed by someone else meanwhile. Read it again and repeat.",

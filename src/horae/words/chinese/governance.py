@@ -1,6 +1,9 @@
 """Chinese for :mod:`horae.words.governance`."""
 
 ERRORS = {
+    "attend_priority_outside": "思考对象的优先级是 0 到 {most} 的整数：它从不抢占真正工作的焦点。",
+    "attend_timeout_outside": "Attend 的超时至少一秒，最多 {most_days} 天。",
+    "attend_unreadable": "attend 是含 lane、kind 和以秒计的 timeout 的对象，旁边没有别的；它的字段是 {fields}。",
     "content_missing": "对象需要内容：一段非空的文本。",
     "content_too_large": "内容有 {size:,} 字节；最多接受 {most:,} 字节。请存到别处，只保存引用。",
     "cost_not_whole": "以 {unit} 计的成本必须是不小于 0 的整数。请向上取整；金额以 micros（百万分之一）计。",
@@ -17,6 +20,7 @@ ERRORS = {
     "ground_retracted": "{kind} {id} 已被撤回，不能作为依据。请去掉它。",
     "job_of_object": "{id} 是 {kind} {object_id} 唯一的任务，由它推动。请改期，或归档、撤回该对象："
     "horae object archive {object_id}。",
+    "job_without_object": "{id} 没有指明对象，{handler} 无可查看。请提出一个对象；它的作业会自行安排。",
     "link_downwards": "{kind} 不能以 {lower} {id} 为依据：链接只能从 memory 到 experience 再到 cognition。",
     "object_ambiguous": "有多个对象的 id 是 {id}：{kinds}。请指明种类。",
     "object_changed": "{kind} {id} 刚刚被他人修改。请重新读取后再试。",
