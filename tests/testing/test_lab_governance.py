@@ -19,19 +19,22 @@ GROUND = "mem_ground"
 JOB_VERBS = {"admitted", "evidence", "put_back"}
 
 
-def an_app(assume: Assume) -> horae.Horae:
-    """Return an application whose verifier always finds the same; with ``none`` the built-in one judges."""
+def an_app(kind: Kind, assume: Assume) -> horae.Horae:
+    """Return an application whose verifier of a kind always finds the same; with ``none`` the built-in one judges.
+
+    What objects of that kind rest on is always confirmed: nothing new arrives.
+    """
     app = horae.Horae()
-
-    @app.job("govern", queue="governance")
-    def govern(ctx: horae.Context, look: bool) -> dict[str, Any] | None:
-        if ctx.job.object_id == GROUND:
-            return {"verdict": "confirmed"}  # what it rests on stays as it is: nothing new arrives
-        if assume == "none" or not look:
-            return None
-        return {"verdict": assume} | ({"counterexample": "survived"} if assume == "confirmed" else {})
-
+    if kind != "memory":
+        app.verifier("memory")(_holds)
+    if assume != "none":
+        verdict = horae.Verdict(assume, survived=assume == "confirmed")
+        app.verifier(kind)(lambda it: verdict)
     return app
+
+
+def _holds(it: horae.ObjectToVerify) -> horae.Verdict:
+    return horae.Verdict.confirmed()
 
 
 async def propose(app: horae.Horae, lab: Lab, kind: Kind, **fields: Any) -> str:
@@ -72,7 +75,7 @@ def told(steps: tuple[ForecastStep, ...]) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("assume", get_args(Assume))
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_year_of_a_new_object_is_forecast_as_it_is_lived(kind: Kind, assume: Assume, risk: Any) -> None:
-    app = an_app(assume)
+    app = an_app(kind, assume)
     async with Lab(app) as lab:
         object_id = await propose(app, lab, kind, risk=risk, evidence=["chat:1"])
         expected = told(app.objects.forecast(object_id, until=lab.now + YEAR, assume=assume))
@@ -84,7 +87,7 @@ async def test_a_year_of_a_new_object_is_forecast_as_it_is_lived(kind: Kind, ass
 @pytest.mark.parametrize("assume", get_args(Assume))
 @pytest.mark.parametrize("kind", KINDS)
 async def test_from_the_middle_of_its_life_on_it_is_forecast_as_it_is_lived(kind: Kind, assume: Assume) -> None:
-    app = an_app(assume)
+    app = an_app(kind, assume)
     async with Lab(app) as lab:
         object_id = await propose(app, lab, kind, risk="low", expires_at=lab.now + timedelta(days=60))
         await lab.advance(timedelta(days=10))
@@ -96,7 +99,7 @@ async def test_from_the_middle_of_its_life_on_it_is_forecast_as_it_is_lived(kind
 
 
 async def test_what_nobody_confirms_is_forecast_into_the_archive_and_nothing_is_written() -> None:
-    app = an_app("none")
+    app = an_app("memory", "none")
     async with Lab(app) as lab:
         object_id = await propose(app, lab, "memory", evidence=["chat:1"])
         app.objects.conclude(object_id, "confirmed", reason="seen")
