@@ -53,7 +53,7 @@ def report(
     last: Annotated[str, typer.Option("--last", metavar="SPAN", help="How far to look back: 24h, 7d, 90d …")] = "7d",
     owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this tenant's.")] = None,
 ) -> None:
-    """Report what became of governed objects, and what is above its line.
+    """Report what became of governed objects, and what is wrong.
 
     It warns of any dead letter, of more than 20 % of jobs with a failed attempt, of lateness above 300 s (p95), of
     budgets that were exceeded and of rollbacks that are not finished.
