@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # values of rooms that a process may never enter
     from horae.core.governance.objects import GovernedObject, Link, ObjectFilter, ObjectVersion, Removals
     from horae.core.governance.personas import Persona
     from horae.core.governance.policies import StoredPolicy
+    from horae.core.governance.report import Counted
     from horae.core.governance.reviews import Review
     from horae.core.governance.rollbacks import Rollback
     from horae.core.jobs.acts import Act
@@ -350,8 +351,8 @@ class JobRows(Protocol):
 
     def ask_to_cancel(self, job: Job, *, reason: str) -> bool: ...
     def move(self, job: Job, queue: str) -> bool: ...
-    def replan(self, job: Job, *, action: str, run_at: datetime, band: int, queue: str, payload: str) -> bool:
-        """Let the waiting job of an object stand for another action, at another time."""
+    def replan(self, job: Job, new: NewJob) -> bool:
+        """Let the waiting job of an object stand for another action, at another time; it begins anew."""
 
     def metrics(
         self, *, now: datetime, since: datetime, owner: str | None, ended_since: datetime | None = None
@@ -806,6 +807,14 @@ class ErasureRows(Protocol):
     def attention(self, owner: str, needles: Sequence[str], *, limit: int) -> list[Kept]: ...
 
 
+class ReportRows(Protocol):
+    """What a report counts inside one transaction."""
+
+    def count(
+        self, owner: str | None, spans: list[tuple[datetime, datetime]], now: datetime, *, most: int, most_due: int
+    ) -> Counted: ...
+
+
 class CascadeRows(Protocol):
     """What rests on an object, page by page in the order of numbers."""
 
@@ -1087,6 +1096,8 @@ class Tx(Protocol):
     def reviews(self) -> ReviewRows: ...
     @property
     def rollbacks(self) -> RollbackRows: ...
+    @property
+    def reports(self) -> ReportRows: ...
     @property
     def cascades(self) -> CascadeRows: ...
     @property
