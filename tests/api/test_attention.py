@@ -389,3 +389,14 @@ def test_the_story_of_a_task_has_its_waits_and_what_it_was_told_and_no_secret(
     assert len(few.facts) == 1
     with pytest.raises(NotFound):
         rooms.alice.attention.story(lane, "t999999")
+
+
+def test_a_grant_is_told_to_the_agent_alone(rooms: Sent, lane: str, decide: Decide) -> None:
+    task = rooms.alice.attention.add(lane, "refunds")
+    decide(lane, Act("refund", arguments={"amount": 40}))
+    (asked,) = rooms.alice.attention.confirmations(lane)
+    rooms.house.attention.confirm(lane, asked.id, True, owner="alice")
+
+    told = rooms.alice.attention.story(lane, task.id).facts[0]
+
+    assert (told.kind, told.data["action"], told.data["grant"]) == ("confirmed", "refund", "[masked]")

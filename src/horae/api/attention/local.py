@@ -40,6 +40,7 @@ FOLLOWED_AT_ONCE = 200
 Rows = tuple[list[Any], str | None]
 T = TypeVar("T")
 SENSITIVE = ("payload", "context", "result", "arguments", "data", "about")
+GRANT = ("grant",)  # what a person allowed once; for the agent alone
 NESTED = ("task", "waits", "waiting", "facts")  # fields that hold such values; a wait names its task by its id
 
 
@@ -97,7 +98,7 @@ def masked(value: T) -> T:
     """
     if isinstance(value, tuple | list):
         return type(value)(masked(each) for each in value)
-    changes: dict[str, Any] = {name: mask(getattr(value, name)) for name in SENSITIVE if hasattr(value, name)}
+    changes: dict[str, Any] = {name: mask(getattr(value, name), GRANT) for name in SENSITIVE if hasattr(value, name)}
     changes |= {name: masked(getattr(value, name)) for name in NESTED if getattr(value, name, None)}
     return replace(value, **changes) if changes else value  # type: ignore[type-var]
 
