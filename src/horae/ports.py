@@ -480,6 +480,15 @@ class LedgerRows(Protocol):
         """Extend the lease of the job that ``begin`` locked."""
 
 
+@dataclass(frozen=True, slots=True)
+class FiredQuarter:
+    """How many fires of a quarter of an hour had a verdict."""
+
+    at: datetime
+    verdict: str
+    count: int
+
+
 class ScheduleRows(Protocol):
     """Schedules inside one transaction."""
 
@@ -516,6 +525,20 @@ class ScheduleRows(Protocol):
 
     def results(self, numbers: Collection[int], *, limit: int) -> dict[int, list[ScheduleResult]]:
         """Return the last results of each of these schedules, the newest first."""
+
+    def fired_by_quarter(
+        self, since: datetime, *, owner: str | None, queues: Collection[str], most: int
+    ) -> tuple[list[FiredQuarter], datetime | None]:
+        """Count fires since an instant by quarter of an hour and verdict, from the *most* newest records.
+
+        Also how far back these reach; None where that is all.
+        """
+
+    def fired_between(
+        self, begin: datetime, end: datetime, recorded_before: datetime, *, owner: str | None, queues: Collection[str],
+        most: int, limit: int,
+    ) -> list[tuple[Schedule, int, int]]:  # fmt: skip
+        """Return schedules that fired in a span, how often they ran and how often not, the busiest first."""
 
     def tallies(self, numbers: Iterable[int]) -> dict[int, Tally]: ...
     def handler_tallies(self, handlers: Iterable[str]) -> dict[str, Tally]: ...
@@ -631,12 +654,25 @@ class Sealer(Protocol):
         """Return whether it is sealed with the key that seals now."""
 
 
+@dataclass(frozen=True, slots=True)
+class LaneTally:
+    """How a lane stands in numbers: live tasks by state, open waits by kind, its focus, and the last journal line."""
+
+    tasks: Mapping[str, int] = field(default_factory=dict)
+    waits: Mapping[str, int] = field(default_factory=dict)
+    focus: Task | None = None
+    last: Line | None = None
+
+
 class AttentionRows(Protocol):
     """Lanes and what they keep, inside one transaction."""
 
     def lane(self, name: str, owner: str, *, lock: bool = False) -> Lane | None: ...
     def lane_by_number(self, number: int, *, lock: bool = False) -> Lane | None: ...
     def lanes(self, owner: str | None, *, limit: int, after: int) -> list[Lane]: ...
+    def tallies(self, lanes: Collection[int]) -> dict[int, LaneTally]:
+        """Return how each of these lanes stands, in four statements for all of them."""
+
     def make_lane(self, name: str, owner: str, now: datetime) -> None: ...
     def save_lane(self, lane: Lane) -> None: ...
     def add(self, kept: K) -> K: ...
@@ -660,6 +696,9 @@ class AttentionRows(Protocol):
     def event_by_id(self, lane: int, event_id: str) -> Event | None: ...
     def pending_events(self, lane: int, key: str | None = None, *, limit: int = 1000) -> list[Event]: ...
     def new_facts(self, task: int) -> list[StoredFact]: ...
+    def facts(self, task: int, *, limit: int) -> list[StoredFact]:
+        """Return the last facts about a task, the newest first."""
+
     def everything(self, lane: int) -> dict[str, list[Kept]]: ...
     def write(self, line: Line) -> None: ...
     def lines(self, lane: int, *, since: int = 0, limit: int, task: int | None = None) -> list[Line]: ...

@@ -27,6 +27,9 @@ UNKNOWN = {
     "name": "unknown",
     "worker_id": "unknown",
     "view_id": "view_999999",
+    "lane": "unknown",
+    "task_id": "t999999",
+    "wait": "999999",
 }
 
 

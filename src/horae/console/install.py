@@ -13,7 +13,23 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from horae.console import asset_files, sessions
-from horae.console.pages import audit, bulk, errors, home, job, jobs, new_job, queues, schedule, schedules, workers
+from horae.console.pages import (
+    attention,
+    audit,
+    bulk,
+    errors,
+    forecast,
+    home,
+    job,
+    jobs,
+    lane,
+    lane_task,
+    new_job,
+    queues,
+    schedule,
+    schedules,
+    workers,
+)
 from horae.console.rendering import render_failure, render_problem
 from horae.console.routing import Door, Doors, routes_of
 from horae.console.visitor import Visit, speak
@@ -37,6 +53,10 @@ PAGES: tuple[Doors, ...] = (
     queues.doors,
     workers.doors,
     audit.doors,
+    forecast.doors,
+    attention.doors,
+    lane_task.doors,
+    lane.doors,
 )  # fmt: skip
 
 
