@@ -13,7 +13,21 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from horae.console import asset_files, sessions
-from horae.console.pages import audit, bulk, errors, home, job, jobs, new_job, queues, schedule, schedules, workers
+from horae.console.pages import (
+    audit,
+    bulk,
+    errors,
+    home,
+    job,
+    jobs,
+    new_job,
+    queues,
+    schedule,
+    schedules,
+    task_form,
+    tasks,
+    workers,
+)
 from horae.console.rendering import render_failure, render_problem
 from horae.console.routing import Door, Doors, routes_of
 from horae.console.visitor import Visit, speak
@@ -34,6 +48,8 @@ PAGES: tuple[Doors, ...] = (
     errors.doors,
     schedules.doors,
     schedule.doors,
+    task_form.doors,
+    tasks.doors,
     queues.doors,
     workers.doors,
     audit.doors,
