@@ -52,8 +52,13 @@ PAGES = {
     "attention-ask": "/attention/support?owner=acme",
     "attention-task": "/attention/ops/tasks/{task}",
     "attention-asking": "/attention/support/tasks/{asking}?owner=acme",
+    "tasks": "/tasks",
+    "task": "/tasks/{own}",
+    "task-new": "/tasks/new",
+    "task-edit": "/tasks/{own}/edit",
 }
 SIZES = {"wide": (1280, 860), "narrow": (360, 780)}
+TENANT = "alice"  # whose tasks are shown
 BEGINS = "2030-01-07T00:05:00Z"
 
 
@@ -92,19 +97,25 @@ def main() -> None:
         states: tuple[State, ...] = ("dead", "running", "queued")
         known: dict[str, str] = {state: next(iter(app.jobs.list(state=state, limit=1))).id for state in states}
         known |= tasks
+        known["own"] = next(each.id for each in app.scheduled_tasks.list() if each.last_run_at)
         known["error"] = next(iter(app.error_groups.list(limit=1))).fingerprint
         for look in LOOKS:
-            page = open_page(browser, url, app, look)
+            page, tenant = open_page(browser, url, app, look), open_page(browser, url, app, look, TENANT, "tasks")
             for name, path in PAGES.items():
                 if not wanted or name in wanted:
-                    take(page, f"{url}/console{path.format(**known)}", folder / f"{name}-{look}.png")
+                    take(
+                        tenant if name.startswith("task") else page,
+                        f"{url}/console{path.format(**known)}",
+                        folder / f"{name}-{look}.png",
+                    )
             page.context.clear_cookies()
             if not wanted or "login" in wanted:
                 take(page, f"{url}/console/login", folder / f"login-{look}.png")
             page.context.close()
+            tenant.context.close()
 
 
-def open_page(browser: Any, url: str, app: Horae, look: Look) -> Any:
+def open_page(browser: Any, url: str, app: Horae, look: Look, owner: str = "system", scope: str = "admin") -> Any:
     width, height = SIZES[look.size]
     context = browser.new_context(
         viewport={"width": width, "height": height},
@@ -114,7 +125,7 @@ def open_page(browser: Any, url: str, app: Horae, look: Look) -> Any:
         timezone_id="Asia/Shanghai" if look.lang == "zh" else "Europe/Berlin",
         reduced_motion="reduce",
     )
-    token, _ = create_token(app.world, owner="system", scopes=["admin"])
+    token, _ = create_token(app.world, owner=owner, scopes=[scope])
     _, cookie = log_in(app.world, token.caller)
     context.add_cookies([{"name": cookie_name(url.partition("//")[2]), "value": cookie, "url": f"{url}/console"}])
     return context.new_page()

@@ -22,13 +22,13 @@ WITHOUT_OPERATION = {
 UNKNOWN = {
     "job_id": "job_999999",
     "key": "unknown",
+    "task_id": f"task_{'0' * 32}",
     "act_id": "act_999999",
     "fingerprint": "0" * 16,
     "name": "unknown",
     "worker_id": "unknown",
     "view_id": "view_999999",
     "lane": "unknown",
-    "task_id": "t999999",
     "wait": "999999",
 }
 

@@ -28,6 +28,8 @@ from horae.console.pages import (
     queues,
     schedule,
     schedules,
+    task_form,
+    tasks,
     workers,
 )
 from horae.console.rendering import render_failure, render_problem
@@ -50,6 +52,8 @@ PAGES: tuple[Doors, ...] = (
     errors.doors,
     schedules.doors,
     schedule.doors,
+    task_form.doors,
+    tasks.doors,
     queues.doors,
     workers.doors,
     audit.doors,

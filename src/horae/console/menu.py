@@ -36,6 +36,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("/jobs", mark("Jobs"), ("read", "tasks", "worker"), "j"),
     Entry("/schedules", mark("Schedules"), ("read", "admin"), "s"),
     Entry("/forecast", mark("Forecast"), ("read", "admin"), "f", under="/schedules"),
+    Entry("/tasks", mark("Tasks"), ("read", "tasks"), "t"),
     Entry("/errors", mark("Errors"), ("read", "tasks", "worker"), "e"),
     Entry("/queues", mark("Queues"), ("read", "admin"), "q"),
     Entry("/workers", mark("Workers"), ("read", "admin"), "w"),
