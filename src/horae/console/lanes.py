@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from horae.api.attention.values import JournalEntry, LaneControl, Task, Wait
-from horae.console import drawing, times
+from horae.console import drawing, states, times
 from horae.console.texts import _, gettext, mark
 from horae.console.visitor import Visit
 
@@ -27,7 +27,7 @@ STATES = {
 }
 KINDS = {"created": "queued", "ready": "queued", "waiting": "held", "suspended": "paused", "completed": "succeeded"}
 # How the time that a task spent in a state is drawn.
-DRAWN = {"running": "running", "waiting": "waiting", "ready": "ahead", "created": "ahead", "suspended": "late"}
+DRAWN = {"running": "running", "waiting": "waiting", "ready": "ahead", "created": "ahead", "suspended": "skipped"}
 CAUSES = {
     "added": mark("was added"),
     "admitted": mark("is ready to begin"),
@@ -152,9 +152,10 @@ def forbidden(control: LaneControl) -> list[str]:
     return said
 
 
-def line_details(line: JournalEntry) -> str:
-    """Return what a line of a journal says beside its cause, as one line."""
-    shown = {name: value for name, value in line.details.items() if value not in (None, "", [], {})}
+def line_details(line: JournalEntry, clock: times.Clock) -> str:
+    """Return what a line of a journal says beside its cause, as one line, its instants on the reader's clock."""
+    told = states.localised(line.details, clock)
+    shown = {name: value for name, value in told.items() if value not in (None, "", [], {}, False)}
     return "  ".join(f"{name}={_plain(value)}" for name, value in shown.items())[:300]
 
 
@@ -176,9 +177,9 @@ def waits_band(visit: Visit, rows: Sequence[tuple[str, Iterable[Wait]]], name: s
     every = [wait for _title, waits in shown for wait in waits]
     since = min(wait.opened_at for wait in every)
     until = max(max(wait.deadline for wait in every), visit.now)
-    # Now stands where a reader looks for it, also where one side is much longer than the other.
-    longest = max(visit.now - since, until - visit.now, timedelta(minutes=1))
-    window = window_of(visit, max(since, visit.now - longest), until, longest / 40)
+    # A wait that has just begun has some past as well, so that the line of now does not stand at the edge.
+    ahead = max(until - visit.now, timedelta(minutes=1))
+    window = window_of(visit, min(since, visit.now - ahead / 8), max(until, visit.now + ahead), ahead / 40)
     shapes = []
     for row, (title, waits) in enumerate(shown):
         for wait in waits:

@@ -12,7 +12,7 @@ from horae.api.attention.values import Confirmation, LaneSummary, Wait
 from horae.api.operation import Sender
 from horae.api.rooms import Rooms
 from horae.console import lanes
-from horae.console.rendering import render
+from horae.console.rendering import MOST, number, render
 from horae.console.routing import Doors
 from horae.console.texts import _, ngettext
 from horae.console.visitor import Visit
@@ -21,7 +21,6 @@ doors = Doors()
 PAGE = 50
 MOST_ASKING = 10  # lanes whose questions are shown at once
 MOST_QUESTIONS = 5  # of each of them
-MOST_WAITS = 20  # of a lane, in the picture
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Seen:
     lanes: tuple[LaneSummary, ...]
     next_cursor: str | None
     asked: tuple[Asked, ...]
-    waits: tuple[tuple[str, tuple[Wait, ...]], ...]
+    waits: tuple[tuple[str, Wait], ...]  # those that end first, with their agents
 
 
 @doors.page("/attention", Attention.overview)
@@ -54,7 +53,9 @@ async def attention(visit: Visit) -> Response:
         idle=idle,
         sentence=_sentence(seen, idle),
         lead=list(_lead(seen.lanes)),
-        picture=lanes.waits_band(visit, seen.waits, _("What agents wait for, and until when")),
+        picture=lanes.waits_band(
+            visit, [(name, [wait]) for name, wait in seen.waits], _("What agents wait for, and until when")
+        ),
         words=lanes,
         owner_of=owner_of,
         is_first=cursor is None,
@@ -70,11 +71,14 @@ def _read(rooms: Rooms[Sender], cursor: str | None) -> Seen:
         for question in rooms.attention.confirmations(each.lane.name, owner=each.lane.owner, limit=MOST_QUESTIONS)
     )
     waiting = sorted((each for each in page.items if each.waits), key=lambda each: -each.confirmations)
-    waits = tuple(
-        (each.lane.name, rooms.attention.waits(each.lane.name, owner=each.lane.owner, limit=MOST_WAITS))
+    waits = [
+        (each.lane.name, wait)
         for each in waiting[: lanes.MOST_ROWS]
-    )
-    return Seen(page.items, page.next_cursor, tuple(sorted(asked, key=lambda each: each.confirmation.deadline)), waits)
+        for wait in rooms.attention.waits(each.lane.name, owner=each.lane.owner, limit=lanes.MOST_ROWS)
+    ]
+    first = sorted(waits, key=lambda each: each[1].deadline)[: lanes.MOST_ROWS]
+    by_deadline = tuple(sorted(asked, key=lambda each: each.confirmation.deadline))
+    return Seen(page.items, page.next_cursor, by_deadline, tuple(first))
 
 
 def owner_of(owner: str) -> str | None:
@@ -92,7 +96,10 @@ def is_left_alone(visit: Visit, seen: LaneSummary) -> bool:
 def _sentence(seen: Seen, idle: Sequence[LaneSummary]) -> str:
     asked = sum(each.confirmations for each in seen.lanes)
     if asked:
-        return ngettext("An agent waits for your answer.", "%(num)s questions wait for your answer.", asked)
+        count = number(asked, most=MOST)
+        return ngettext(
+            "An agent waits for your answer.", "%(count)s questions of agents wait for an answer.", asked, count=count
+        )
     if idle:
         return ngettext("One agent has work and no driver.", "%(num)s agents have work and no driver.", len(idle))
     at_work = sum(each.focus is not None for each in seen.lanes)

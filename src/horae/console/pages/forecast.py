@@ -81,7 +81,6 @@ async def forecast(visit: Visit) -> Response:
         chosen=hour,
         chosen_name=None if hour is None else hour_name(hour, zone),
         zone_name=zone_name,
-        zone_label=times.zone_label(visit.now.astimezone(zone)),
         sentence=_sentence(found, ahead, zone),
         lead=list(_lead(visit, found, ahead)),
         picture=picture(visit, rows, zone),
@@ -116,8 +115,9 @@ def _hour(visit: Visit) -> datetime | None:
 def _sentence(found: Timetable, ahead: int, zone: tzinfo) -> str:
     if found.pile_ups:
         worst = found.pile_ups[0]
-        when = hour_name(worst.minute, zone)
-        return _("%(count)s fires at once: %(when)s.", count=number(worst.fires), when=when)
+        there = worst.minute.astimezone(zone)
+        day, time = _date(there.date(), long=True), f"{there:%H:%M}"
+        return _("%(count)s fires on %(day)s at %(time)s.", count=number(worst.fires), day=day, time=time)
     if ahead:
         return _("Nothing piles up in the next 14 days.")
     return _("Nothing fires in the next 14 days.") if found.schedules else _("No schedule yet.")
@@ -179,7 +179,8 @@ def _joined(cell: Cell | None, hour: TimetableHour) -> Cell:
 
 def picture(visit: Visit, rows: Sequence[Row], zone: tzinfo) -> Markup:
     """Draw the grid: a row for each day, a cell for each hour, darker where more fires."""
-    most = max((cell.total for row in rows for cell in row.cells.values()), default=0)
+    totals = [cell.total for row in rows for cell in row.cells.values()]
+    least, most = min(totals, default=0), max(totals, default=0)
     grid = []
     for row in rows:
         drawn = []
@@ -187,7 +188,7 @@ def picture(visit: Visit, rows: Sequence[Row], zone: tzinfo) -> Markup:
             kind = "ahead" if cell.fires else "missed" if cell.missed else "past"
             drawn.append(
                 drawing.HeatCell(
-                    hour, series.level(cell.total, most), kind, _cell_title(row, hour, cell),
+                    hour, series.level(cell.total - least, most - least), kind, _cell_title(row, hour, cell),
                     visit.url("/forecast", hour=iso(cell.at)) + "#hour",
                 )
             )  # fmt: skip

@@ -70,6 +70,7 @@ async def _show(visit: Visit, name: str, problem: str = "", status: int = 200) -
         sentence=_sentence(visit, seen, at),
         lead=_lead(visit, seen),
         picture=picture,
+        asking={each.task.id: lanes.name_of(each.task) for each in seen.view.waiting},
         row_names=[title for title, given in waits if given][: lanes.MOST_ROWS],
         forbidden=lanes.forbidden(seen.now.control),
         older=seen.lines[-1].seq if seen.lines and seen.lines[-1].seq > 1 else None,
