@@ -1,4 +1,4 @@
-"""Many governed objects in one PostgreSQL: how quickly they are proposed, and how many rows a thousand due ones read."""
+"""Many governed objects in one PostgreSQL: how quickly they are proposed, and how many rows the due ones read."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ DUE = 1000
 LATER = timedelta(days=30)
 LEASE = timedelta(minutes=5)
 # Rows that scans of tables and indexes returned: what grows when a statement goes through all of them.
-ROWS = text(
-    "SELECT coalesce(sum(seq_tup_read), 0) + coalesce(sum(idx_tup_fetch), 0) FROM pg_stat_user_tables"
-)
+ROWS = text("SELECT coalesce(sum(seq_tup_read), 0) + coalesce(sum(idx_tup_fetch), 0) FROM pg_stat_user_tables")
 
 
 @dataclass(frozen=True)
