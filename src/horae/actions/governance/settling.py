@@ -12,18 +12,20 @@ from horae.actions.governance.entering import JobEntries, masked
 from horae.actions.governance.gating import gate_changed, read_gates
 from horae.actions.governance.judging import evidence_of, keep_evidence, without_derived
 from horae.actions.governance.quarantine import question_dependents, with_reviews
+from horae.actions.governance.questions import ask_agent, silence
 from horae.actions.governance.rollbacks import FORGED, begin_rollback
 from horae.actions.governance.starting import Name, lock_objects, stop
 from horae.actions.governance.surroundings import Surroundings, read_surroundings, why_kept
 from horae.actions.governance.writing import By, Change, ObjectWriter
 from horae.core.audit.entries import Entry
+from horae.core.governance.answers import ATTEND, Answer, Attend, answer_from
 from horae.core.governance.entries import ObjectVerb
 from horae.core.governance.machines import Action
 from horae.core.governance.objects import GovernedObject
 from horae.core.governance.policies import Policy
-from horae.core.governance.timers import may_look
+from horae.core.governance.timers import LOOKS, may_look
 from horae.core.governance.transitions import conclude, overtaken, stall
-from horae.core.governance.verdicts import Finding, finding_from, judge
+from horae.core.governance.verdicts import Finding, judge
 from horae.core.jobs.job import Job, Outcome
 from horae.errors import InvalidInput
 from horae.ports import HasDice, JobEnding, Tx
@@ -132,7 +134,9 @@ class _Settling:
         except InvalidInput as problem:
             self._refuse(ending, it, str(problem))
             return
-        writer = self._writer(job, "" if answer is None else answer.note)
+        if answer is None and action in LOOKS:
+            answer = silence(self.tx, job, self.now)
+        writer = self._writer(job, answer.note if isinstance(answer, Finding) else "")
         policy = writer.policy(it)
         facts: dict[str, Any] = {"action": action}
         if outcome.audit_event_id is not None:
@@ -142,6 +146,11 @@ class _Settling:
             evidence = (f"job:{job.id}",)
             self._write(writer, Change(it, done, "overtaken", evidence, "scheduler_job", facts, ended=True))
             return
+        if isinstance(answer, Attend) and may_look(it, action, policy):
+            self._think(ending, it, answer)
+            return
+        if isinstance(answer, Attend):
+            answer = None  # time alone decides
         finding = self._finding(it, action, answer, policy, around)
         surroundings = around.of(it, verifier=verifier_of(job, outcome, answer))
         if action == "archive":
@@ -152,6 +161,17 @@ class _Settling:
         if finding is not None:
             facts |= {"verdict": finding.verdict, "verifier": surroundings.verifier}
         self._write(writer, Change(it, done, "unchanged", (*ids, f"job:{job.id}"), None, facts, ended=True))
+
+    def _think(self, ending: JobEnding, it: GovernedObject, attend: Attend) -> None:
+        """Let an agent think about it: the job goes back until the agent has answered, or its time is over."""
+        until = ask_agent(self.tx, ending.job, it, attend, self.now)
+        after = replace(it, next_action_at=until, admitted_version=None)
+        self._save(it, after)
+        reason, outcome = f"{attend.lane} thinks about it", ending.outcome
+        self.replaced[ending.job.number] = Outcome(
+            "snoozed", error=reason, delay=until - self.now, spent=outcome.spent, audit_event_id=outcome.audit_event_id
+        )
+        self.entries.append(self.told.moved(ending.job, "released", it, after, reason))
 
     def _finding(
         self, it: GovernedObject, action: Action, answer: Finding | None, policy: Policy, around: Surroundings
@@ -211,12 +231,13 @@ def _acted_on(ending: JobEnding, it: GovernedObject) -> GovernedObject:
     return replace(it, next_action=cast(Action, ending.job.action))
 
 
-def verdict_in(result: str | None) -> Finding | None:
-    """Return the verdict inside a result; None where there is none, so that the built-in verifier judges."""
+def verdict_in(result: str | None) -> Answer | None:
+    """Return the answer inside a result; None where there is none, so that the built-in verifier judges."""
     if result is None:
         return None
     answer = json.loads(result)
-    return finding_from(answer) if isinstance(answer, Mapping) and "verdict" in answer else None
+    is_answer = isinstance(answer, Mapping) and ("verdict" in answer or ATTEND in answer)
+    return answer_from(answer) if is_answer else None
 
 
 def with_cost(ending: JobEnding) -> JobEnding:
@@ -233,7 +254,8 @@ def with_cost(ending: JobEnding) -> JobEnding:
         return ending
     if answer is None:
         return ending if outcome.by is not None else replace(ending, outcome=replace(outcome, spent={}))
-    return replace(ending, outcome=replace(outcome, spent=dict(answer.cost))) if answer.cost else ending
+    cost = {} if isinstance(answer, Attend) else answer.cost
+    return replace(ending, outcome=replace(outcome, spent=dict(cost))) if cost else ending
 
 
 def verifier_of(job: Job, outcome: Outcome, answer: Finding | None) -> str:
