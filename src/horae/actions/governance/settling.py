@@ -218,7 +218,8 @@ class _Settling:
             fresh = self.tx.objects.by_number(each.number for each in self.objects.values())
             self.objects.update({(it.owner, it.kind, it.id): it for it in fresh.values()})
         else:
-            question_dependents(writer, after, list(self.objects.values()))
+            for questioned in question_dependents(writer, after, list(self.objects.values())):
+                self._remember(questioned)
         if before.kind == "cognition" and before.standing != after.standing:
             gate_changed(self.tx, after.owner, None, self.now)
 
