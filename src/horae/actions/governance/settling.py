@@ -93,8 +93,13 @@ class _Settling:
             after["audit_event_id"] = ending.outcome.audit_event_id
         reason = ending.change.error or ending.outcome.error
         it = self.objects.get((ending.job.owner, ending.job.object_type or "", ending.job.object_id or ""))
+        if it is not None and it.is_final and ending.change.state == "queued" and not ending.put_back:
+            gone = "its object was retracted meanwhile"  # nobody needs another attempt
+            self.replaced[ending.job.number] = Outcome("cancelled", error=gone, spent=ending.outcome.spent)
+            after["state"] = "cancelled"
         if it is not None and it.erased_at is not None:  # what a late worker says about it must not come back
-            self.replaced[ending.job.number] = replace(ending.outcome, result=None, error=None)
+            told = self.replaced.get(ending.job.number, ending.outcome)
+            self.replaced[ending.job.number] = replace(told, result=None, error=None)
             reason = None
         return self.told.entry(ending.job, "put_back" if ending.put_back else verb, after=after, reason=reason)
 
