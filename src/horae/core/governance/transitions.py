@@ -303,7 +303,7 @@ def _events(
         return () if event is None else (event,)
     event = event_of(it.kind, action, it.state, None if finding is None else finding.verdict)
     event = _with_surroundings(before, event, action, finding, policy, around)
-    if event is None and it.kind == "cognition" and _is_over(before, policy, now) and not it.is_unknowable:
+    if event is None and it.kind == "cognition" and _is_over(it, policy, now) and not it.is_unknowable:
         event = "aged" if (it.state, "aged") in MACHINES["cognition"].arrows else None
     return () if event is None else (event,)
 

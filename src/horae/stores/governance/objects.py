@@ -132,7 +132,10 @@ class Objects:
         return self._read(query.order_by(objects.c.next_action_at, objects.c.id).limit(limit))
 
     def superfluous_jobs(self, *, limit: int) -> list[Job]:
-        """Return jobs that wait or run for a stored object beside the one that it has planned."""
+        """Return jobs that wait or run for a stored object beside the one that it has planned.
+
+        What still runs for an object that was retracted meanwhile was asked to end, and changes nothing.
+        """
         same = (
             (objects.c.owner == jobs.c.owner)
             & (objects.c.kind == jobs.c.object_type)
@@ -140,6 +143,7 @@ class Objects:
         )
         other = or_(objects.c.job_id.is_(None), objects.c.job_id != jobs.c.id)
         live = (jobs.c.handler == GOVERN, jobs.c.state.in_(("queued", "running")), other)
+        live += (or_(jobs.c.state == "queued", objects.c.state.not_in(FINAL)),)
         query = select(*JOBS.select).join_from(jobs, objects, same).where(*live).order_by(jobs.c.id).limit(limit)
         return [JOBS.read(row) for row in self.connection.execute(query)]
 
