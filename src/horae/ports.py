@@ -354,6 +354,9 @@ class JobRows(Protocol):
     def replan(self, job: Job, new: NewJob) -> bool:
         """Let the waiting job of an object stand for another action, at another time; it begins anew."""
 
+    def keep_checkpoint(self, job: Job, checkpoint: str | None) -> bool:
+        """Write the checkpoint of a job that its holder is about to end; False where it has another holder."""
+
     def metrics(
         self, *, now: datetime, since: datetime, owner: str | None, ended_since: datetime | None = None
     ) -> dict[str, Any]: ...

@@ -37,6 +37,7 @@ from horae.core.values import PYDANTIC
 
 ADMIN, PERSON, USER = ("admin",), ("review",), ("tasks", "review")
 AGENT, WORKER = ("tasks",), ("worker", "review")
+READER = (*USER, "worker")  # a verifier sees what it judges
 DEFAULT = Proposal("memory", "-")
 
 
@@ -177,7 +178,7 @@ class Objects(Room[S]):
         query = drop_none(owner=owner, **wanted)
         return Listing(Call(Page[GovernedObject], query=query), limit, fetch)
 
-    @GET("/governance/objects/{object_id}", *USER)
+    @GET("/governance/objects/{object_id}", *READER)
     def get(self, object_id: str, *, kind: Kind | None = None, owner: str | None = None) -> Call[RecalledObject]:
         """Return an object with its content and whether it may be used. Reading moves no clock."""
 
@@ -211,7 +212,7 @@ class Objects(Room[S]):
         query = drop_none(subject=subject, agent=agent, strict=strict or None, limit=limit, owner=owner)
         return Call(tuple[RecalledObject, ...], fetch, query=query)
 
-    @GET("/governance/objects/{object_id}/why", *USER)
+    @GET("/governance/objects/{object_id}/why", *READER)
     def why(self, object_id: str, *, kind: Kind | None = None, owner: str | None = None) -> Call[WhyObject]:
         """Say why an object stands as it does: what moved it last, what it waits for, and by which rule."""
 

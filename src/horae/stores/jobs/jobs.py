@@ -400,6 +400,10 @@ class Jobs:
         values |= {"payload": new.payload, "budget": new.budget, "checkpoint": None}
         return self._update_guarded(job, values | {"attempt": 0, "held": "", "held_for": None})
 
+    def keep_checkpoint(self, job: Job, checkpoint: str | None) -> bool:
+        """Write the checkpoint of a job that its holder is about to end; False where it has another holder."""
+        return self._update_guarded(job, {"checkpoint": checkpoint})
+
     def _update_guarded(self, job: Job, values: dict[str, Any]) -> bool:
         return self.connection.execute(update(jobs).where(*_guard(job)).values(values)).rowcount == 1
 
