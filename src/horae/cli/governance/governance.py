@@ -1,4 +1,4 @@
-"""``horae governance``: plan what agents remember by new policies, and check that all of it holds."""
+"""``horae governance``: count what agents remember, and plan it by new policies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
 
 group = typer.Typer(
-    help="Plan what agents remember by new policies, and check it.", no_args_is_help=True, rich_markup_mode=None
+    help="Count what agents remember, and plan it by new policies.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
@@ -35,3 +35,22 @@ def replan(
         due = "nothing" if each.next_action_at is None else f"{each.next_action} {words.both(each.next_action_at, now)}"
         lines.append(f"  {each.object.kind} {each.object.id}: {due}")
     terminal.result(to_json(done), "\n".join(lines))
+
+
+@command(group, "status", by_url=True)
+def status(
+    terminal: Terminal,
+    owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this tenant's objects.")] = None,
+) -> None:
+    """Count objects by kind and state, and say what is due."""
+    with reached(terminal) as here:
+        seen = here.objects.overview(owner=owner)
+    rows = [
+        (it.kind, it.status if it.epistemic_state is None else f"{it.status}/{it.epistemic_state}", f"{it.count:,}")
+        for it in seen.counts
+    ]
+    lines = [terminal.table(("KIND", "STATE", "OBJECTS"), rows) if rows else "No objects."]
+    if not seen.complete:
+        lines.append(f"counted are the newest {seen.looked_at:,}")
+    lines.append(f"{seen.due_in_a_day:,} due within a day, {seen.late:,} late, {seen.open_reviews:,} open reviews")
+    terminal.result(to_json(seen), "\n".join(lines))
