@@ -17,10 +17,12 @@ from horae import Horae
 from horae.actions.access.sessions import log_in
 from horae.actions.access.tokens import create_token
 from horae.core.jobs.job import State
+from horae.core.time.instants import from_iso
 from horae.service.auth.sessions import cookie_name
 from horae.settings import Settings
 from horae.testing.clock import VirtualClock
 from tests.console.ground import make_day
+from tests.console.memories import remember, suspect
 from tests.support.browsing import chromium
 from tests.support.serving import answering
 from tests.support.templates import put_tables
@@ -43,8 +45,29 @@ PAGES = {
     "queue": "/queues/images",
     "workers": "/workers",
     "audit": "/audit",
+    "governance": "/governance",
+    "governance-object": "/governance/objects/{tea}",
+    "governance-suspected": "/governance/objects/{forged}",
+    "governance-new": "/governance/new",
+    "governance-reviews": "/governance/reviews",
+    "governance-review": "/governance/reviews/{review}",
+    "governance-decisions": "/governance/decisions",
+    "governance-decision": "/governance/decisions/{decision}",
+    "governance-budgets": "/governance/budgets",
+    "governance-budget": "/governance/budgets/llm/calls",
+    "governance-rules": "/governance/rules",
+    "governance-persona": "/governance/personas/concierge",
+    "governance-policy": "/governance/policies/memory",
+    "settings": "/settings",
+    "settings-tokens": "/settings/tokens",
+    "settings-sessions": "/settings/sessions",
+    "settings-owners": "/settings/owners",
+    "settings-server": "/settings/server",
+    "settings-doctor": "/settings/doctor",
+    "settings-retention": "/settings/retention",
 }
 SIZES = {"wide": (1280, 860), "narrow": (360, 780)}
+REMEMBERS = "2030-01-01T08:00:00Z"
 BEGINS = "2030-01-07T00:05:00Z"
 
 
@@ -64,22 +87,26 @@ LOOKS = [Look(size, theme, lang) for size in SIZES for theme in ("light", "dark"
 
 
 @contextmanager
-def shop(folder: Path) -> Iterator[tuple[str, Horae]]:
+def shop(folder: Path) -> Iterator[tuple[str, Horae, dict[str, str]]]:
     """Serve the console over a made-up day; yield its address."""
-    clock = VirtualClock(BEGINS)
+    clock = VirtualClock(REMEMBERS)
     with Horae(put_tables(folder / "horae.db"), clock=clock) as app:
+        made = remember(app.world, clock)
+        clock.move_to(from_iso(BEGINS))
         make_day(app.world, clock)
-        with answering(app.asgi(Settings(server_chores=False))) as server:
-            yield server.url, app
+        made |= suspect(app.world, clock)
+        with answering(app.asgi(Settings(server_chores=False, instance="shop", instance_colour="green"))) as server:
+            yield server.url, app, made
 
 
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/screenshots")
     wanted = set(sys.argv[2:])
     folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory() as place, shop(Path(place)) as (url, app), chromium() as browser:
+    with TemporaryDirectory() as place, shop(Path(place)) as (url, app, made), chromium() as browser:
         states: tuple[State, ...] = ("dead", "running", "queued")
         known: dict[str, str] = {state: next(iter(app.jobs.list(state=state, limit=1))).id for state in states}
+        known |= made
         known["error"] = next(iter(app.error_groups.list(limit=1))).fingerprint
         for look in LOOKS:
             page = open_page(browser, url, app, look)

@@ -27,6 +27,14 @@ UNKNOWN = {
     "name": "unknown",
     "worker_id": "unknown",
     "view_id": "view_999999",
+    "object_id": "mem_unknown",
+    "review_id": "rev_unknown",
+    "decision_id": "dec_unknown",
+    "unit": "calls",
+    "kind": "unknown",
+    "agent": "unknown",
+    "token_id": "0" * 12,
+    "session_id": "0" * 12,
 }
 
 

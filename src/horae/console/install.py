@@ -13,7 +13,26 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from horae.console import asset_files, sessions
-from horae.console.pages import audit, bulk, errors, home, job, jobs, new_job, queues, schedule, schedules, workers
+from horae.console.pages import (
+    audit,
+    budgets,
+    bulk,
+    decisions,
+    errors,
+    governance,
+    governed_object,
+    governing_rules,
+    home,
+    job,
+    jobs,
+    new_job,
+    queues,
+    reviews,
+    schedule,
+    schedules,
+    settings,
+    workers,
+)
 from horae.console.rendering import render_failure, render_problem
 from horae.console.routing import Door, Doors, routes_of
 from horae.console.visitor import Visit, speak
@@ -36,7 +55,14 @@ PAGES: tuple[Doors, ...] = (
     schedule.doors,
     queues.doors,
     workers.doors,
+    governance.doors,
+    governed_object.doors,
+    reviews.doors,
+    decisions.doors,
+    budgets.doors,
+    governing_rules.doors,
     audit.doors,
+    settings.doors,
 )  # fmt: skip
 
 

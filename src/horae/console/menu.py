@@ -38,7 +38,9 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("/errors", mark("Errors"), ("read", "tasks", "worker"), "e"),
     Entry("/queues", mark("Queues"), ("read", "admin"), "q"),
     Entry("/workers", mark("Workers"), ("read", "admin"), "w"),
+    Entry("/governance", mark("Governance"), ("read", "tasks", "review"), "g"),
     Entry("/audit", mark("Audit"), ("read", "admin"), "u"),
+    Entry("/settings", mark("Settings"), ("read", "tasks", "worker", "review", "admin"), "c"),
 )
 
 
