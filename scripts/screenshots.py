@@ -129,7 +129,7 @@ def open_page(browser: Any, url: str, app: Horae, look: Look) -> Any:
         timezone_id="Asia/Shanghai" if look.lang == "zh" else "Europe/Berlin",
         reduced_motion="reduce",
     )
-    token, _ = create_token(app.world, owner="system", scopes=["admin"])
+    token, _ = create_token(app.world, owner="system", scopes=["admin"], title="console")
     _, cookie = log_in(app.world, token.caller)
     context.add_cookies([{"name": cookie_name(url.partition("//")[2]), "value": cookie, "url": f"{url}/console"}])
     return context.new_page()

@@ -58,9 +58,6 @@ def remember(world: World, clock: VirtualClock) -> dict[str, str]:
     agent.decisions.decide("send the parcel to Hangzhou", cites=[f"memory:{move}"], agent="concierge")
     agent.decisions.decide("change the menu", cites=[f"experience:{lesson}", f"memory:{old}"], agent="concierge")
     made["decision"] = agent.decisions.decide("delete data of last year", agent="concierge").id
-    for name, unit, capacity, used in (("llm", "calls", 1000, 640), ("llm/concierge", "tokens", 200_000, 200_000)):
-        budgets.set_budget(world, name, unit, capacity, owner="system", actor="user/carol")  # type: ignore[arg-type]
-        budgets.adjust(world, name, unit, used, owner="system", actor="user/carol", reason="from before")  # type: ignore[arg-type]
     work(world)
     return made
 
@@ -73,6 +70,9 @@ def suspect(world: World, clock: VirtualClock) -> dict[str, str]:
         evidence=["chat:free"],
     )  # fmt: skip
     agent.objects.contest(forged.id, reason="no such message is known", evidence=["log:free"])
+    for name, unit, capacity, used in (("llm", "calls", 1000, 640), ("llm/concierge", "tokens", 200_000, 200_000)):
+        budgets.set_budget(world, name, unit, capacity, owner="system", actor="user/carol")  # type: ignore[arg-type]
+        budgets.adjust(world, name, unit, used, owner="system", actor="user/carol", reason="from before")  # type: ignore[arg-type]
     clock.advance(12 * timedelta(minutes=1))
     return {"forged": forged.id, "review": next(iter(carol.reviews.list(state="open"))).id}
 

@@ -67,10 +67,7 @@ WORDS = {
     "out_of_scope": mark("out of scope"),
     "multipath": mark("several ways possible"),
     "ontic_unknowable": mark("cannot be known"),
-    # reviews
-    "gate": mark("a gate held it back"),
-    "decision": mark("a decision was escalated"),
-    "asked": mark("somebody asked"),
+    # answers of reviews
     "approve": mark("approved"),
     "reject": mark("rejected"),
     "ask_more": mark("more was asked for"),
@@ -113,7 +110,7 @@ USABLE = {
     "archived": mark("It must not be used while it is archived."),
     "refuted": mark("It must not be used: it is refuted."),
     "expired": mark("It must not be used: it has expired."),
-    "contested": mark("It is contested: use it with caution, and for nothing risky."),
+    "contested": mark("Use it with caution: it is contested."),
     "not_verified": mark("Use it with caution: nobody has verified it."),
     "uncertain": mark("Use it with caution: it is uncertain."),
     "due_for_a_look": mark("Use it with caution: it has not been checked for a while."),
@@ -131,6 +128,13 @@ RULES = {
     "reinstate": mark("it may come back"),
     "expiry": mark("it expires"),
     "archive": mark("nobody has needed it"),
+}
+# What opened a review.
+QUESTIONS = {
+    "gate": mark("A gate has held it back three times. May it go on?"),
+    "quarantine": mark("It is suspected to be wrong or forged. Does it hold?"),
+    "decision": mark("A decision was escalated. May it be done?"),
+    "asked": mark("Somebody asks: does it hold?"),
 }
 # The state whose shape and colour a state has.
 KINDS = {
@@ -184,8 +188,16 @@ def meaning(it: GovernedObject) -> str:
     return gettext(MEANINGS[it.status]) if it.status in MEANINGS else ""
 
 
-def usable(why: str) -> str:
+def usable(may: str, why: str) -> str:
+    """Return whether an object may be used, and why."""
+    if may == "no" and why == "contested":
+        return gettext("It must not be used while it is contested.")
     return gettext(USABLE[why]) if why in USABLE else why
+
+
+def question(kind: str) -> str:
+    """Return what a person is asked where nobody has written a question."""
+    return gettext(QUESTIONS[kind]) if kind in QUESTIONS else kind
 
 
 def rule(code: str | None) -> str:

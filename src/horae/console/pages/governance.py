@@ -123,7 +123,7 @@ def _wanted(visit: Visit) -> dict[str, Any]:
 def _read(rooms: Rooms[Sender], visit: Visit, wanted: Mapping[str, Any], order: Any) -> Seen:
     owner = wanted.get("owner")
     # What rests for good comes due for nothing: with a state that is asked for, the newest are shown.
-    chosen = "newest" if wanted.get("status") in ("archived", "retracted") else order
+    chosen: Any = "newest" if wanted.get("status") in ("archived", "retracted") else order
     return Seen(
         rooms.objects.list(**wanted, order=chosen).page(visit.query.get("cursor"), limit=SHOWN),
         rooms.objects.overview(owner=owner),
@@ -160,7 +160,7 @@ def _needs(visit: Visit, seen: Seen) -> Iterator[Need]:
     now, overview = visit.now, seen.overview
     for review in seen.reviews:
         left = times.relative(review.deadline, now)
-        text = _("A question waits for your answer: %(why)s.", why=governed.word(review.kind))
+        text = review.question or governed.question(review.kind)
         detail = f"{review.about or review.decision or ''} · {_('deadline %(when)s', when=left)}"
         url = visit.url(f"/governance/reviews/{review.id}", owner=governed.owner_of(review.owner))
         yield Need("late", text, detail, url, _("Answer"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from markupsafe import Markup
@@ -152,7 +153,7 @@ def _read(rooms: Rooms[Sender], visit: Visit, which: Address, assume: Any) -> Se
 def _because(visit: Visit, seen: Seen) -> list[str]:
     """Return how the object stands and why, as sentences."""
     it, last = seen.object, seen.why.last
-    said = [governed.meaning(it), governed.usable(it.why)]
+    said = [governed.meaning(it), governed.usable(it.usable, it.why)]
     if last is not None:
         when, verb = times.relative(last.at, visit.now), verb_phrase(last.verb, language())
         said.append(_("Last: %(verb)s, %(when)s, by %(actor)s.", verb=verb, when=when, actor=last.actor))
@@ -203,9 +204,11 @@ def _picture(visit: Visit, seen: Seen) -> Markup:
 
 
 def _until(now: datetime, steps: Sequence[ForecastStep]) -> datetime:
-    """Return how far to look: to the first step after which it only rests, within bounds."""
-    ends = next((each.at for each in steps if each.status in ("archived", "retracted")), None)
-    last = ends or max((each.at for each in steps), default=now)
+    """Return how far to look: somewhat beyond the last change of its state, within bounds."""
+    changes = [each.at for before, each in pairwise(steps) if before.status != each.status] + [
+        each.at for each in steps[:1]
+    ]
+    last = max(changes, default=now)
     return now + min(max((last - now) * 5 / 4, SHORTEST), LONGEST)
 
 

@@ -54,8 +54,10 @@ async def rules(visit: Visit) -> Response:
         lambda rooms: (rooms.policies.list(owner=owner), rooms.personas.list(owner=owner))
     )
     changed = sum(bool(each.version) for each in policies)
+    replaced = {(each.kind, each.agent) for each in policies if each.version}
+    shown_policies = [each for each in policies if each.version or (each.kind, each.agent) not in replaced]
     return render(
-        visit, "governing_rules.html", tabs=tabs(visit), here="/governance/rules", policies=policies,
+        visit, "governing_rules.html", tabs=tabs(visit), here="/governance/rules", policies=shown_policies,
         personas=personas, owner=owner, governed=governed, sentence=_sentence(len(personas), changed),
         label=label, may_set=visit.may("admin"), kinds=KINDS, every=EVERY_AGENT,
     )  # fmt: skip
@@ -125,7 +127,7 @@ async def _show(visit: Visit, kind: Any, problem: str = "", status: int = 200) -
     source = visit.form if visit.form else visit.query
     agent, owner = source.get("agent") or EVERY_AGENT, source.get("owner") or None
     found = await visit.read(lambda rooms: rooms.policies.get(kind, agent=agent, owner=owner))
-    changed = {name: found.settings[name] for name in found.changed}
+    changed = {name: _plain(found.settings[name]) for name in found.changed}
     text = visit.form.get("settings") or json.dumps(changed, indent=2, ensure_ascii=False)
     return render(
         visit, "policy.html", status, policy=found, rows=_rows(found), text=text, owner=owner, agent=agent,
@@ -168,6 +170,11 @@ async def replan(visit: Visit) -> Response:
     else:
         text = _("%(moved)s of %(all)s objects were planned anew.", moved=done.moved, all=done.looked_at)
     return visit.redirect("/governance/rules", Flash(text), owner=owner)
+
+
+def _plain(value: Any) -> Any:
+    """Return a span of whole seconds as a whole number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def label(name: str) -> str:

@@ -76,7 +76,8 @@ async def settings(visit: Visit) -> Response:
     options = visit.service.options
     return _render(
         visit, "settings.html", "/settings", instance=options.instance, colour=options.instance_colour,
-        version=options.version, scopes=[(each, gettext(SCOPE_WORDS[each])) for each in SCOPES if visit.may(each)],
+        version=options.version,
+        scopes=[(each, gettext(SCOPE_WORDS[each])) for each in SCOPES if each in visit.known.scopes],
     )  # fmt: skip
 
 
