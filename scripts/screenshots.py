@@ -20,6 +20,7 @@ from horae.core.jobs.job import State
 from horae.service.auth.sessions import cookie_name
 from horae.settings import Settings
 from horae.testing.clock import VirtualClock
+from tests.console.agents import make_agents, make_pile
 from tests.console.ground import make_day
 from tests.support.browsing import chromium
 from tests.support.serving import answering
@@ -43,10 +44,18 @@ PAGES = {
     "queue": "/queues/images",
     "workers": "/workers",
     "audit": "/audit",
+    "forecast": "/forecast",
+    "forecast-hour": "/forecast?hour=2030-01-14T03:00:00Z",
+    "attention": "/attention",
+    "attention-lane": "/attention/ops",
+    "attention-past": "/attention/ops?at=12",
+    "attention-ask": "/attention/support?owner=acme",
+    "attention-task": "/attention/ops/tasks/{task}",
+    "attention-asking": "/attention/support/tasks/{asking}?owner=acme",
     "tasks": "/tasks",
-    "task": "/tasks/{task}",
+    "task": "/tasks/{own}",
     "task-new": "/tasks/new",
-    "task-edit": "/tasks/{task}/edit",
+    "task-edit": "/tasks/{own}/edit",
 }
 SIZES = {"wide": (1280, 860), "narrow": (360, 780)}
 TENANT = "alice"  # whose tasks are shown
@@ -69,23 +78,26 @@ LOOKS = [Look(size, theme, lang) for size in SIZES for theme in ("light", "dark"
 
 
 @contextmanager
-def shop(folder: Path) -> Iterator[tuple[str, Horae]]:
-    """Serve the console over a made-up day; yield its address."""
+def shop(folder: Path) -> Iterator[tuple[str, Horae, dict[str, str]]]:
+    """Serve the console over a made-up day; yield its address, the application, and the ids of agents' tasks."""
     clock = VirtualClock(BEGINS)
     with Horae(put_tables(folder / "horae.db"), clock=clock) as app:
         make_day(app.world, clock)
+        make_pile(app.world)
+        tasks = make_agents(app.world, clock)
         with answering(app.asgi(Settings(server_chores=False))) as server:
-            yield server.url, app
+            yield server.url, app, tasks
 
 
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/screenshots")
     wanted = set(sys.argv[2:])
     folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory() as place, shop(Path(place)) as (url, app), chromium() as browser:
+    with TemporaryDirectory() as place, shop(Path(place)) as (url, app, tasks), chromium() as browser:
         states: tuple[State, ...] = ("dead", "running", "queued")
         known: dict[str, str] = {state: next(iter(app.jobs.list(state=state, limit=1))).id for state in states}
-        known["task"] = next(each.id for each in app.scheduled_tasks.list() if each.last_run_at)
+        known |= tasks
+        known["own"] = next(each.id for each in app.scheduled_tasks.list() if each.last_run_at)
         known["error"] = next(iter(app.error_groups.list(limit=1))).fingerprint
         for look in LOOKS:
             page, tenant = open_page(browser, url, app, look), open_page(browser, url, app, look, TENANT, "tasks")

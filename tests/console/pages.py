@@ -28,6 +28,8 @@ UNKNOWN = {
     "name": "unknown",
     "worker_id": "unknown",
     "view_id": "view_999999",
+    "lane": "unknown",
+    "wait": "999999",
 }
 
 

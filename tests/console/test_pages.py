@@ -16,6 +16,7 @@ from horae.ports import World
 from horae.service.asgi import build
 from horae.service.options import Options
 from horae.testing.clock import VirtualClock
+from tests.console.agents import make_hostile_lane
 from tests.console.conftest import Browser, LogIn
 from tests.console.ground import HOSTILE, make_day, make_hostile
 from tests.console.pages import WITHOUT_OPERATION, acts, filled, pages, paths
@@ -80,7 +81,7 @@ def test_what_is_not_there_is_a_page_that_says_so(door: Door, operator: Browser)
 
 def test_hostile_text_is_only_text_on_every_page(operator: Browser, world: World) -> None:
     made = make_hostile(world)
-    for path in paths({"job_id": made["job"], "key": made["schedule"]}):
+    for path in paths({"job_id": made["job"], "key": made["schedule"], **make_hostile_lane(world)}):
         answer = operator.get(path)
         assert answer.status_code in (200, 303, 404), path
         assert_harmless(answer.text, path)

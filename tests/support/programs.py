@@ -93,7 +93,13 @@ CHROMIUM = Program(
     (120,),
     r"(?:Chromium|Chrome) (\d+)",
 )
-ALL = (POSTGRES, MARIADB, REDIS, CURL, JQ, SHELLCHECK, LOGROTATE, SYSTEMD_ANALYZE, UNSHARE, CHROMIUM, TYPESCRIPT)
+PROMETHEUS = Program(
+    "Prometheus", ("prometheus",), ("/usr/bin", "/opt/homebrew/bin"), "prometheus", (2, 40), r"version (\d+)\.(\d+)"
+)  # its package brings promtool, too
+ALL = (
+    POSTGRES, MARIADB, REDIS, CURL, JQ, SHELLCHECK, LOGROTATE, SYSTEMD_ANALYZE, UNSHARE, CHROMIUM, PROMETHEUS,
+    TYPESCRIPT,
+)  # fmt: skip
 
 
 def version_in_path(path: Path) -> list[int]:

@@ -14,12 +14,16 @@ from starlette.types import Message, Receive, Scope, Send
 
 from horae.console import asset_files, sessions
 from horae.console.pages import (
+    attention,
     audit,
     bulk,
     errors,
+    forecast,
     home,
     job,
     jobs,
+    lane,
+    lane_task,
     new_job,
     queues,
     schedule,
@@ -53,6 +57,10 @@ PAGES: tuple[Doors, ...] = (
     queues.doors,
     workers.doors,
     audit.doors,
+    forecast.doors,
+    attention.doors,
+    lane_task.doors,
+    lane.doors,
 )  # fmt: skip
 
 

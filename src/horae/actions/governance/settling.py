@@ -58,8 +58,11 @@ class _Settling:
         ended = [it for each, it in planned if each.outcome.ending == "succeeded"]
         around = read_surroundings(self.tx, [_acted_on(each, it) for each, it in planned]) if planned else None
         gates = read_gates(self.tx, ended)
-        for each in endings:
+        for ending in endings:
+            each = with_cost(ending)
             it = self._planned(each.job)
+            if each is not ending:
+                self.replaced[each.job.number] = each.outcome
             if it is None or around is None:
                 self.entries.append(self._plain(each))
             elif each.put_back:
@@ -145,8 +148,6 @@ class _Settling:
             kept = None if it.protected else why_kept(self.tx, it, around, policy, self.now)
             surroundings = replace(surroundings, kept_until=None if kept is None else kept.until)
         done = conclude(it, action, finding, policy, self.now, surroundings, asked_at=outcome.next_action_at)
-        if answer is not None and answer.cost and outcome.spent is None:
-            self.replaced[job.number] = replace(outcome, spent=dict(answer.cost))
         ids = () if answer is None else keep_evidence(writer, it, evidence_of(answer))
         if finding is not None:
             facts |= {"verdict": finding.verdict, "verifier": surroundings.verifier}
@@ -216,6 +217,23 @@ def verdict_in(result: str | None) -> Finding | None:
         return None
     answer = json.loads(result)
     return finding_from(answer) if isinstance(answer, Mapping) and "verdict" in answer else None
+
+
+def with_cost(ending: JobEnding) -> JobEnding:
+    """Return an ending that says what it has cost: as its verdict reports it; the built-in verifier costs nothing.
+
+    Whatever becomes of the verdict, it is charged. Without a report the attempt pays what it has reserved.
+    """
+    outcome = ending.outcome
+    if ending.put_back or outcome.ending != "succeeded" or outcome.spent is not None or ending.job.budget is None:
+        return ending
+    try:
+        answer = verdict_in(outcome.result)
+    except InvalidInput:
+        return ending
+    if answer is None:
+        return ending if outcome.by is not None else replace(ending, outcome=replace(outcome, spent={}))
+    return replace(ending, outcome=replace(outcome, spent=dict(answer.cost))) if answer.cost else ending
 
 
 def verifier_of(job: Job, outcome: Outcome, answer: Finding | None) -> str:

@@ -129,10 +129,10 @@ class Objects(Room[S]):
 
     @POST("/governance/objects/bulk", *AGENT)
     def propose_many(
-        self, proposals: Iterable[Proposal], *, reason: str = "", owner: str | None = None
+        self, objects: Iterable[Proposal], *, reason: str = "", owner: str | None = None
     ) -> Call[tuple[ProposedObject, ...]]:
         """Propose up to a thousand objects in one transaction: all of them or none."""
-        given = list(proposals)
+        given = list(objects)
 
         def act(here: Here) -> tuple[ProposedObject, ...]:
             mine = [_for_agent(here, each, None) for each in given]
