@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # values of rooms that a process may never enter
     from horae.core.governance.reviews import Review
     from horae.core.governance.rollbacks import Rollback
     from horae.core.jobs.acts import Act
+    from horae.core.jobs.labels import Label, Labelled, Labelling
     from horae.core.jobs.locks import LockHolder
     from horae.core.jobs.parameters import Parameter
     from horae.core.jobs.reasons import Parent
@@ -49,6 +50,7 @@ if TYPE_CHECKING:  # values of rooms that a process may never enter
 
 Drain = Literal["stay", "leave"]  # finish and claim nothing more; then wait to be resumed, or end
 NOTICED = timedelta(seconds=1)  # smaller differences between the lease line and the wall clock are not converted
+End = tuple[int, int]  # a place in the order of ends: when a job ended, in microseconds, and its number
 T = TypeVar("T")
 K = TypeVar("K", "Task", "TaskWait", "Event", "StoredFact")
 
@@ -155,6 +157,7 @@ class Upcoming:
     unsealed: bool = False  # audit entries wait to be sealed
     unsealed_lines: bool = False  # lines of journals may wait to be sealed
     unrolled: bool = False  # endings wait to be counted in the statistics
+    unlabelled: bool = False  # jobs wait to be added to the map of labels
     unsettled: bool = False  # jobs wait to hear that a job they need has ended
     drain: Drain | None = None  # what the node that asks was asked to do
 
@@ -323,6 +326,23 @@ class LogRows(Protocol):
     def remove_old(self, wanted: LogFilter, before: datetime, *, limit: int) -> int: ...
 
 
+class LabelRows(Protocol):
+    """The map of labels inside one transaction."""
+
+    def state(self, *, lock: bool = False) -> Labelling: ...
+    def save(self, state: Labelling) -> None: ...
+    def next_number(self) -> int: ...
+    def horizon(self) -> int: ...
+    def has_passed(self, horizon: int) -> bool: ...
+    def read_live(self, low: int, high: int) -> list[Labelled]: ...
+    def read_ended(self, low: int, high: int) -> list[Labelled]: ...
+    def add(self, found: Iterable[Labelled]) -> None: ...
+    def members(self, label: Label, *, before: int | None, limit: int) -> list[int]:
+        """Return numbers of jobs that have a label, the highest first: those of so many blocks."""
+
+    def forget(self, *, limit: int) -> int: ...
+
+
 class JobRows(Protocol):
     """Jobs inside one transaction."""
 
@@ -336,6 +356,13 @@ class JobRows(Protocol):
         """Return the number down to which a look over so many live and so many ended rows reaches; None: to the end."""
 
     def find(self, wanted: Filter, *, limit: int, before: int | None, least: int | None = None) -> list[Job]: ...
+    def look_back_ends(self, rows: int, since: int, *, before: End | None) -> int | None:
+        """Return the end down to which a look over so many endings since an instant reaches; None: over all of them."""
+
+    def find_by_end(self, wanted: Filter, *, limit: int, before: End | None, least: int | None) -> list[Job]: ...
+    def find_among(self, wanted: Filter, numbers: Sequence[int]) -> list[Job]:
+        """Return those of these jobs that a filter wants, the newest first."""
+
     def runs(self, number: int) -> list[Run]: ...
     def counts(
         self, queue: str | None, owner: str | None, machinery: bool = False, ended_since: datetime | None = None
@@ -1026,6 +1053,8 @@ class Tx(Protocol):
     @property
     def jobs(self) -> JobRows: ...
     @property
+    def labels(self) -> LabelRows: ...
+    @property
     def acts(self) -> ActRows: ...
     @property
     def queues(self) -> QueueRows: ...
@@ -1180,6 +1209,9 @@ class Store(Protocol):
 
     def read(self, work: Callable[[Tx], T], *, unbounded: bool = False) -> T:
         """Run *work* in one read-only transaction that sees one moment; *unbounded* lifts the statement timeout."""
+
+    def read_uncommitted(self, work: Callable[[Tx], T]) -> T | None:
+        """Run *work* so that it also sees rows which others have not committed; None where it need not."""
 
     def moment(self) -> AbstractContextManager[None]:
         """Run all reads of this thread inside the block in one transaction, so that they see one moment."""

@@ -18,12 +18,14 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
+    Table,
     and_,
     case,
     delete,
     func,
     insert,
     literal,
+    or_,
     select,
     update,
 )
@@ -31,7 +33,7 @@ from sqlalchemy import (
 from horae.core.jobs.job import CLOSED, Filter, Job, Lease, NewJob, Run, Settlement
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.time.instants import instant, micros
-from horae.ports import DueBacklog, Placed, PutBack
+from horae.ports import DueBacklog, End, Placed, PutBack
 from horae.stores.databases.dialects import BY_NAME, Dialect
 from horae.stores.databases.driver import Driver
 from horae.stores.declaration import Reader
@@ -105,6 +107,36 @@ class Jobs:
             for row in self.connection.execute(ended):  # one that ended between the looks is found twice
                 found[row.job_id] = FINISHED_JOBS.read(row)
         return [found[number] for number in sorted(found, reverse=True)[:limit]]
+
+    def find_among(self, wanted: Filter, numbers: Sequence[int]) -> list[Job]:
+        """Return those of these jobs that a filter wants, the newest first."""
+        live = apply_filter(select(*JOBS.select).where(jobs.c.id.in_(numbers)), JOBS, wanted)
+        found = {row[0]: JOBS.read(row) for row in self.connection.execute(live)}
+        ended = select(*FINISHED_JOBS.select).where(runs.c.job_id.in_(numbers), runs.c.state.is_not(None))
+        for row in self.connection.execute(apply_filter(ended, FINISHED_JOBS, wanted)):
+            found[row.job_id] = FINISHED_JOBS.read(row)
+        return [found[number] for number in sorted(found, reverse=True)]
+
+    def look_back_ends(self, rows: int, since: int, *, before: End | None) -> int | None:
+        """Return the end down to which a look over so many endings since an instant reaches; None: over all of them."""
+        walk = select(runs.c.finished_at).where(runs.c.finished_at >= since, *_ended_before(runs, before))
+        walk = walk.order_by(runs.c.finished_at.desc()).offset(rows).limit(1)
+        found = self.connection.execute(walk).scalar()
+        return None if found is None else int(found)
+
+    def find_by_end(self, wanted: Filter, *, limit: int, before: End | None, least: int | None) -> list[Job]:
+        """Return a page of finished and dead jobs, those that ended last first; none that ended before *least*."""
+        found: list[tuple[End, Job]] = []
+        for reader, states in ((JOBS, ("dead",)), (FINISHED_JOBS, FINISHED)):
+            if wanted.states and not set(wanted.states) & set(states):
+                continue
+            number, end, state = reader["number"], reader["finished_at"], reader["state"]
+            query = apply_filter(select(*reader.select), reader, wanted)
+            query = query.where(state == "dead" if reader is JOBS else state.is_not(None))
+            query = query.where(*_ended_before(reader.table, before), *([] if least is None else [end >= least]))
+            rows = self.connection.execute(query.order_by(end.desc(), number.desc()).limit(limit))
+            found += [((row.finished_at, row[0]), reader.read(row)) for row in rows]
+        return [job for _, job in sorted(found, key=lambda each: each[0], reverse=True)[:limit]]
 
     def count_groups(self, wanted: Filter, *, least: int | None, most: int) -> dict[tuple[str, str, str], int]:
         """Count jobs by state, queue and handler; running and dead ones whatever their number, dead ones up to *most*.
@@ -391,12 +423,22 @@ class Jobs:
 
     def move(self, job: Job, queue: str) -> bool:
         """Put a waiting or dead job into another queue."""
+        self._label(job, queue)
         return self._update_guarded(job, {"queue": queue})
 
     def replan(self, job: Job, *, action: str, run_at: datetime, band: int, queue: str, payload: str) -> bool:
         """Let the waiting job of an object stand for another action, at another time."""
         values = {"action": action, "run_at": micros(run_at), "band": band, "queue": queue, "payload": payload}
+        self._label(job, queue)
         return self._update_guarded(job, values | {"attempt": 0, "held": "", "held_for": None})
+
+    def _label(self, job: Job, queue: str) -> None:
+        """Let lists find a job in its new queue, too, where the map of labels has reached it already."""
+        if queue != job.queue:
+            from horae.core.jobs.labels import Labelled
+            from horae.stores.jobs.labels import Labels
+
+            Labels(self.connection).add([Labelled(job.number, queue, job.handler, job.owner)])
 
     def _update_guarded(self, job: Job, values: dict[str, Any]) -> bool:
         return self.connection.execute(update(jobs).where(*_guard(job)).values(values)).rowcount == 1
@@ -482,6 +524,14 @@ def apply_filter(query: Select[Any], reader: Reader[Job], wanted: Filter) -> Sel
 
         query = query.where(*conditions(reader, wanted.terms))
     return query
+
+
+def _ended_before(table: Table, before: End | None) -> list[ColumnElement[bool]]:
+    """Keep what ended before a place in the order of ends; not as one comparison of two, which MariaDB does not index."""
+    if before is None:
+        return []
+    number, end = (table.c.id if table is jobs else table.c.job_id), table.c.finished_at
+    return [end <= before[0], or_(end < before[0], number < before[1])]
 
 
 def _stands_alone(job: Job) -> bool:
