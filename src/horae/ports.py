@@ -308,6 +308,14 @@ class Logged:
 
 
 @dataclass(frozen=True, slots=True)
+class Depth:
+    """How many jobs of a queue are in a state, and how many of them are due and may start."""
+
+    jobs: int
+    due: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class DueBacklog:
     """Jobs of one queue that have been due since before an instant."""
 
@@ -352,8 +360,8 @@ class JobRows(Protocol):
 
     def lock(self, number: int) -> Job | None: ...
     def lock_many(self, numbers: Iterable[int]) -> list[Job]: ...
-    def look_back(self, rows: int, *, before: int | None) -> int | None:
-        """Return the number down to which a look over so many live and so many ended rows reaches; None: to the end."""
+    def look_back(self, rows: int, *, before: int | None, least: int = 0) -> int | None:
+        """Return the number down to which a look over so many live and so many ended rows reaches; None: to *least*."""
 
     def find(self, wanted: Filter, *, limit: int, before: int | None, least: int | None = None) -> list[Job]: ...
     def look_back_ends(self, rows: int, since: int, *, before: End | None) -> int | None:
@@ -365,7 +373,13 @@ class JobRows(Protocol):
 
     def runs(self, number: int) -> list[Run]: ...
     def counts(
-        self, queue: str | None, owner: str | None, machinery: bool = False, ended_since: datetime | None = None
+        self,
+        queue: str | None,
+        owner: str | None,
+        machinery: bool = False,
+        ended_since: datetime | None = None,
+        *,
+        now: datetime,
     ) -> dict[tuple[str, str], int]: ...
     def requeue(self, job: Job, *, run_at: datetime, attempt: int, band: int | None, now: datetime) -> bool: ...
     def end_waiting(self, job: Job, *, reason: str | None, now: datetime) -> bool: ...
@@ -905,7 +919,10 @@ class BudgetRows(Protocol):
 class MetricRows(Protocol):
     """Figures about all jobs, for those who watch over them."""
 
-    def depths(self) -> dict[tuple[str, str], int]: ...
+    def depths(self, now: datetime) -> dict[tuple[str, str], int]: ...
+    def sample(self, now: datetime) -> bool:
+        """Count all live jobs and keep the result while there are many; return whether there are."""
+
     def waiting(self, now: datetime) -> dict[str, Backlog]: ...
     def verdicts(self, since: datetime) -> dict[str, int]: ...
     def last_number(self) -> int: ...

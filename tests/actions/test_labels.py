@@ -221,7 +221,7 @@ def by_end(world: World, text: str, limit: int) -> list[str]:
 
 def end_some(world: World, clock: Steps) -> list[str]:
     """End thirty jobs in an order of their own, some together and some by dying; return them, the last end first."""
-    made = jobs.enqueue_many(world, [Request("send", max_attempts=1)] * 40)
+    made = jobs.enqueue_many(world, [Request("send")] * 40)
     ended: list[tuple[int, int]] = []
     taken = {job.number: job for job in claims.pull(world, worker_id="w", limit=40)}
     for place, index in enumerate((step * 7) % 40 for step in range(30)):
@@ -244,11 +244,11 @@ def test_a_list_by_time_of_end_begins_with_the_last_end_and_leaves_nothing_out(
     expected = end_some(world, clock)
 
     assert by_end(world, "ended:>-1h", limit) == expected
-    finished = [id for id in expected if jobs.get(world, id).state == "succeeded"]
+    finished = [name for name in expected if jobs.get(world, name).state == "succeeded"]
     assert by_end(world, "ended:>-1h state:succeeded", limit) == finished
-    assert by_end(world, "ended:>-1h -state:succeeded", limit) == [id for id in expected if id not in finished]
+    assert by_end(world, "ended:>-1h -state:succeeded", limit) == [name for name in expected if name not in finished]
     assert by_end(world, "ended:>-1h attempt:0", limit) == [
-        id for id in expected if jobs.get(world, id).attempt == 0
+        name for name in expected if jobs.get(world, name).attempt == 0
     ]
     assert by_end(world, "ended:<-1h", limit) == []
 

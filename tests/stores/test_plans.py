@@ -39,7 +39,9 @@ Flow = Callable[[SqlStore, Driver], object]
 FLOWS: dict[str, Flow] = {
     "claim": lambda store, driver: store.hot.claim(driver, CLAIM, NOON),
     "a tenant's claim": lambda store, driver: store.hot.claim(driver, replace(CLAIM, owner="alice"), NOON),
-    "the claim of a tenant without jobs": lambda store, driver: store.hot.claim(driver, replace(CLAIM, owner="bob"), NOON),
+    "the claim of a tenant without jobs": lambda store, driver: store.hot.claim(
+        driver, replace(CLAIM, owner="bob"), NOON
+    ),
     "release": lambda store, driver: store.hot.admission.release(driver, 100),
     "peek": lambda store, driver: store.hot.peek(driver, ["default", "other"], None, "n1", None),
     "reaper": lambda store, driver: store.hot.find_expired(driver, NOON, 100),

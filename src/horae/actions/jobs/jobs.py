@@ -186,17 +186,19 @@ def counts(
 ) -> dict[str, dict[str, int]]:
     """Count jobs by queue and state; Horae's own only with *machinery*, or where *queue* names their queue.
 
-    Finished ones are counted over all time, from the statistics, and from the history what they do not hold yet. Those
-    of one tenant are counted in the history alone, because the statistics do not cross owners with queues.
+    Finished ones are counted over all time, from the statistics, and from the history what they do not hold yet. Of one
+    tenant's, only the newest thousand are counted, because the statistics do not cross owners with queues. Live jobs
+    are counted by a chore while there are many, so that their number may be a minute old.
     """
+    now = world.clock.now()
 
     def read(tx: Tx) -> dict[tuple[str, str], int]:
         if owner is not None:
-            return tx.jobs.counts(queue, owner, machinery)
+            return tx.jobs.counts(queue, owner, machinery, now=now)
         from horae.actions.statistics import count_finished
 
         rolled, finished = count_finished(tx)
-        found = tx.jobs.counts(queue, owner, machinery, rolled)
+        found = tx.jobs.counts(queue, owner, machinery, rolled, now=now)
         for (name, state), count in finished.items():
             if name == queue if queue is not None else machinery or name != MACHINERY:
                 found[name, state] = found.get((name, state), 0) + count

@@ -28,7 +28,7 @@ def page(tx: Tx, wanted: Filter, limit: int, before: int | None) -> tuple[list[J
         return look(tx, wanted, limit, before, tx.jobs.look_back(LOOK_BACK, before=before))
     labelled, found = tx.labels.state().labelled, list[Job]()
     if before is None or before > labelled:  # jobs that the map does not reach yet
-        least = max(labelled, tx.jobs.look_back(LOOK_BACK, before=before) or 0)
+        least = tx.jobs.look_back(LOOK_BACK, before=before, least=labelled) or labelled
         found, further = look(tx, wanted, limit, before, least)
         if len(found) == limit or least > labelled:
             return found, further

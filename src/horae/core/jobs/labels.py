@@ -79,7 +79,9 @@ class Labelling:
         is_recent = self.seen_at is not None and self.seen_at <= now < self.seen_at + DRAWN_WITHIN
         if self.labelled < self.marked or is_recent:
             return self
-        return replace(self, marked=max(self.seen, self.marked), horizon=horizon, seen=max(drawn, self.seen), seen_at=now)
+        return replace(
+            self, marked=max(self.seen, self.marked), horizon=horizon, seen=max(drawn, self.seen), seen_at=now
+        )
 
 
 def blocks(found: Iterable[Labelled]) -> dict[tuple[Label, int], int]:

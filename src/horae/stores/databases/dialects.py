@@ -45,8 +45,8 @@ class Dialect:
     lateral: bool = False  # a subquery in FROM may name a table that stands before it
     # rows of a catch-all that are given a partition of their own while a lock keeps writers waiting less than a second
     moved_at_most: int = 0
-    # the number of the first transaction that begins after now, and of the first that has not ended; empty where numbers
-    # are seen in their order, or by a dirty read
+    # the numbers of the first transaction that begins after now, and of the first that has not ended; empty where job
+    # numbers are committed in their order, or can be read before they are
     next_transaction: str = ""
     first_open_transaction: str = ""
     partitions: str = ""  # asks for name and bounds of the partitions of :table, the catch-all last; empty: has none

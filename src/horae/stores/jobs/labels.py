@@ -15,7 +15,6 @@ from horae.stores.tables.labels import LABELLING, labelling, labels
 
 ROWS = 1000  # of the map in one statement
 READ = ("number", "queue", "handler", "owner", "tags", "object_type", "object_id")
-TAGS = READ.index("tags")
 KEY = ("kind", "label", "block")
 MAP = (*KEY, "members")
 
@@ -66,11 +65,13 @@ class Labels:
     def read_ended(self, low: int, high: int) -> list[Labelled]:
         return self._read(runs.c.job_id, FINISHED_JOBS, low, high)
 
-    def _read(self, number: Column[Any], reader: Any, low: int, high: int) -> list[Labelled]:
-        query = select(*(reader[name] for name in READ)).where(number >= low, number < high)
+    def _read(self, column: Column[Any], reader: Any, low: int, high: int) -> list[Labelled]:
+        query = select(*(reader[name] for name in READ)).where(column >= low, column < high)
         query = query if reader is JOBS else query.where(runs.c.state.is_not(None))
-        rows = self.connection.execute(query)
-        return [Labelled(*row[:TAGS], tuple(json.loads(row[TAGS] or "[]")), *row[TAGS + 1 :]) for row in rows]
+        return [
+            Labelled(number, queue, handler, owner, tuple(json.loads(tags or "[]")), kind, name)
+            for number, queue, handler, owner, tags, kind, name in self.connection.execute(query)
+        ]
 
     def add(self, found: Iterable[Labelled]) -> None:
         """Add jobs to the map; what is there already stays."""
@@ -86,8 +87,10 @@ class Labels:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def members(self, label: Label, *, before: int | None, limit: int) -> list[int]:
-        """Return numbers of jobs that have a label, the highest first: those of so many blocks, or of fewer at the end."""
-        query = select(labels.c.block, labels.c.members).where(labels.c.kind == label.kind, labels.c.label == label.text)
+        """Return numbers of jobs that have a label, the highest first: those of so many blocks at most."""
+        query = select(labels.c.block, labels.c.members).where(
+            labels.c.kind == label.kind, labels.c.label == label.text
+        )
         if before is not None:
             query = query.where(labels.c.block <= (before - 1) // BLOCK)
         rows = self.connection.execute(query.order_by(labels.c.block.desc()).limit(limit)).all()
@@ -107,4 +110,3 @@ class Labels:
             row = (labels.c.kind == kind, labels.c.label == label, labels.c.block == block)
             self.connection.execute(delete(labels).where(*row))
         return len(gone)
-

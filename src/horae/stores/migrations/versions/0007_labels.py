@@ -1,4 +1,4 @@
-"""A map of labels, by which lists find jobs; indexes for dead and cancelled jobs, and for a tenant's claim on MariaDB.
+"""A map of labels, by which lists find jobs; counts of many live jobs; indexes for lists and for a tenant's claim.
 
 Revision ID: 0007_labels
 Revises: 0006_definition_budgets
@@ -11,7 +11,18 @@ from __future__ import annotations
 from typing import Any
 
 from alembic import op
-from sqlalchemy import BigInteger, Column, Index, MetaData, PrimaryKeyConstraint, SmallInteger, String, Table, inspect, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    MetaData,
+    PrimaryKeyConstraint,
+    SmallInteger,
+    String,
+    Table,
+    inspect,
+    text,
+)
 
 revision = "0007_labels"
 down_revision = "0006_definition_budgets"
@@ -44,6 +55,17 @@ Table(
     Column("horizon", BigInteger, nullable=False),
     Column("seen", BigInteger, nullable=False),
     Column("seen_at", BigInteger),
+    **BYTEWISE,
+)
+Table(
+    "horae_depths",
+    metadata,
+    Column("queue", String(100), nullable=False),
+    Column("state", String(12), nullable=False),
+    Column("jobs", BigInteger, nullable=False),
+    Column("due", BigInteger, nullable=False),
+    Column("sampled_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("queue", "state"),
     **BYTEWISE,
 )
 
