@@ -46,11 +46,12 @@ class Labelled:
     object_id: str | None = None
 
     @property
-    def labels(self) -> set[Label]:
-        found = {Label.of("queue", self.queue), Label.of("handler", self.handler), Label.of("owner", self.owner)}
-        found |= {Label.of("tag", tag) for tag in self.tags}
+    def labels(self) -> list[tuple[Kind, str]]:
+        """Return kind and text of each label; plain pairs, because every job that is labelled makes some."""
+        found: list[tuple[Kind, str]] = [("queue", self.queue), ("handler", self.handler), ("owner", self.owner)]
+        found += [("tag", tag) for tag in self.tags]
         if self.object_type is not None:
-            found |= {Label.of("object", self.object_type), _object(self.object_type, self.object_id or "")}
+            found += [("object", self.object_type), ("object", f"{self.object_type}/{self.object_id or ''}")]
         return found
 
 
@@ -84,13 +85,14 @@ class Labelling:
         )
 
 
-def blocks(found: Iterable[Labelled]) -> dict[tuple[Label, int], int]:
-    """Return the rows of the map that these jobs add: a block of a label, and the bits of its members."""
-    rows: dict[tuple[Label, int], int] = {}
+def blocks(found: Iterable[Labelled]) -> dict[tuple[Kind, str, int], int]:
+    """Return the rows of the map that these jobs add: kind, text and block, with the bits of its members."""
+    rows: dict[tuple[Kind, str, int], int] = {}
     for job in found:
         block, place = divmod(job.number, BLOCK)
-        for label in job.labels:
-            rows[label, block] = rows.get((label, block), 0) | 1 << place
+        for kind, text in job.labels:
+            row = (kind, text[:LONGEST], block)
+            rows[row] = rows.get(row, 0) | 1 << place
     return rows
 
 

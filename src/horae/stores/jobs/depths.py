@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Connection, Select, and_, case, delete, func, insert, select, union_all
+from sqlalchemy import Connection, delete, insert, select, text
 
 from horae.core.metrics import Backlog
 from horae.core.time.instants import instant, micros
@@ -15,8 +14,16 @@ from horae.stores.tables.jobs import jobs
 from horae.stores.tables.queues import depths
 
 MOST = 10_000  # jobs that are counted by each reader
-WAITING = and_(jobs.c.state == "queued", jobs.c.held == "")
+COUNT = (
+    "SELECT queue, state, COUNT(*), SUM(is_due) FROM (SELECT queue, state, CASE WHEN state = 'queued' AND held = '' "
+    "AND run_at <= :now THEN 1 ELSE 0 END AS is_due FROM horae_jobs {at_most}) counted GROUP BY queue, state"
+)
 BANDS = (0, 1, 2)
+AT_ONCE = 50  # queues whose heads are read in one statement, which is written as text: to build it would take longer
+HEAD = (
+    "(SELECT run_at FROM horae_jobs WHERE queue = :queue{at} AND state = 'queued' AND held = '' AND band = {band} "
+    "ORDER BY run_at LIMIT 1)"
+)
 
 
 class Depths:
@@ -25,11 +32,8 @@ class Depths:
 
     def count(self, now: datetime, *, most: int | None) -> dict[tuple[str, str], Depth]:
         """Count live jobs by queue and state, and how many of them are due, no further than *most* in all."""
-        is_due = case((and_(WAITING, jobs.c.run_at <= micros(now)), 1), else_=0).label("is_due")
-        some: Select[Any] = select(jobs.c.queue, jobs.c.state, is_due)
-        rows = (some if most is None else some.limit(most)).subquery()
-        query = select(rows.c.queue, rows.c.state, func.count(), func.sum(rows.c.is_due))
-        found = self.connection.execute(query.group_by(rows.c.queue, rows.c.state))
+        at_most = "" if most is None else "LIMIT :most"
+        found = self.connection.execute(text(COUNT.format(at_most=at_most)), {"now": micros(now), "most": most})
         return {(queue, state): Depth(int(count), int(due)) for queue, state, count, due in found}
 
     def read(self, now: datetime) -> dict[tuple[str, str], Depth]:
@@ -51,9 +55,13 @@ class Depths:
             self.connection.execute(insert(depths), rows)
         return many
 
-    def waiting(self, now: datetime) -> dict[str, Backlog]:
-        """Return by queue how many jobs are due, and since when the first of them; its number may be of the sample."""
-        due = {queue: depth.due for (queue, state), depth in self.read(now).items() if state == "queued"}
+    def waiting(self, now: datetime, found: Mapping[tuple[str, str], Depth] | None = None) -> dict[str, Backlog]:
+        """Return by queue how many jobs are due, and since when the first of them; *found*: what :meth:`read` gave.
+
+        The number may be of the sample, while the first is that of now.
+        """
+        found = self.read(now) if found is None else found
+        due = {queue: depth.due for (queue, state), depth in found.items() if state == "queued"}
         oldest = self._oldest(due)
         return {
             queue: Backlog(max(1, due[queue]), instant(first))
@@ -63,14 +71,15 @@ class Depths:
 
     def _oldest(self, queues: Mapping[str, object]) -> dict[str, int]:
         """Return when the first waiting job of each queue is due: a look at the head of an index for each band."""
-        heads = [
-            select(jobs.c.queue, jobs.c.run_at).where(jobs.c.queue == queue, WAITING, jobs.c.band == band)
-            .order_by(jobs.c.run_at).limit(1).subquery()
-            for queue in sorted(queues) for band in BANDS
-        ]  # fmt: skip
-        found: dict[str, int] = {}
-        for start in range(0, len(heads), 60):
-            chunk = [select(head.c.queue, head.c.run_at) for head in heads[start : start + 60]]
-            for queue, run_at in self.connection.execute(union_all(*chunk)):
-                found[queue] = min(int(run_at), found.get(queue, int(run_at)))
+        named, found = sorted(queues), dict[str, int]()
+        for start in range(0, len(named), AT_ONCE):
+            chunk = named[start : start + AT_ONCE]
+            heads = [
+                f"SELECT {at} AS place, {', '.join(HEAD.format(at=at, band=band) for band in BANDS)}"
+                for at in range(len(chunk))
+            ]
+            values = {f"queue{at}": queue for at, queue in enumerate(chunk)}
+            for place, *firsts in self.connection.execute(text(" UNION ALL ".join(heads)), values):
+                due = [int(first) for first in firsts if first is not None]
+                found |= {chunk[place]: min(due)} if due else {}
         return found

@@ -263,8 +263,11 @@ class Jobs:
             from horae.stores.jobs.depths import Depths
 
             depths = Depths(self.connection)
-            waiting = {queue: each for queue, each in depths.waiting(now).items() if queue != MACHINERY}
-            dead = sum(each.jobs for key, each in depths.read(now).items() if key[1] == "dead" and key[0] != MACHINERY)
+            found = {key: each for key, each in depths.read(now).items() if key[0] != MACHINERY}
+            waiting, dead = (
+                depths.waiting(now, found),
+                sum(each.jobs for key, each in found.items() if key[1] == "dead"),
+            )
             oldest = min((micros(each.since) for each in waiting.values()), default=None)
             return sum(each.count for each in waiting.values()), oldest, dead
         theirs = (*_owned_by(owner), jobs.c.queue != MACHINERY)

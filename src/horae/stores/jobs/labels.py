@@ -75,7 +75,7 @@ class Labels:
 
     def add(self, found: Iterable[Labelled]) -> None:
         """Add jobs to the map; what is there already stays."""
-        rows = sorted([label.kind, label.text, block, bits] for (label, block), bits in blocks(found).items())
+        rows = sorted([*row, bits] for row, bits in blocks(found).items())
         given = self.dialect.rows_from_json(kind=str, label=str, block=int, members=int)
         behind, new = self.dialect.upsert
         merged = f"members = horae_labels.members | {new.format(name='members')}"
