@@ -41,7 +41,10 @@ positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "403", "404",
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Nobody waits long, and nobody is too fast."""
     options = Options(
-        version="test", longest_wait=timedelta(milliseconds=50), sealer=sealer_from({"HORAE_SECRET_KEY": KEY})
+        version="test",
+        longest_wait=timedelta(milliseconds=50),
+        longest_stream=timedelta(milliseconds=50),
+        sealer=sealer_from({"HORAE_SECRET_KEY": KEY}),
     )
     with serving(f"sqlite:///{tmp_path_factory.mktemp('fuzz') / 'horae.db'}", options) as running:
         yield running
