@@ -34,7 +34,7 @@ from horae.core.jobs.filters import narrow, parse_filter
 from horae.core.jobs.job import Filter
 from horae.core.jobs.labels import Labelling
 from horae.core.time.instants import MICROSECOND, micros
-from horae.ports import World
+from horae.ports import Tx, World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.stores.store import SqlStore
@@ -135,7 +135,12 @@ def label(store: SqlStore, last: int) -> None:
                     f"SUM({bit}) FROM ({made}) made WHERE label IS NOT NULL GROUP BY label, i >> 5",
                 )
     state = Labelling(labelled=last + 1, marked=last + 1, seen=last + 1)
-    store.transact(lambda tx: (tx.labels.state(lock=True), tx.labels.save(state)))
+
+    def save(tx: Tx) -> None:
+        tx.labels.state(lock=True)
+        tx.labels.save(state)
+
+    store.transact(save)
 
 
 def run(store: SqlStore, sql: str) -> None:
