@@ -33,3 +33,15 @@ def test_a_report_beyond_what_is_kept_or_of_others_is_refused(rooms: Sent) -> No
         rooms.house.governance.report(period=timedelta(days=1000))
     with pytest.raises(NotFound):
         rooms.alice.governance.report(owner="bob")
+
+
+def test_many_objects_are_proposed_as_mappings(rooms: Sent) -> None:
+    given = [{"kind": "memory", "content": f"fact {n}", "subject": "bulk", "evidence": ["chat:1"]} for n in range(3)]
+
+    made = rooms.alice.objects.propose_many(given)
+
+    assert [(each.kind, each.status, each.subject) for each in made] == [("memory", "candidate", "bulk")] * 3
+    with pytest.raises(InvalidInput):
+        rooms.alice.objects.propose_many([{"kind": "memory", "content": "a", "colour": "red"}])
+    with pytest.raises(InvalidInput):
+        rooms.alice.objects.propose_many([{"content": "without a kind"}])

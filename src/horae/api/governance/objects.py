@@ -34,11 +34,13 @@ from horae.core.governance.machines import Action, Kind, Verdict
 from horae.core.governance.policies import Category, Impact, Mode, Risk, UnknownType
 from horae.core.governance.proposals import Proposal
 from horae.core.values import PYDANTIC
+from horae.errors import InvalidInput
 
 ADMIN, PERSON, USER = ("admin",), ("review",), ("tasks", "review")
 AGENT, WORKER = ("tasks",), ("worker", "review")
 READER = (*USER, "worker")  # a verifier sees what it judges
 DEFAULT = Proposal("memory", "-")
+LISTS = ("rests_on", "evidence")  # fields of a proposal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,10 +132,13 @@ class Objects(Room[S]):
 
     @POST("/governance/objects/bulk", *AGENT)
     def propose_many(
-        self, proposals: Iterable[Proposal], *, reason: str = "", owner: str | None = None
+        self, proposals: Iterable[Mapping[str, Any]], *, reason: str = "", owner: str | None = None
     ) -> Call[tuple[ProposedObject, ...]]:
-        """Propose up to a thousand objects in one transaction: all of them or none."""
-        given = list(proposals)
+        """Propose up to a thousand objects in one transaction: all of them or none.
+
+        Each is a mapping of what :meth:`propose` takes: ``{"kind": "memory", "content": "Ann likes tea", "id": "m1"}``.
+        """
+        given = [each if isinstance(each, Proposal) else _proposal(each) for each in proposals]
 
         def act(here: Here) -> tuple[ProposedObject, ...]:
             mine = [_for_agent(here, each, None) for each in given]
@@ -577,6 +582,16 @@ def _for_agent(here: Here, given: Proposal, asked: str | None) -> Proposal:
 def _proposed(made: Proposed) -> ProposedObject:
     found: ProposedObject = enrich(ProposedObject, made.object, deduplicated=made.deduplicated)
     return found
+
+
+def _proposal(given: Mapping[str, Any]) -> Proposal:
+    """Read a proposal; refuse fields that there are not."""
+    known = [each.name for each in fields(Proposal)]
+    strange = next((name for name in given if name not in known), None)
+    if strange is not None:
+        raise InvalidInput("choice_unknown", name="field", value=repr(strange)[:40], choices=known)
+    more = {name: tuple(value) if name in LISTS else value for name, value in given.items() if value is not None}
+    return Proposal(**{"kind": "", "content": "", **more})  # type: ignore[arg-type]  # both are refused, where missing
 
 
 def proposal_body(given: Proposal) -> dict[str, Any]:
