@@ -273,7 +273,7 @@ class Objects(Room[S]):
 
     @GET("/governance/schemas", *USER)
     def schemas(self) -> Call[dict[str, Any]]:
-        """Return the JSON Schemas of objects, evidence, decisions and entries, by name."""
+        """Return the JSON Schemas of objects, evidence, decisions, entries, reviews and reports, by name."""
         return Call(dict[str, Any], lambda here: published_schemas())
 
     # -- judge ---------------------------------------------------------------------------------------------------------
@@ -604,10 +604,13 @@ def proposal_body(given: Proposal) -> dict[str, Any]:
 def published_schemas() -> dict[str, Any]:
     """Return the JSON Schemas of what the doors return."""
     from horae.api.governance.decisions import Decision
+    from horae.api.governance.report import GovernanceReport
+    from horae.api.governance.reviews import Review
     from horae.api.schemas import schema_of
 
     kinds = {
         "object": GovernedObject, "recalled_object": RecalledObject, "evidence": Evidence, "decision": Decision,
-        "entry": ObjectEntry, "forecast_step": ForecastStep,
+        "entry": ObjectEntry, "forecast_step": ForecastStep, "review": Review, "rollback": Rollback,
+        "report": GovernanceReport,
     }  # fmt: skip
     return {name: schema_of(kind) for name, kind in kinds.items()}
