@@ -17,7 +17,6 @@ from sqlalchemy import (
     Connection,
     CursorResult,
     Integer,
-    Row,
     Select,
     Table,
     TextClause,
@@ -90,7 +89,7 @@ def find_by(
     values: Collection[Any],
     *,
     each: bool = False,
-) -> Iterator[Row[Any]]:
+) -> Iterator[Any]:
     """Yield what a query finds for these values of a column, in no order.
 
     With *each* every value is looked up by itself, where the database can, so that the planner has no choice but the

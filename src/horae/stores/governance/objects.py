@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, Select, and_, bindparam, func, insert, or_, select, text, update
+from sqlalchemy import Connection, Select, and_, bindparam, func, insert, or_, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from horae.core.governance.objects import GovernedObject, Link, ObjectFilter, ObjectVersion, Removals
@@ -56,7 +56,7 @@ class Objects:
             found[each.owner, each.kind, each.id] = each
         return found
 
-    def _named(self, query: Select[Any], names: Iterable[Name]) -> Iterator[Row[Any]]:
+    def _named(self, query: Select[Any], names: Iterable[Name]) -> Iterator[Any]:
         """Yield what a query finds for these names."""
         by_kind: dict[tuple[str, str], list[str]] = {}
         for owner, kind, name in set(names):
