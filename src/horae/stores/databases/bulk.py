@@ -102,13 +102,18 @@ def find_by(
             yield from connection.execute(query.where(column.in_(known[start : start + AT_ONCE])))
         return
     connection.execute(text(dialect.fresh_plans))  # not those that were made when the table was empty
-    array, given = f"CAST(:known AS {type_of(column)}[])", {"known": _one_array(known)}
+    array, given = _array_of("known", column), {"known": _one_array(known)}
     if each:
         values_given = func.unnest(text(array)).table_valued("value", name="given").render_derived()
         one = query.where(column == values_given.c.value).offset(literal_column("0")).lateral("found")
         yield from connection.execute(select(one).select_from(values_given).join(one, true()), given)
     else:
         yield from connection.execute(query.where(column == text(f"ANY({array})")), given)
+
+
+def _array_of(parameter: str, column: ColumnElement[Any]) -> str:
+    """Return SQL that reads an array literal; as text first, because a caller's driver may want a list otherwise."""
+    return f"CAST(CAST(:{parameter} AS text) AS {type_of(column)}[])"
 
 
 def _one_array(values: Sequence[Any]) -> str | None:
@@ -126,5 +131,5 @@ def _unnest(connection: Connection, table: Table, rows: Sequence[Values], behind
 
 @lru_cache(maxsize=256)
 def _statement(table: Table, names: tuple[str, ...], behind: str) -> TextClause:
-    parts = ", ".join(f"CAST(:c{index} AS {type_of(table.c[name])}[])" for index, name in enumerate(names))
+    parts = ", ".join(_array_of(f"c{index}", table.c[name]) for index, name in enumerate(names))
     return text(f"INSERT INTO {table.name} ({', '.join(names)}) SELECT * FROM unnest({parts}) {behind}")
