@@ -132,7 +132,7 @@ class Objects(Room[S]):
 
     @POST("/governance/objects/bulk", *AGENT)
     def propose_many(
-        self, proposals: Iterable[Mapping[str, Any]], *, reason: str = "", owner: str | None = None
+        self, proposals: Iterable[Mapping[str, Any] | Proposal], *, reason: str = "", owner: str | None = None
     ) -> Call[tuple[ProposedObject, ...]]:
         """Propose up to a thousand objects in one transaction: all of them or none.
 

@@ -108,7 +108,8 @@ def find_by(
         one = query.where(column == values_given.c.value).offset(literal_column("0")).lateral("found")
         yield from connection.execute(select(one).select_from(values_given).join(one, true()), given)
     else:
-        yield from connection.execute(query.where(column == text(f"ANY({array})")), given)
+        once = text(f"ANY(ARRAY(SELECT unnest({array})))")  # a subquery, or it would be read again for every row
+        yield from connection.execute(query.where(column == once), given)
 
 
 def _array_of(parameter: str, column: ColumnElement[Any]) -> str:
