@@ -132,8 +132,8 @@ class Objects:
             & (objects.c.object_id == jobs.c.object_id)
         )
         other = or_(objects.c.job_id.is_(None), objects.c.job_id != jobs.c.id)
-        live = (jobs.c.handler == GOVERN, jobs.c.state.in_(("queued", "running")), other)
-        live += (or_(jobs.c.state == "queued", objects.c.state.not_in(FINAL)),)
+        needed = or_(jobs.c.state == "queued", objects.c.state.not_in(FINAL))
+        live = (jobs.c.handler == GOVERN, jobs.c.state.in_(("queued", "running")), other, needed)
         query = select(*JOBS.select).join_from(jobs, objects, same).where(*live).order_by(jobs.c.id).limit(limit)
         return [JOBS.read(row) for row in self.connection.execute(query)]
 
