@@ -184,7 +184,7 @@ class Horae(Blueprint, Acting):
         return found
 
     @property
-    def queues(self) -> list[str]:
+    def served_queues(self) -> list[str]:
         """Return the queues that a worker of this application serves unless told otherwise."""
         own = {each.queue for each in self.definitions}
         return sorted({"default", *own} | (set() if self.acts_on_service else {GOVERNANCE}))
@@ -482,7 +482,7 @@ class Horae(Blueprint, Acting):
         if self._hosted is not None:
             raise ConfigurationError("application_already_running")
         raise_for(self.problems())
-        named = queues or dict.fromkeys(self.queues, SLOTS)
+        named = queues or dict.fromkeys(self.served_queues, SLOTS)
         settings = WorkerSettings(queues=dict(named), lease=lease, grace=grace)
         self._hosted = hosted = Hosted(lambda: self.worker(settings), SystemDice())
         await hosted.ready()

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from horae.actions.budgets.repair import check
-from horae.api.governance.budgets import Budget, BudgetPeriod
+from horae.api.governance.budgets import Budget, PeriodUsage
 from horae.core.governance.budgets import Spending
 from horae.errors import Conflict, Forbidden, InvalidInput, LeaseLost, NotAllowed, NotFound
 from tests.api.conftest import Sent
@@ -51,7 +51,7 @@ def test_a_correction_counts_and_the_history_shows_it(rooms: Sent, name: str) ->
 
     assert (changed.settled, changed.left, changed.overdrawn) == (1200, -200, 200)
     [period] = rooms.house.budgets.history(name, "tokens")
-    assert isinstance(period, BudgetPeriod)
+    assert isinstance(period, PeriodUsage)
     assert (period.settled, period.overdrawn, period.starts_at) == (1200, 200, changed.starts_at)
 
 

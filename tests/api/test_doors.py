@@ -42,9 +42,10 @@ SAMPLES: dict[str, Any] = {
 }
 NEEDED: dict[str, dict[str, Any]] = {
     "admin.clean_runs": {"older_than": 60.0},
-    "objects.propose_many": {"proposals": [{"kind": "memory", "content": "a"}]},
+    "objects.propose_many": {"objects": [{"kind": "memory", "content": "a"}]},
     "attention.cancel": {"task_id": "t1"},
     "attention.kill": {"task_id": "t1"},
+    "attention.story": {"task_id": "t1"},
     "attention.task": {"task_id": "t1"},
     "jobs.release": {},
     "jobs.snooze": {"delay": 1.0},

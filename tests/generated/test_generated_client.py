@@ -22,6 +22,7 @@ def run(*command: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # it installs the generator: half a minute on an idle machine
 def test_a_generated_client_walks_through_our_doors_and_the_documents(tmp_path: Path) -> None:
     """The generator has an environment of its own: it wants an older Typer than we do."""
     assert run(sys.executable, "-m", "venv", "own", folder=tmp_path).returncode == 0

@@ -135,3 +135,18 @@ def test_what_another_tenant_stores_is_no_object_here(bob: TestClient, it: Gover
     body = {"object_type": "memory", "object_id": it.id, "action": "verify", "run_at": iso(clock.now())}
 
     assert bob.post(JOBS, json=body).json()["object"] is None
+
+
+def test_a_verdict_and_a_request_may_say_when_the_object_is_due_next(
+    alice: TestClient, it: GovernedObject, clock: VirtualClock
+) -> None:
+    """An instant in a body reaches the verb as an instant."""
+    soon, later = iso(clock.now() + timedelta(days=2)), iso(clock.now() + timedelta(days=3))
+
+    concluded = alice.post(
+        f"/governance/objects/{it.id}/conclude", json={"verdict": "confirmed", "next_action_at": soon}
+    )
+    asked = alice.post(f"/governance/objects/{it.id}/verify", json={"at": later})
+
+    assert (concluded.status_code, concluded.json()["next_action_at"]) == (200, soon)
+    assert (asked.status_code, asked.json()["next_action_at"]) == (200, later)

@@ -22,7 +22,7 @@ from horae.testing.conformance.support import end, put, read_job, take
 NOT_IN_THE_ROW = {"after", "entry", "on_parent_dead", "request_hash", "typed_key"}
 # What a filter says in words of its own, so that stores/jobs.py and stores/schedules.py must know it.
 SPECIAL = {"terms", "created_after", "created_before", "machinery", "not_held", "queues", "states", "tag"}
-SPECIAL_OF_SCHEDULES = {"not_tzdata", "queues"}
+SPECIAL_OF_SCHEDULES = {"not_tzdata", "queues", "text"}
 
 
 @dataclass(frozen=True, slots=True)

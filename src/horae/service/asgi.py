@@ -53,6 +53,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     pulling.router,
     scheduled_tasks.router,
     attention_routes.router,
+    attention_routes.overview_router,
     schedule_routes.router,
     scheduler.router,
     admin.router,

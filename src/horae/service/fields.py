@@ -26,7 +26,7 @@ def _instant(value: Any) -> datetime:
 Instant = Annotated[
     datetime,
     BeforeValidator(_instant),
-    PlainSerializer(iso, return_type=str),
+    PlainSerializer(iso, return_type=str, when_used="json"),  # a dumped body is handed to a room
     WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2030-01-07T06:00:00Z"]}),
 ]
 Seconds = Annotated[float, Field(ge=0, le=LONGEST, allow_inf_nan=False)]

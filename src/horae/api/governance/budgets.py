@@ -61,7 +61,7 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BudgetPeriod:
+class PeriodUsage:
     """What one period has used of a budget."""
 
     __pydantic_config__ = PYDANTIC
@@ -165,20 +165,20 @@ class Budgets(Room[S]):
         period: Period = "day",
         owner: str | None = None,
         limit: int | None = None,
-    ) -> Listing[BudgetPeriod]:
+    ) -> Listing[PeriodUsage]:
         """List the periods in which a budget was used, the latest first."""
 
-        def fetch(here: Here, cursor: str | None, size: int) -> tuple[list[BudgetPeriod], str | None]:
+        def fetch(here: Here, cursor: str | None, size: int) -> tuple[list[PeriodUsage], str | None]:
             begin, whose = read_cursor(cursor, int), here.caller.resolve_owner(owner)
             before = None if begin is None else instant(begin[0])
             found = budgets.history(
                 here.world, name, unit, period=period, owner=whose, limit=size + 1, before=before
             )  # fmt: skip
             further = cursor_from([micros(found[size - 1].starts_at)]) if len(found) > size else None
-            return [to_public(BudgetPeriod, each) for each in found[:size]], further
+            return [to_public(PeriodUsage, each) for each in found[:size]], further
 
         at, query = _place(name, unit, period, owner)
-        return Listing(Call(Page[BudgetPeriod], at=at, query=query), limit, fetch)
+        return Listing(Call(Page[PeriodUsage], at=at, query=query), limit, fetch)
 
 
 def _place(name: str, unit: str, period: str, owner: str | None) -> tuple[dict[str, str], dict[str, Any]]:

@@ -17,7 +17,7 @@ from horae.errors import InvalidInput
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from horae.api.governance.budgets import Budget, BudgetPeriod
+    from horae.api.governance.budgets import Budget, PeriodUsage
 
 group = typer.Typer(help="Set what jobs may spend, and see what they do.", no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The budget: llm, or llm/agent for one agent.")]
@@ -156,7 +156,7 @@ def history(
     terminal.result(as_list(found), text)
 
 
-def _period_row(each: BudgetPeriod) -> tuple[str, ...]:
+def _period_row(each: PeriodUsage) -> tuple[str, ...]:
     figures = (f"{each.settled:,}", f"{each.reserved:,}", _limit(each.capacity), _left(each.left, 0))
     return (f"{each.starts_at:%Y-%m-%d}", *figures, f"{each.overdrawn:,}", str(each.put_backs))
 

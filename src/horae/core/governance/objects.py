@@ -188,6 +188,17 @@ class Removals:
 
 
 @dataclass(frozen=True, slots=True)
+class StateCount:
+    """How many objects of a kind are in one state, and how many of those are contested or stalled."""
+
+    kind: str
+    state: str
+    count: int
+    contested: int = 0
+    stalled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ObjectFilter:
     """A filter for objects; None means any."""
 

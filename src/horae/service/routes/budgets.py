@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 from pydantic import AfterValidator, Field
 
-from horae.api.governance.budgets import Budget, BudgetPeriod, Budgets
+from horae.api.governance.budgets import Budget, Budgets, PeriodUsage
 from horae.api.operation import Page
 from horae.core.governance.budgets import MOST, Period, Unit
 from horae.service.inputs import AuditReason, ReasonBody, Tenant, TextFilter, check_one_line
@@ -112,7 +112,7 @@ async def adjust_budget(
 
 @router.get(
     "/{name}/{unit}/history", operation_id="budget_history", summary="What each period has used",
-    response_model=Page[BudgetPeriod], responses=refuses(404),
+    response_model=Page[PeriodUsage], responses=refuses(404),
 )  # fmt: skip
 async def budget_history(
     name: Name,

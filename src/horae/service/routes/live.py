@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header
 from fastapi.responses import Response, StreamingResponse
+from pydantic import TypeAdapter
 
-from horae.api.live import Live, Pulse
+from horae.api.live import Live, PartsChanged, Pulse
 from horae.core.access.callers import Caller
 from horae.core.pulse import LONGEST, PARTS
 from horae.service.live import PulseStream
@@ -18,6 +19,7 @@ router = APIRouter(prefix="/live", tags=["live"])
 CHANGE = {
     "type": "string",
     "contentMediaType": "application/json",
+    "contentSchema": TypeAdapter(PartsChanged).json_schema(),
     "description": "Which parts may have changed, and when that was seen.",
     "examples": [f'{{"at": "2030-01-07T06:00:00Z", "parts": ["{PARTS[0]}"]}}'],
 }

@@ -93,9 +93,11 @@ def _write_run(final: bool) -> str:
 
 
 WRITE_RUN = {final: _write_run(final) for final in (True, False)}
-# Which candidates a claim may take as they are. A system job is decided by its own row; only a tenant's asks further.
+# Which candidates a claim may take as they are. A system job is decided by its own row; only a tenant's asks further,
+# and draws on the budget of its handler, which the longer way writes into its row.
 ADMITTED = (
-    "concurrency_key IS NULL AND (owner = 'system' OR COALESCE((SELECT d.tenants = 1 FROM horae_definitions d "
+    "concurrency_key IS NULL AND (owner = 'system' OR "
+    "COALESCE((SELECT d.tenants = 1 AND d.budget IS NULL FROM horae_definitions d "
     f"WHERE d.name = handler), handler IN ({', '.join(map(repr, OPEN_HANDLERS))})))"
 )
 
@@ -108,7 +110,7 @@ def claim_sql(order: str | None, limit: int) -> str:
     locked than are claimed.
 
     A queue with settings of its own, a candidate with a concurrency key, or a tenant's job whose handler is not open
-    needs the longer way: then a row marked true is returned, and no such job has been changed.
+    or has a budget, needs the longer way: then a row marked true is returned, and no such job has been changed.
     """
     special = "paused_at IS NOT NULL" + ("" if order else " OR sorting <> 'priority'")
     limited = "EXISTS (SELECT 1 FROM horae_limits WHERE name IN ('global', 'queue:' || %s) OR name LIKE 'group:%%')"

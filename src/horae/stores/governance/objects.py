@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Select, and_, bindparam, func, insert, or_, select, text, update
 from sqlalchemy.exc import IntegrityError
 
-from horae.core.governance.objects import GovernedObject, Link, ObjectFilter, ObjectVersion, Removals
+from horae.core.governance.objects import GovernedObject, Link, ObjectFilter, ObjectVersion, Removals, StateCount
 from horae.core.jobs.job import GOVERN, Job
 from horae.core.time.instants import micros
 from horae.errors import Conflict
@@ -86,6 +86,31 @@ class Objects:
         query = _filtered(wanted).order_by(objects.c.id.desc()).limit(limit)
         return self._read(query if before is None else query.where(objects.c.id < before))
 
+    def find_due(self, wanted: ObjectFilter, *, limit: int, after: tuple[datetime, int] | None) -> list[GovernedObject]:
+        """Return a page of objects that come due for something, those that are due first."""
+        query = _filtered(wanted).where(objects.c.next_action_at.is_not(None))
+        if after is not None:
+            at, number = micros(after[0]), after[1]
+            same = and_(objects.c.next_action_at == at, objects.c.id > number)
+            query = query.where(or_(objects.c.next_action_at > at, same))
+        return self._read(query.order_by(objects.c.next_action_at, objects.c.id).limit(limit))
+
+    def count_states(self, owner: str | None, *, most: int) -> list[StateCount]:
+        """Count the newest objects, at most so many, by kind and state, and those of them that are in trouble."""
+        columns = (objects.c.kind, objects.c.state, objects.c.contested, objects.c.stalled)
+        newest = select(*columns).order_by(objects.c.id.desc()).limit(most)
+        seen = (newest if owner is None else newest.where(objects.c.owner == owner)).subquery()
+        flags = (func.sum(seen.c.contested), func.sum(seen.c.stalled))
+        query = select(seen.c.kind, seen.c.state, func.count(), *flags).group_by(seen.c.kind, seen.c.state)
+        return [StateCount(kind, state, *map(int, numbers)) for kind, state, *numbers in self.connection.execute(query)]
+
+    def count_due(self, owner: str | None, before: datetime, *, most: int) -> int:
+        """Count objects that are due before an instant, up to *most*."""
+        due = select(objects.c.id).where(objects.c.next_action_at <= micros(before))
+        due = due if owner is None else due.where(objects.c.owner == owner)
+        counted = select(func.count()).select_from(due.limit(most).subquery())
+        return int(self.connection.execute(counted).scalar_one())
+
     def with_fingerprint(self, owner: str, fingerprints: Collection[str]) -> list[GovernedObject]:
         """Return the objects that say the same about the same subject."""
         same = select(*OBJECTS.select).where(objects.c.owner == owner)
@@ -139,8 +164,8 @@ class Objects:
             & (objects.c.object_id == jobs.c.object_id)
         )
         other = or_(objects.c.job_id.is_(None), objects.c.job_id != jobs.c.id)
-        live = (jobs.c.handler == GOVERN, jobs.c.state.in_(("queued", "running")), other)
-        live += (or_(jobs.c.state == "queued", objects.c.state.not_in(FINAL)),)
+        needed = or_(jobs.c.state == "queued", objects.c.state.not_in(FINAL))
+        live = (jobs.c.handler == GOVERN, jobs.c.state.in_(("queued", "running")), other, needed)
         query = select(*JOBS.select).join_from(jobs, objects, same).where(*live).order_by(jobs.c.id).limit(limit)
         return [JOBS.read(row) for row in self.connection.execute(query)]
 
@@ -184,8 +209,9 @@ class Objects:
     def add_versions(self, new: Sequence[ObjectVersion]) -> None:
         insert_rows(self.connection, versions, [VERSIONS.row(each) for each in new])
 
-    def versions(self, number: int, *, limit: int = 1000) -> list[ObjectVersion]:
+    def versions(self, number: int, *, limit: int = 1000, before: int | None = None) -> list[ObjectVersion]:
         query = select(*VERSIONS.select).where(versions.c.object_number == number)
+        query = query if before is None else query.where(versions.c.version < before)
         rows = self.connection.execute(query.order_by(versions.c.version.desc()).limit(limit))
         return [VERSIONS.read(row) for row in rows]
 
@@ -216,6 +242,17 @@ class Objects:
     def resting_on(self, numbers: Iterable[int]) -> list[Link]:
         """Return what rests on these objects."""
         return self._links(links.c.rests_on, numbers)
+
+    def neighbours(self, number: int, *, limit: int) -> tuple[list[GovernedObject], list[GovernedObject]]:
+        """Return what an object rests on and what rests on it, the newest of each."""
+        return (
+            self._linked(links.c.rests_on, links.c.object_number == number, limit),
+            self._linked(links.c.object_number, links.c.rests_on == number, limit),
+        )
+
+    def _linked(self, other: Any, here: Any, limit: int) -> list[GovernedObject]:
+        query = select(*OBJECTS.select).join_from(links, objects, objects.c.id == other).where(here)
+        return self._read(query.order_by(objects.c.id.desc()).limit(limit))
 
     # -- removals --------------------------------------------------------------------------------------------------
 
