@@ -78,8 +78,8 @@ def _report_text(terminal: Terminal, found: GovernanceReport) -> str:
                 for name, count in found.events.items()]  # fmt: skip
         parts += ["", terminal.table(("EVENT", "TIMES", f"BY {found.grain.upper()}"), rows)]
     if found.decisions:
-        rows = [(name, f"{count:,}") for name, count in found.decisions.items()]
-        parts += ["", terminal.table(("DECIDED", "TIMES"), rows)]
+        decided = [(name, f"{count:,}") for name, count in found.decisions.items()]
+        parts += ["", terminal.table(("DECIDED", "TIMES"), decided)]
     return "\n".join(parts)
 
 

@@ -44,6 +44,7 @@ class Dialect:
     groups_by_sorting: bool = False  # and in this process, so that a dictionary groups many rows faster
     no_limits: tuple[str, ...] = ()  # statements that lift every limit of a session
     limits_end_with_transaction: bool = True  # so that lifting them affects no other transaction
+    fresh_plans: str = ""  # makes the statements of a transaction be planned anew each time
     arrays: bool = False  # all values of a column can be one parameter, read as rows by unnest
     lateral: bool = False  # a subquery in FROM may name a table that stands before it
     # rows of a catch-all that are given a partition of their own while a lock keeps writers waiting less than a second
@@ -120,6 +121,7 @@ POSTGRES = Dialect(
         "SET LOCAL idle_in_transaction_session_timeout = 0",
     ),
     arrays=True,
+    fresh_plans="SET LOCAL plan_cache_mode = force_custom_plan",
     lateral=True,
     next_transaction="SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint",
     first_open_transaction="SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
