@@ -12,7 +12,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from horae.api.schedules.room import Schedules
-from horae.api.schedules.values import Timetable, TimetableHour
+from horae.api.schedules.timetable import Timetable, TimetableHour
 from horae.console import drawing, series, texts, times
 from horae.console.rendering import number, render
 from horae.console.routing import Doors
