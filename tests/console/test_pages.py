@@ -7,6 +7,7 @@ import pytest
 from fastapi import FastAPI
 
 from horae.api.acts import Acts
+from horae.api.scheduled_tasks.room import ScheduledTasks
 from horae.api.views import Views
 from horae.console.install import doors
 from horae.console.routing import Door
@@ -20,7 +21,7 @@ from tests.console.conftest import Browser, LogIn
 from tests.console.ground import HOSTILE, make_day, make_hostile
 from tests.console.pages import WITHOUT_OPERATION, acts, filled, pages, paths
 
-READS_BY_POST = (Acts.preview,)  # takes a filter in its body, and changes nothing
+READS_BY_POST = (Acts.preview, ScheduledTasks.preview_new)  # take much in their body, and change nothing
 READERS_MAY = (Views.save, Views.delete)  # a reader keeps views of its own
 
 
