@@ -161,7 +161,8 @@ def _needs(visit: Visit, seen: Seen) -> Iterator[Need]:
     for review in seen.reviews:
         left = times.relative(review.deadline, now)
         text = review.question or governed.question(review.kind)
-        detail = f"{review.about or review.decision or ''} · {_('deadline %(when)s', when=left)}"
+        due = _("deadline %(when)s", when=left)
+        detail = f"{review.about or review.decision or ''} · {due}"
         url = visit.url(f"/governance/reviews/{review.id}", owner=governed.owner_of(review.owner))
         yield Need("late", text, detail, url, _("Answer"))
     if overview.open_reviews > len(seen.reviews):
