@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # values of rooms that a process may never enter
     from horae.core.governance.objects import GovernedObject, Link, ObjectFilter, ObjectVersion, Removals, StateCount
     from horae.core.governance.personas import Persona
     from horae.core.governance.policies import StoredPolicy
+    from horae.core.governance.report import Counted
     from horae.core.governance.reviews import Review
     from horae.core.governance.rollbacks import Rollback
     from horae.core.jobs.acts import Act
@@ -350,8 +351,11 @@ class JobRows(Protocol):
 
     def ask_to_cancel(self, job: Job, *, reason: str) -> bool: ...
     def move(self, job: Job, queue: str) -> bool: ...
-    def replan(self, job: Job, *, action: str, run_at: datetime, band: int, queue: str, payload: str) -> bool:
-        """Let the waiting job of an object stand for another action, at another time."""
+    def replan(self, job: Job, new: NewJob) -> bool:
+        """Let the waiting job of an object stand for another action, at another time; it begins anew."""
+
+    def keep_checkpoint(self, job: Job, checkpoint: str | None) -> bool:
+        """Write the checkpoint of a job that its holder is about to end; False where it has another holder."""
 
     def metrics(
         self, *, now: datetime, since: datetime, owner: str | None, ended_since: datetime | None = None
@@ -479,6 +483,15 @@ class LedgerRows(Protocol):
         """Extend the lease of the job that ``begin`` locked."""
 
 
+@dataclass(frozen=True, slots=True)
+class FiredQuarter:
+    """How many fires of a quarter of an hour had a verdict."""
+
+    at: datetime
+    verdict: str
+    count: int
+
+
 class ScheduleRows(Protocol):
     """Schedules inside one transaction."""
 
@@ -515,6 +528,20 @@ class ScheduleRows(Protocol):
 
     def results(self, numbers: Collection[int], *, limit: int) -> dict[int, list[ScheduleResult]]:
         """Return the last results of each of these schedules, the newest first."""
+
+    def fired_by_quarter(
+        self, since: datetime, *, owner: str | None, queues: Collection[str], most: int
+    ) -> tuple[list[FiredQuarter], datetime | None]:
+        """Count fires since an instant by quarter of an hour and verdict, from the *most* newest records.
+
+        Also how far back these reach; None where that is all.
+        """
+
+    def fired_between(
+        self, begin: datetime, end: datetime, recorded_before: datetime, *, owner: str | None, queues: Collection[str],
+        most: int, limit: int,
+    ) -> list[tuple[Schedule, int, int]]:  # fmt: skip
+        """Return schedules that fired in a span, how often they ran and how often not, the busiest first."""
 
     def tallies(self, numbers: Iterable[int]) -> dict[int, Tally]: ...
     def handler_tallies(self, handlers: Iterable[str]) -> dict[str, Tally]: ...
@@ -630,12 +657,25 @@ class Sealer(Protocol):
         """Return whether it is sealed with the key that seals now."""
 
 
+@dataclass(frozen=True, slots=True)
+class LaneTally:
+    """How a lane stands in numbers: live tasks by state, open waits by kind, its focus, and the last journal line."""
+
+    tasks: Mapping[str, int] = field(default_factory=dict)
+    waits: Mapping[str, int] = field(default_factory=dict)
+    focus: Task | None = None
+    last: Line | None = None
+
+
 class AttentionRows(Protocol):
     """Lanes and what they keep, inside one transaction."""
 
     def lane(self, name: str, owner: str, *, lock: bool = False) -> Lane | None: ...
     def lane_by_number(self, number: int, *, lock: bool = False) -> Lane | None: ...
     def lanes(self, owner: str | None, *, limit: int, after: int) -> list[Lane]: ...
+    def tallies(self, lanes: Collection[int]) -> dict[int, LaneTally]:
+        """Return how each of these lanes stands, in four statements for all of them."""
+
     def make_lane(self, name: str, owner: str, now: datetime) -> None: ...
     def save_lane(self, lane: Lane) -> None: ...
     def add(self, kept: K) -> K: ...
@@ -659,6 +699,9 @@ class AttentionRows(Protocol):
     def event_by_id(self, lane: int, event_id: str) -> Event | None: ...
     def pending_events(self, lane: int, key: str | None = None, *, limit: int = 1000) -> list[Event]: ...
     def new_facts(self, task: int) -> list[StoredFact]: ...
+    def facts(self, task: int, *, limit: int) -> list[StoredFact]:
+        """Return the last facts about a task, the newest first."""
+
     def everything(self, lane: int) -> dict[str, list[Kept]]: ...
     def write(self, line: Line) -> None: ...
     def lines(self, lane: int, *, since: int = 0, limit: int, task: int | None = None) -> list[Line]: ...
@@ -813,6 +856,14 @@ class ErasureRows(Protocol):
     def decisions(self, numbers: Collection[int]) -> None: ...
     def reviews(self, owner: str, number: int, decided: Collection[str]) -> None: ...
     def attention(self, owner: str, needles: Sequence[str], *, limit: int) -> list[Kept]: ...
+
+
+class ReportRows(Protocol):
+    """What a report counts inside one transaction."""
+
+    def count(
+        self, owner: str | None, spans: list[tuple[datetime, datetime]], now: datetime, *, most: int, most_due: int
+    ) -> Counted: ...
 
 
 class CascadeRows(Protocol):
@@ -1096,6 +1147,8 @@ class Tx(Protocol):
     def reviews(self) -> ReviewRows: ...
     @property
     def rollbacks(self) -> RollbackRows: ...
+    @property
+    def reports(self) -> ReportRows: ...
     @property
     def cascades(self) -> CascadeRows: ...
     @property

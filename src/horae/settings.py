@@ -11,6 +11,7 @@ database.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from datetime import timedelta
@@ -33,6 +34,7 @@ SECRET = ("password", "secret", "token")  # words in the name of a text that is 
 TIMEOUTS = ("connect_timeout", "hot_timeout", "statement_timeout", "silence_timeout", "idle_timeout")
 LEVELS = ("debug", "info", "warning", "error")
 SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+_ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:]+\])(?::[0-9]{1,5})?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -118,6 +120,14 @@ def _retention(text: str) -> timedelta:
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word for word in text.replace(",", " ").split() if word)
+
+
+def _origins(text: str) -> tuple[str, ...]:
+    """Read origins as browsers write them: lower case, no path; ``*`` would let every page in."""
+    for each in _words(text):
+        if not _ORIGIN.fullmatch(each):
+            raise InvalidInput("origin_unreadable", text=each)
+    return _words(text)
 
 
 def _switch(text: str) -> bool:
@@ -557,6 +567,16 @@ class Settings:
             "the scopes that a JWT may have at most, `tasks,read`",
             "a JWT that claims more gets only these",
             _words,
+        ),
+    )
+    cors_origins: tuple[str, ...] = field(
+        default=(),
+        metadata=_from(
+            "HORAE_CORS_ORIGINS",
+            "the origins whose pages may call the API from a browser, `https://app.example https://admin.example:8443`",
+            "pages of others are refused; the browser's cookies never count",
+            _origins,
+            unset="none",
         ),
     )
     max_enabled_tasks: int = field(

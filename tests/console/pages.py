@@ -22,6 +22,7 @@ WITHOUT_OPERATION = {
 UNKNOWN = {
     "job_id": "job_999999",
     "key": "unknown",
+    "task_id": f"task_{'0' * 32}",
     "act_id": "act_999999",
     "fingerprint": "0" * 16,
     "name": "unknown",
@@ -35,6 +36,8 @@ UNKNOWN = {
     "agent": "unknown",
     "token_id": "0" * 12,
     "session_id": "0" * 12,
+    "lane": "unknown",
+    "wait": "999999",
 }
 
 

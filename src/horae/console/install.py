@@ -14,23 +14,29 @@ from starlette.types import Message, Receive, Scope, Send
 
 from horae.console import asset_files, sessions
 from horae.console.pages import (
+    attention,
     audit,
     budgets,
     bulk,
     decisions,
     errors,
+    forecast,
     governance,
     governed_object,
     governing_rules,
     home,
     job,
     jobs,
+    lane,
+    lane_task,
     new_job,
     queues,
     reviews,
     schedule,
     schedules,
     settings,
+    task_form,
+    tasks,
     workers,
 )
 from horae.console.rendering import render_failure, render_problem
@@ -53,6 +59,8 @@ PAGES: tuple[Doors, ...] = (
     errors.doors,
     schedules.doors,
     schedule.doors,
+    task_form.doors,
+    tasks.doors,
     queues.doors,
     workers.doors,
     governance.doors,
@@ -63,6 +71,10 @@ PAGES: tuple[Doors, ...] = (
     governing_rules.doors,
     audit.doors,
     settings.doors,
+    forecast.doors,
+    attention.doors,
+    lane_task.doors,
+    lane.doors,
 )  # fmt: skip
 
 

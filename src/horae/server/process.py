@@ -54,6 +54,7 @@ def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -
         "shortest_interval": settings.shortest_interval,
         "sealer": sealer_from({"HORAE_SECRET_KEY": settings.secret_key or ""}),
         "public_url": settings.public_url.rstrip("/"),
+        "cors_origins": settings.cors_origins,
         "open_metrics": settings.metrics_open,
         "instance": settings.instance,
         "instance_colour": settings.instance_colour,

@@ -38,6 +38,7 @@ class Options:
     task_handlers: tuple[str, ...] = ("dispatch", "webhook", "attend")  # the handlers that a user's task may name
     public_url: str = ""
     hosts: tuple[str, ...] = ()  # the names it answers to; empty: any
+    cors_origins: tuple[str, ...] = ()  # origins whose pages may call the API from a browser; never with cookies
     rates: Rates = field(default_factory=Rates)
     names: Callable[[], str] = field(default_factory=lambda: map("r{}".format, count(1)).__next__)  # ids of requests
     open_metrics: bool = False  # whether /metrics answers without a token

@@ -6,11 +6,12 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from sqlalchemy import Connection, Select, delete, func, insert, or_, select, text
+from sqlalchemy import Connection, Select, delete, func, or_, select, text
 
 from horae.core.audit.chain import GENESIS, Head, Seal
 from horae.core.audit.entries import Entry
 from horae.stores.databases import audit_guard
+from horae.stores.databases.bulk import insert_rows
 from horae.stores.databases.dialects import BY_NAME, Dialect
 from horae.stores.tables.audit import AUDIT, audit, audit_reasons, chains
 
@@ -32,15 +33,13 @@ class Audit:
     def append_many(self, entries: Iterable[Entry]) -> None:
         """Append entries; reasons that can be erased are stored beside them, under their digests."""
         new = list(entries)
-        if new:
-            self.connection.execute(insert(audit), [AUDIT.row(entry) for entry in new])
+        insert_rows(self.connection, audit, [AUDIT.row(entry) for entry in new])
         reasons = [
             {"digest": private.digest, "owner": entry.owner, "reason_key": private.key, "reason": private.text}
             for entry in new
             if (private := entry.private_reason) is not None
         ]
-        if reasons:
-            self.connection.execute(insert(audit_reasons), reasons)
+        insert_rows(self.connection, audit_reasons, reasons)
 
     def erase_reasons(self, owner: str, objects: Collection[tuple[str, str]]) -> int:
         """Forget the reasons that stand beside the entries about these objects, each a type and an id; how many."""

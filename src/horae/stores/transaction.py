@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from horae.stores.governance.evidence import EvidenceRows
     from horae.stores.governance.objects import Objects
     from horae.stores.governance.policies import Personas, Policies
+    from horae.stores.governance.reports import Reports
     from horae.stores.health import Health
     from horae.stores.jobs.acts import Acts
     from horae.stores.jobs.definitions import Definitions
@@ -271,6 +272,12 @@ class Transaction:
         from horae.stores.governance.decisions import Rollbacks
 
         return Rollbacks(self.connection)
+
+    @cached_property
+    def reports(self) -> Reports:
+        from horae.stores.governance.reports import Reports
+
+        return Reports(self.connection)
 
     @cached_property
     def cascades(self) -> Cascades:

@@ -27,7 +27,7 @@ from horae.core.governance.policies import RISKS, Policy
 from horae.core.governance.proposals import subject_key
 from horae.core.governance.recalls import Usability, usability
 from horae.core.governance.timers import Planned, next_action
-from horae.core.jobs.job import Job
+from horae.core.jobs.job import Job, govern_name
 from horae.core.jobs.payloads import label
 from horae.core.time.instants import aware
 from horae.errors import InvalidInput
@@ -105,6 +105,28 @@ def get(world: World, id: str, *, owner: str, kind: str | None = None) -> Object
     """Return an object with its content. Reading moves no clock."""
     now = world.clock.now()
     return world.route(owner=owner).store.read(lambda tx: views(tx, [find_one(tx, owner, id, kind)], now)[0])
+
+
+def to_verify(world: World, id: str, *, owner: str, kind: str) -> tuple[ObjectView, list[Evidence]]:  # noqa: A002
+    """Return an object as its verifier sees it: with its content and all its evidence, as of one moment."""
+    now = world.clock.now()
+
+    def read(tx: Tx) -> tuple[ObjectView, list[Evidence]]:
+        it = find_one(tx, owner, id, kind)
+        return views(tx, [it], now)[0], tx.evidence.of_many([it.number]).get(it.number, [])
+
+    return world.route(owner=owner).store.read(read)
+
+
+def has_verifier(world: World, job: Job) -> tuple[bool, bool]:
+    """Return whether the object of a job is stored, and whether an application declares a verifier of its kind."""
+    kind = job.object_type or ""
+
+    def read(tx: Tx) -> tuple[bool, bool]:
+        is_stored = bool(tx.objects.by_name([(job.owner, kind, job.object_id or "")]))
+        return is_stored, tx.definitions.get(govern_name(kind)) is not None
+
+    return world.route(owner=job.owner).store.read(read)
 
 
 def find(

@@ -124,6 +124,20 @@ class Evidence:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ObjectToVerify(GovernedObject):
+    """An object as its verifier sees it: with its content, all its evidence, and the action that is due.
+
+    ``stored`` is False where a job names an object that is kept elsewhere: only kind, id, owner and action are known.
+    """
+
+    action: Action
+    content: str | None = None
+    rests_on: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    stored: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
 class AddedEvidence:
     """An object after evidence came: the pieces that are new, and those that it had."""
 

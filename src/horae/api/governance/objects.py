@@ -43,6 +43,7 @@ from horae.core.values import PYDANTIC
 
 ADMIN, PERSON, USER = ("admin",), ("review",), ("tasks", "review")
 AGENT, WORKER = ("tasks",), ("worker", "review")
+READER = (*USER, "worker")  # a verifier sees what it judges
 DEFAULT = Proposal("memory", "-")
 LATEST = 2**55  # microseconds: nothing is due later, and a year can still be written
 
@@ -183,7 +184,7 @@ class Objects(Room[S]):
         query = drop_none(owner=owner, order=None if order == "newest" else order, **wanted)
         return Listing(Call(Page[GovernedObject], query=query), limit, fetch)
 
-    @GET("/governance/overview", *USER)
+    @GET("/governance/overview", *READER)
     def overview(self, *, owner: str | None = None) -> Call[GovernanceOverview]:
         """Count objects by kind and state, those that are due, and open reviews; no count goes beyond 10,000."""
 
@@ -192,7 +193,7 @@ class Objects(Room[S]):
 
         return Call(GovernanceOverview, fetch, query=drop_none(owner=owner))
 
-    @GET("/governance/objects/{object_id}/links", *USER)
+    @GET("/governance/objects/{object_id}/links", *READER)
     def links(
         self, object_id: str, *, kind: Kind | None = None, limit: int = 100, owner: str | None = None
     ) -> Call[ObjectLinks]:
@@ -211,7 +212,7 @@ class Objects(Room[S]):
         query = drop_none(owner=owner, kind=kind, limit=limit)
         return Call(ObjectLinks, fetch, at={"object_id": object_id}, query=query)
 
-    @PAGES("/governance/objects/{object_id}/versions", *USER)
+    @PAGES("/governance/objects/{object_id}/versions", *READER)
     def versions(
         self, object_id: str, *, kind: Kind | None = None, owner: str | None = None, limit: int | None = None
     ) -> Listing[ObjectVersion]:
@@ -227,7 +228,7 @@ class Objects(Room[S]):
         query = drop_none(owner=owner, kind=kind)
         return Listing(Call(Page[ObjectVersion], at={"object_id": object_id}, query=query), limit, fetch)
 
-    @GET("/governance/objects/{object_id}", *USER)
+    @GET("/governance/objects/{object_id}", *READER)
     def get(self, object_id: str, *, kind: Kind | None = None, owner: str | None = None) -> Call[RecalledObject]:
         """Return an object with its content and whether it may be used. Reading moves no clock."""
 
@@ -261,7 +262,7 @@ class Objects(Room[S]):
         query = drop_none(subject=subject, agent=agent, strict=strict or None, limit=limit, owner=owner)
         return Call(tuple[RecalledObject, ...], fetch, query=query)
 
-    @GET("/governance/objects/{object_id}/why", *USER)
+    @GET("/governance/objects/{object_id}/why", *READER)
     def why(self, object_id: str, *, kind: Kind | None = None, owner: str | None = None) -> Call[WhyObject]:
         """Say why an object stands as it does: what moved it last, what it waits for, and by which rule."""
 

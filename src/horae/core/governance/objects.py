@@ -19,6 +19,7 @@ from horae.core.governance.machines import (
     status_of,
 )
 from horae.core.governance.policies import DAY, Category, Impact, Mode, Risk, UnknownType
+from horae.core.values import replacing
 
 PREFIXES: dict[str, str] = {"memory": "mem_", "experience": "exp_", "cognition": "cog_"}
 MAX_CONTENT = 256 * 1024
@@ -141,6 +142,9 @@ class GovernedObject:
             return False
         unseen = self.checked_at is None or self.reinforced_at > self.checked_at
         return unseen and self.reinforced_at >= self.stale_since
+
+
+changed = replacing(GovernedObject)  # like dataclasses.replace, and quicker
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ class Dialect:
     groups_by_sorting: bool = False  # and in this process, so that a dictionary groups many rows faster
     no_limits: tuple[str, ...] = ()  # statements that lift every limit of a session
     limits_end_with_transaction: bool = True  # so that lifting them affects no other transaction
+    arrays: bool = False  # all values of a column can be one parameter, read as rows by unnest
     lateral: bool = False  # a subquery in FROM may name a table that stands before it
     # rows of a catch-all that are given a partition of their own while a lock keeps writers waiting less than a second
     moved_at_most: int = 0
@@ -102,6 +103,7 @@ POSTGRES = Dialect(
         "SET LOCAL lock_timeout = 0",
         "SET LOCAL idle_in_transaction_session_timeout = 0",
     ),
+    arrays=True,
     lateral=True,
     moved_at_most=300_000,  # they are read, not copied
     partitions=(

@@ -393,10 +393,16 @@ class Jobs:
         """Put a waiting or dead job into another queue."""
         return self._update_guarded(job, {"queue": queue})
 
-    def replan(self, job: Job, *, action: str, run_at: datetime, band: int, queue: str, payload: str) -> bool:
-        """Let the waiting job of an object stand for another action, at another time."""
-        values = {"action": action, "run_at": micros(run_at), "band": band, "queue": queue, "payload": payload}
+    def replan(self, job: Job, new: NewJob) -> bool:
+        """Let the waiting job of an object stand for another action, at another time; it begins anew."""
+        at = micros(new.run_at)
+        values = {"action": new.action, "run_at": at, "planned_at": at, "band": new.band, "queue": new.queue}
+        values |= {"payload": new.payload, "budget": new.budget, "checkpoint": None}
         return self._update_guarded(job, values | {"attempt": 0, "held": "", "held_for": None})
+
+    def keep_checkpoint(self, job: Job, checkpoint: str | None) -> bool:
+        """Write the checkpoint of a job that its holder is about to end; False where it has another holder."""
+        return self._update_guarded(job, {"checkpoint": checkpoint})
 
     def _update_guarded(self, job: Job, values: dict[str, Any]) -> bool:
         return self.connection.execute(update(jobs).where(*_guard(job)).values(values)).rowcount == 1
