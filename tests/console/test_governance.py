@@ -291,3 +291,22 @@ def test_what_is_remembered_is_whole_in_chinese(
     assert "隔离中" in page
     assert "怀疑有误或系伪造" in page
     assert "没有新信息" in page
+
+
+def test_the_report_has_charts_words_and_what_is_above_its_line(
+    remembered: dict[str, str], operator: Browser, clock: VirtualClock, carol: Any
+) -> None:
+    page = operator.open("/governance/report")
+    assert page.count('class="band"') == 2
+    seen = carol.governance.report()
+    assert f"<dd>{seen.jobs.succeeded}</dd>" in page
+    for line in seen.lines:
+        assert line.in_words("en").partition(" ")[2][:20] in page
+    assert "horae governance report --last 7d" in page
+    longer = operator.open("/governance/report?days=90")
+    assert "By week" in longer
+    assert "a week" in operator.open("/governance/report?days=9999")  # an unknown period is the usual one
+
+
+def test_an_empty_report_says_that_nothing_happened(operator: Browser) -> None:
+    assert "Nothing happened in this time." in operator.open("/governance/report")
