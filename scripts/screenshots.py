@@ -46,6 +46,18 @@ PAGES = {
     "queue": "/queues/images",
     "workers": "/workers",
     "audit": "/audit",
+    "forecast": "/forecast",
+    "forecast-hour": "/forecast?hour=2030-01-14T03:00:00Z",
+    "attention": "/attention",
+    "attention-lane": "/attention/ops",
+    "attention-past": "/attention/ops?at=12",
+    "attention-ask": "/attention/support?owner=acme",
+    "attention-task": "/attention/ops/tasks/{task}",
+    "attention-asking": "/attention/support/tasks/{asking}?owner=acme",
+    "tasks": "/tasks",
+    "task": "/tasks/{own}",
+    "task-new": "/tasks/new",
+    "task-edit": "/tasks/{own}/edit",
     "governance": "/governance",
     "governance-object": "/governance/objects/{tea}",
     "governance-suspected": "/governance/objects/{forged}",
@@ -67,22 +79,10 @@ PAGES = {
     "settings-server": "/settings/server",
     "settings-doctor": "/settings/doctor",
     "settings-retention": "/settings/retention",
-    "forecast": "/forecast",
-    "forecast-hour": "/forecast?hour=2030-01-14T03:00:00Z",
-    "attention": "/attention",
-    "attention-lane": "/attention/ops",
-    "attention-past": "/attention/ops?at=12",
-    "attention-ask": "/attention/support?owner=acme",
-    "attention-task": "/attention/ops/tasks/{task}",
-    "attention-asking": "/attention/support/tasks/{asking}?owner=acme",
-    "tasks": "/tasks",
-    "task": "/tasks/{own}",
-    "task-new": "/tasks/new",
-    "task-edit": "/tasks/{own}/edit",
 }
 SIZES = {"wide": (1280, 860), "narrow": (360, 780)}
-REMEMBERS = "2030-01-01T08:00:00Z"
 TENANT = "alice"  # whose tasks are shown
+REMEMBERS = "2030-01-01T08:00:00Z"
 BEGINS = "2030-01-07T00:05:00Z"
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # values of rooms that a process may never enter
     from horae.core.governance.reviews import Review
     from horae.core.governance.rollbacks import Rollback
     from horae.core.jobs.acts import Act
+    from horae.core.jobs.labels import Label, Labelled, Labelling
     from horae.core.jobs.locks import LockHolder
     from horae.core.jobs.parameters import Parameter
     from horae.core.jobs.reasons import Parent
@@ -50,6 +51,7 @@ if TYPE_CHECKING:  # values of rooms that a process may never enter
 
 Drain = Literal["stay", "leave"]  # finish and claim nothing more; then wait to be resumed, or end
 NOTICED = timedelta(seconds=1)  # smaller differences between the lease line and the wall clock are not converted
+End = tuple[int, int]  # a place in the order of ends: when a job ended, in microseconds, and its number
 T = TypeVar("T")
 K = TypeVar("K", "Task", "TaskWait", "Event", "StoredFact")
 
@@ -156,6 +158,7 @@ class Upcoming:
     unsealed: bool = False  # audit entries wait to be sealed
     unsealed_lines: bool = False  # lines of journals may wait to be sealed
     unrolled: bool = False  # endings wait to be counted in the statistics
+    unlabelled: bool = False  # jobs wait to be added to the map of labels
     unsettled: bool = False  # jobs wait to hear that a job they need has ended
     drain: Drain | None = None  # what the node that asks was asked to do
 
@@ -306,6 +309,14 @@ class Logged:
 
 
 @dataclass(frozen=True, slots=True)
+class Depth:
+    """How many jobs of a queue are in a state, and how many of them are due and may start."""
+
+    jobs: int
+    due: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class DueBacklog:
     """Jobs of one queue that have been due since before an instant."""
 
@@ -324,6 +335,23 @@ class LogRows(Protocol):
     def remove_old(self, wanted: LogFilter, before: datetime, *, limit: int) -> int: ...
 
 
+class LabelRows(Protocol):
+    """The map of labels inside one transaction."""
+
+    def state(self, *, lock: bool = False) -> Labelling: ...
+    def save(self, state: Labelling) -> None: ...
+    def next_number(self) -> int: ...
+    def horizon(self) -> int: ...
+    def has_passed(self, horizon: int) -> bool: ...
+    def read_live(self, low: int, high: int) -> list[Labelled]: ...
+    def read_ended(self, low: int, high: int) -> list[Labelled]: ...
+    def add(self, found: Iterable[Labelled]) -> None: ...
+    def members(self, label: Label, *, before: int | None, limit: int) -> list[int]:
+        """Return numbers of jobs that have a label, the highest first: those of so many blocks."""
+
+    def forget(self, *, limit: int) -> int: ...
+
+
 class JobRows(Protocol):
     """Jobs inside one transaction."""
 
@@ -333,13 +361,26 @@ class JobRows(Protocol):
 
     def lock(self, number: int) -> Job | None: ...
     def lock_many(self, numbers: Iterable[int]) -> list[Job]: ...
-    def look_back(self, rows: int, *, before: int | None) -> int | None:
-        """Return the number down to which a look over so many live and so many ended rows reaches; None: to the end."""
+    def look_back(self, rows: int, *, before: int | None, least: int = 0) -> int | None:
+        """Return the number down to which a look over so many live and so many ended rows reaches; None: to *least*."""
 
     def find(self, wanted: Filter, *, limit: int, before: int | None, least: int | None = None) -> list[Job]: ...
+    def look_back_ends(self, rows: int, since: int, *, before: End | None) -> int | None:
+        """Return the end down to which a look over so many endings since an instant reaches; None: over all of them."""
+
+    def find_by_end(self, wanted: Filter, *, limit: int, before: End | None, least: int | None) -> list[Job]: ...
+    def find_among(self, wanted: Filter, numbers: Sequence[int]) -> list[Job]:
+        """Return those of these jobs that a filter wants, the newest first."""
+
     def runs(self, number: int) -> list[Run]: ...
     def counts(
-        self, queue: str | None, owner: str | None, machinery: bool = False, ended_since: datetime | None = None
+        self,
+        queue: str | None,
+        owner: str | None,
+        machinery: bool = False,
+        ended_since: datetime | None = None,
+        *,
+        now: datetime,
     ) -> dict[tuple[str, str], int]: ...
     def requeue(self, job: Job, *, run_at: datetime, attempt: int, band: int | None, now: datetime) -> bool: ...
     def end_waiting(self, job: Job, *, reason: str | None, now: datetime) -> bool: ...
@@ -938,7 +979,10 @@ class BudgetRows(Protocol):
 class MetricRows(Protocol):
     """Figures about all jobs, for those who watch over them."""
 
-    def depths(self) -> dict[tuple[str, str], int]: ...
+    def depths(self, now: datetime) -> dict[tuple[str, str], int]: ...
+    def sample(self, now: datetime) -> bool:
+        """Count all live jobs and keep the result while there are many; return whether there are."""
+
     def waiting(self, now: datetime) -> dict[str, Backlog]: ...
     def verdicts(self, since: datetime) -> dict[str, int]: ...
     def last_number(self) -> int: ...
@@ -1085,6 +1129,8 @@ class Tx(Protocol):
 
     @property
     def jobs(self) -> JobRows: ...
+    @property
+    def labels(self) -> LabelRows: ...
     @property
     def acts(self) -> ActRows: ...
     @property
@@ -1242,6 +1288,9 @@ class Store(Protocol):
 
     def read(self, work: Callable[[Tx], T], *, unbounded: bool = False) -> T:
         """Run *work* in one read-only transaction that sees one moment; *unbounded* lifts the statement timeout."""
+
+    def read_uncommitted(self, work: Callable[[Tx], T]) -> T | None:
+        """Run *work* so that it also sees rows which others have not committed; None where it need not."""
 
     def moment(self) -> AbstractContextManager[None]:
         """Run all reads of this thread inside the block in one transaction, so that they see one moment."""

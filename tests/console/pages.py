@@ -28,6 +28,8 @@ UNKNOWN = {
     "name": "unknown",
     "worker_id": "unknown",
     "view_id": "view_999999",
+    "lane": "unknown",
+    "wait": "999999",
     "object_id": "mem_unknown",
     "review_id": "rev_unknown",
     "decision_id": "dec_unknown",
@@ -36,8 +38,6 @@ UNKNOWN = {
     "agent": "unknown",
     "token_id": "0" * 12,
     "session_id": "0" * 12,
-    "lane": "unknown",
-    "wait": "999999",
 }
 
 

@@ -27,8 +27,9 @@ def from_page(origin: str) -> dict[str, str]:
     return {"Origin": origin, "Sec-Fetch-Site": "cross-site"}
 
 
-def test_a_browser_that_asks_first_is_told_what_an_allowed_page_may_do(nobody: TestClient) -> None:
-    answer = nobody.options("/scheduled-tasks", headers={**from_page(APP), **ASKS})
+@pytest.mark.parametrize("path", ["/scheduled-tasks", "/scheduled-tasks/preview", "/jobs/job_1"])
+def test_a_browser_that_asks_first_is_told_what_an_allowed_page_may_do(path: str, nobody: TestClient) -> None:
+    answer = nobody.options(path, headers={**from_page(APP), **ASKS})
     assert answer.status_code == 204
     assert answer.headers["access-control-allow-origin"] == APP
     assert "Authorization" in answer.headers["access-control-allow-headers"]

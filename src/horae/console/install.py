@@ -72,11 +72,11 @@ PAGES: tuple[Doors, ...] = (
     governing_rules.doors,
     governance_report.doors,
     audit.doors,
-    settings.doors,
     forecast.doors,
     attention.doors,
     lane_task.doors,
     lane.doors,
+    settings.doors,
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""``horae governance``: report what became of what agents remember, and plan it by new policies."""
+"""``horae governance``: count what agents remember, report what became of it, and plan it by new policies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from horae.api.governance.report import GovernanceReport
 
 group = typer.Typer(
-    help="Report on what agents remember, and plan it by new policies.", no_args_is_help=True, rich_markup_mode=None
+    help="Count and report on what agents remember, and plan it by new policies.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 

@@ -127,10 +127,13 @@ class Guard:
             return refusal(422, "invalid_input", "nul_in_address")
         if headers.get("content-encoding", "identity").lower() != "identity":
             return refusal(415, "unsupported_media", "body_encoded")
+        asked_first = cross_origin.preflight(scope["method"], headers) if is_allowed else None
+        if asked_first is not None:
+            return asked_first
         methods = self.methods.get(path_of(scope))
         if methods is not None and scope["method"] not in methods:
             return method_not_allowed(methods)
-        return cross_origin.preflight(scope["method"], headers) if is_allowed else None
+        return None
 
     def _is_cross_site(self, headers: Headers) -> bool:
         """Return whether a browser sends this for a page of another site; other programs send neither header."""
