@@ -71,6 +71,7 @@ PAGES = {
     "governance-rules": "/governance/rules",
     "governance-persona": "/governance/personas/concierge",
     "governance-policy": "/governance/policies/memory",
+    "governance-report": "/governance/report",
     "settings": "/settings",
     "settings-tokens": "/settings/tokens",
     "settings-sessions": "/settings/sessions",

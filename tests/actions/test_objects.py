@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from horae.actions.audit import seal_all, verify_audit
+from horae.actions.governance import decisions, judging, lives, policies, queries
 from horae.actions.governance import evidence as evidence_verbs
-from horae.actions.governance import judging, lives, policies, queries
 from horae.actions.governance.checking import check_objects
 from horae.actions.governance.judging import Given
 from horae.actions.governance.proposing import Proposed, propose, propose_many
@@ -595,4 +595,38 @@ def test_a_life_on_every_database(database_url: str) -> None:
 
     assert [str(each) for each in check_objects(world)] == []
     assert len(entries(world, below)) >= 9
+    assert_seen(world, clock, below, upper)
     store.close()
+
+
+def assert_seen(world: World, clock: VirtualClock, below: GovernedObject, upper: GovernedObject) -> None:
+    """Counts, neighbours, versions and the order by due time are the same on every database."""
+    decided = decisions.decide(world, owner=OWNER, action="bring tea", cites=[f"memory:{below.id}"], actor="agent/bob")
+    seen = queries.overview(world, owner=OWNER)
+    assert (seen.looked_at, seen.complete, seen.late) == (122, True, 0)
+    assert {each.state: each.count for each in seen.counts if each.kind == "memory"}["candidate"] == 120
+    assert queries.overview(world, owner="bob").counts == ()
+    found = queries.links(world, below.id, owner=OWNER)
+    assert ([each.id for each in found.carries], found.rests_on) == ([upper.id], ())
+    assert [each.id for each in found.decisions] == [decided.decision.id]
+    whole = queries.versions(world, below.id, owner=OWNER)
+    assert len(whole) > 5
+    assert [each.version for each in whole] == sorted((each.version for each in whole), reverse=True)
+    assert queries.versions(world, below.id, owner=OWNER, before=whole[2].version) == whole[3:]
+    due = queries.find(world, owner=OWNER, order="due", limit=200)
+    assert len(due) == 122
+    assert [(each.next_action_at, each.number) for each in due] == sorted(
+        (each.next_action_at, each.number) for each in due
+    )
+    third = due[2]
+    rest = queries.find(world, owner=OWNER, order="due", limit=200, after=(third.next_action_at, third.number))  # type: ignore[arg-type]
+    assert rest == due[3:]
+    clock.advance(DAY)
+    assert queries.overview(world, owner=OWNER).late > 100
+
+
+def test_no_count_goes_beyond_its_bound(world: World) -> None:
+    propose_many(world, [Proposal("memory", f"fact {each}") for each in range(9)], owner=OWNER, caller=BOB)
+    (seen,) = world.store.read(lambda tx: tx.objects.count_states(OWNER, most=5))
+    assert (seen.state, seen.count) == ("candidate", 5)
+    assert world.store.read(lambda tx: tx.objects.count_due(None, world.clock.now() + DAY, most=4)) == 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from horae.api.governance.decisions import Decision
 from horae.api.governance.object_values import GovernedObject
 from horae.console.texts import gettext, mark
 from horae.core.jobs.masking import mask, mask_text
@@ -202,6 +203,28 @@ def question(kind: str) -> str:
 
 def rule(code: str | None) -> str:
     return gettext(RULES[code]) if code in RULES else (code or "")
+
+
+def decided(decision: Decision) -> str:
+    """Return why a decision came out as it did; what a review or a rollback says of it stands as it was written."""
+    gates, hits = decision.gates, ", ".join(decision.gates.get("hits") or ())
+    if decision.review is not None or decision.predecessor is not None:
+        return decision.reason
+    if gates.get("persona") == "block":
+        return gettext("A boundary of the persona is hit: %(hits)s", hits=hits)
+    if gates.get("contested"):
+        return gettext("Something that it rests on is contested.")
+    if gates.get("rollback_open"):
+        return gettext("A rollback of this agent is not finished.")
+    if decision.standing == "refuted":
+        return gettext("It rests on something refuted.")
+    if decision.standing == "uncertain":
+        return gettext("It rests on something uncertain; the risk is %(risk)s.", risk=word(decision.risk))
+    if decision.risk == "high":
+        return gettext("The risk is high.")
+    if gates.get("persona") == "limit":
+        return gettext("The persona limits: %(hits)s", hits=hits)
+    return gettext("What it rests on is supported.") if decision.cites else gettext("It rests on no object.")
 
 
 def masked(content: str | None) -> tuple[str, bool]:

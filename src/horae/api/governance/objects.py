@@ -189,7 +189,7 @@ class Objects(Room[S]):
         query = drop_none(owner=owner, order=None if order == "newest" else order, **wanted)
         return Listing(Call(Page[GovernedObject], query=query), limit, fetch)
 
-    @GET("/governance/overview", *USER)
+    @GET("/governance/overview", *READER)
     def overview(self, *, owner: str | None = None) -> Call[GovernanceOverview]:
         """Count objects by kind and state, those that are due, and open reviews; no count goes beyond 10,000."""
 
@@ -198,7 +198,7 @@ class Objects(Room[S]):
 
         return Call(GovernanceOverview, fetch, query=drop_none(owner=owner))
 
-    @GET("/governance/objects/{object_id}/links", *USER)
+    @GET("/governance/objects/{object_id}/links", *READER)
     def links(
         self, object_id: str, *, kind: Kind | None = None, limit: int = 100, owner: str | None = None
     ) -> Call[ObjectLinks]:
@@ -217,7 +217,7 @@ class Objects(Room[S]):
         query = drop_none(owner=owner, kind=kind, limit=limit)
         return Call(ObjectLinks, fetch, at={"object_id": object_id}, query=query)
 
-    @PAGES("/governance/objects/{object_id}/versions", *USER)
+    @PAGES("/governance/objects/{object_id}/versions", *READER)
     def versions(
         self, object_id: str, *, kind: Kind | None = None, owner: str | None = None, limit: int | None = None
     ) -> Listing[ObjectVersion]:

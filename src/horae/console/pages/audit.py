@@ -13,6 +13,7 @@ from horae.console.rendering import render
 from horae.console.routing import Doors
 from horae.console.texts import _, language, ngettext
 from horae.console.visitor import Flash, Visit
+from horae.core.governance.machines import KINDS
 from horae.words.sentences import verb_phrase
 
 doors = Doors()
@@ -86,4 +87,6 @@ def _short(value: Any) -> str:
 def _path(entry: AuditEntry) -> str | None:
     """Return the page of what an entry is about, where there is one."""
     rooms = {"job": "/jobs/", "schedule": "/schedules/", "queue": "/queues/", "error_group": "/errors/"}
+    rooms |= dict.fromkeys(KINDS, "/governance/objects/")
+    rooms |= {"decision": "/governance/decisions/", "review": "/governance/reviews/"}
     return f"{rooms[entry.object_type]}{entry.object_id}" if entry.object_type in rooms else None

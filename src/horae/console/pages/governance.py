@@ -15,6 +15,7 @@ from horae.api.governance.decisions import Decisions
 from horae.api.governance.object_values import GovernanceOverview, GovernedObject
 from horae.api.governance.objects import Objects
 from horae.api.governance.policies import Policies
+from horae.api.governance.report import Governance
 from horae.api.governance.reviews import Review, Reviews
 from horae.api.operation import Page, Sender
 from horae.api.rooms import Rooms
@@ -38,6 +39,7 @@ TABS: tuple[tuple[str, str, Operation], ...] = (
     ("/governance/decisions", mark("Decisions"), Decisions.list),
     ("/governance/budgets", mark("Budgets"), Budgets.list),
     ("/governance/rules", mark("Personas and policies"), Policies.list),
+    ("/governance/report", mark("Report"), Governance.report),
 )
 STATUSES = {
     kind: tuple(dict.fromkeys(state.partition("/")[0] for state in machine.states))
@@ -161,7 +163,8 @@ def _needs(visit: Visit, seen: Seen) -> Iterator[Need]:
     for review in seen.reviews:
         left = times.relative(review.deadline, now)
         text = review.question or governed.question(review.kind)
-        detail = f"{review.about or review.decision or ''} · {_('deadline %(when)s', when=left)}"
+        due = _("deadline %(when)s", when=left)
+        detail = f"{review.about or review.decision or ''} · {due}"
         url = visit.url(f"/governance/reviews/{review.id}", owner=governed.owner_of(review.owner))
         yield Need("late", text, detail, url, _("Answer"))
     if overview.open_reviews > len(seen.reviews):

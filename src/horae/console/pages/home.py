@@ -167,6 +167,14 @@ def _needs(seen: Overview) -> Iterator[Need]:
             count=count["confirmations"],
         )
         yield Need("late", text, "", "/attention", _("Answer"))
+    if seen.reviews:
+        text = ngettext(
+            "A question of governance waits for a person.",
+            "%(count)s questions of governance wait for a person.",
+            seen.reviews,
+            count=number(seen.reviews, most=MOST),
+        )
+        yield Need("late", text, "", "/governance/reviews", _("Answer"))
     if seen.paused:
         text = ngettext("One queue is paused.", "%(num)s queues are paused.", len(seen.paused))
         yield Need("paused", text, ", ".join(seen.paused), "/queues", _("See the queues"))
