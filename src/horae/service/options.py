@@ -49,7 +49,5 @@ class Options:
     sealer: Sealer | None = None  # None: no key, so no secrets can be kept
     instance: str = ""  # the name of this installation, for people
     instance_colour: str = "none"
-    example: bool = (
-        False  # whether `horae up` runs its example: the console dares its reader to kill the worker
-    )
+    example: bool = False  # whether `horae up` runs its example: the console dares its reader to kill the worker
     beside: Callable[[], AbstractAsyncContextManager[None]] | None = None  # what goes on while the service runs
