@@ -16,12 +16,13 @@ PARALLEL ?= --numprocesses 3 --dist loadfile --no-loadscope-reorder
 RUN_STAMP := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
+SITE_STAMP := $(VENV)/.installed-site
 
 CHECKED := src tests $(wildcard benchmarks scripts docs)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run quick test coverage lint format bench soak screenshots docs lock clean
+.PHONY: help venv run quick test coverage lint format bench soak screenshots pictures docs site lock clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,15 +65,26 @@ screenshots: $(STAMP) ## take pictures of every page of the console, in both the
 	@$(PY) -m tests.support.servers --install
 	@$(PY) -m scripts.screenshots $(ARGS)
 
+pictures: $(STAMP) ## take the pictures of README and the documentation again, into docs/img
+	@$(PY) -m tests.support.servers --install
+	@$(PY) -m scripts.pictures $(ARGS)
+
 docs: $(STAMP) ## write the generated reference pages again
 	@$(PY) -m scripts.docs $(ARGS)
+
+site: $(SITE_STAMP) ## build the documentation site into build/site, and check it in Chromium
+	@$(PY) -m tests.support.servers --install
+	@$(PY) -m scripts.site build/site-pages
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+	@$(PY) -m scripts.site_check build/site
+	@echo "look at it: $(PY) -m http.server --bind 127.0.0.1 --directory build/site"
 
 lock: ## choose the newest allowed versions of everything and pin them in constraints.txt
 	@rm -rf build/lock
 	@$(call make_venv,build/lock)
 	@echo "resolving ..."
-	@build/lock/bin/python -m pip --disable-pip-version-check --quiet install '.[$(EXTRAS),bench]'
-	@{ echo '# Exact versions of everything that `make venv` and `make bench` install. Written by `make lock`; do not edit.'; \
+	@build/lock/bin/python -m pip --disable-pip-version-check --quiet install '.[$(EXTRAS),bench,site]'
+	@{ echo '# Exact versions of everything that `make venv`, `make bench` and `make site` install. Written by `make lock`; do not edit.'; \
 	   build/lock/bin/python -m pip freeze --exclude horae; } > build/constraints.txt
 	@mv build/constraints.txt constraints.txt
 	@rm -rf build/lock
@@ -97,6 +109,11 @@ $(STAMP): pyproject.toml constraints.txt $(RUN_STAMP)
 $(BENCH_STAMP): $(STAMP)
 	@echo "installing the peers we compare with ..."
 	@$(PIP) install -c constraints.txt -e '.[bench]'
+	@touch $@
+
+$(SITE_STAMP): $(STAMP)
+	@echo "installing what builds the documentation site ..."
+	@$(PIP) install -c constraints.txt -e '.[site]'
 	@touch $@
 
 # Debian ships Python without ensurepip unless python3-venv is installed; pip itself can then fill the environment.

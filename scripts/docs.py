@@ -27,7 +27,7 @@ from horae.api.access.values import Token as PublicToken
 from horae.api.attention import values as attention
 from horae.api.jobs.room import Job as PublicJob
 from horae.api.jobs.room import Run as PublicRun
-from horae.api.operation import Method, Operation, Room
+from horae.api.operation import Method, Operation
 from horae.api.queues import Queue as PublicQueue
 from horae.api.queues import RunningLimit as PublicLimit
 from horae.api.schedules.values import Fire as PublicFire
@@ -53,6 +53,7 @@ from scripts.job_options import job_options_page
 from scripts.markdown import NOTE, escaped
 from scripts.public_names import listing
 from scripts.requirements import requirements_page
+from tests.support.rooms import rooms_of
 
 UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1, "ms": 0.001}
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -536,8 +537,8 @@ def client_page() -> str:
         "Errors are [those of the library](errors.md). [How to use it](../how-to/use-the-client.md).",
     ]
     with horae.Client("http://127.0.0.1") as client:
-        rooms = [(name, room) for name, room in vars(client).items() if isinstance(room, Room)]
-    for name, room in rooms:
+        rooms = rooms_of(client)
+    for name, room in rooms.items():
         rows = [
             f"| `{escaped(verb + signature(each.__wrapped__, is_method=True))}` "
             f"| {escaped(answered(each))} | `{each.method} {each.path}` | {escaped(first_sentence(each))} |"

@@ -17,11 +17,13 @@ from horae import Horae
 from horae.actions.access.sessions import log_in
 from horae.actions.access.tokens import create_token
 from horae.core.jobs.job import State
+from horae.core.time.instants import from_iso
 from horae.service.auth.sessions import cookie_name
 from horae.settings import Settings
 from horae.testing.clock import VirtualClock
 from tests.console.agents import make_agents, make_pile
 from tests.console.ground import make_day
+from tests.console.memories import remember, suspect
 from tests.support.browsing import chromium
 from tests.support.serving import answering
 from tests.support.templates import put_tables
@@ -56,9 +58,30 @@ PAGES = {
     "task": "/tasks/{own}",
     "task-new": "/tasks/new",
     "task-edit": "/tasks/{own}/edit",
+    "governance": "/governance",
+    "governance-object": "/governance/objects/{tea}",
+    "governance-suspected": "/governance/objects/{forged}",
+    "governance-new": "/governance/new",
+    "governance-reviews": "/governance/reviews",
+    "governance-review": "/governance/reviews/{review}",
+    "governance-decisions": "/governance/decisions",
+    "governance-decision": "/governance/decisions/{decision}",
+    "governance-budgets": "/governance/budgets",
+    "governance-budget": "/governance/budgets/llm/calls",
+    "governance-rules": "/governance/rules",
+    "governance-persona": "/governance/personas/concierge",
+    "governance-policy": "/governance/policies/memory",
+    "settings": "/settings",
+    "settings-tokens": "/settings/tokens",
+    "settings-sessions": "/settings/sessions",
+    "settings-owners": "/settings/owners",
+    "settings-server": "/settings/server",
+    "settings-doctor": "/settings/doctor",
+    "settings-retention": "/settings/retention",
 }
 SIZES = {"wide": (1280, 860), "narrow": (360, 780)}
 TENANT = "alice"  # whose tasks are shown
+REMEMBERS = "2030-01-01T08:00:00Z"
 BEGINS = "2030-01-07T00:05:00Z"
 
 
@@ -79,24 +102,27 @@ LOOKS = [Look(size, theme, lang) for size in SIZES for theme in ("light", "dark"
 
 @contextmanager
 def shop(folder: Path) -> Iterator[tuple[str, Horae, dict[str, str]]]:
-    """Serve the console over a made-up day; yield its address, the application, and the ids of agents' tasks."""
-    clock = VirtualClock(BEGINS)
+    """Serve the console over a made-up day; yield its address, the application, and the ids of what was made."""
+    clock = VirtualClock(REMEMBERS)
     with Horae(put_tables(folder / "horae.db"), clock=clock) as app:
+        made = remember(app.world, clock)
+        clock.move_to(from_iso(BEGINS))
         make_day(app.world, clock)
         make_pile(app.world)
-        tasks = make_agents(app.world, clock)
-        with answering(app.asgi(Settings(server_chores=False))) as server:
-            yield server.url, app, tasks
+        made |= make_agents(app.world, clock)
+        made |= suspect(app.world, clock)
+        with answering(app.asgi(Settings(server_chores=False, instance="shop", instance_colour="green"))) as server:
+            yield server.url, app, made
 
 
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/screenshots")
     wanted = set(sys.argv[2:])
     folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory() as place, shop(Path(place)) as (url, app, tasks), chromium() as browser:
+    with TemporaryDirectory() as place, shop(Path(place)) as (url, app, made), chromium() as browser:
         states: tuple[State, ...] = ("dead", "running", "queued")
         known: dict[str, str] = {state: next(iter(app.jobs.list(state=state, limit=1))).id for state in states}
-        known |= tasks
+        known |= made
         known["own"] = next(each.id for each in app.scheduled_tasks.list() if each.last_run_at)
         known["error"] = next(iter(app.error_groups.list(limit=1))).fingerprint
         for look in LOOKS:
@@ -125,7 +151,7 @@ def open_page(browser: Any, url: str, app: Horae, look: Look, owner: str = "syst
         timezone_id="Asia/Shanghai" if look.lang == "zh" else "Europe/Berlin",
         reduced_motion="reduce",
     )
-    token, _ = create_token(app.world, owner=owner, scopes=[scope])
+    token, _ = create_token(app.world, owner=owner, scopes=[scope], title="console")
     _, cookie = log_in(app.world, token.caller)
     context.add_cookies([{"name": cookie_name(url.partition("//")[2]), "value": cookie, "url": f"{url}/console"}])
     return context.new_page()

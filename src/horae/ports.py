@@ -28,13 +28,14 @@ if TYPE_CHECKING:  # values of rooms that a process may never enter
     from horae.core.governance.budgets import Budget, BudgetPeriod, JobBudget, PeriodKey, Reservation, Spending
     from horae.core.governance.decisions import Cite, Decision
     from horae.core.governance.evidence import Evidence
-    from horae.core.governance.objects import GovernedObject, Link, ObjectFilter, ObjectVersion, Removals
+    from horae.core.governance.objects import GovernedObject, Link, ObjectFilter, ObjectVersion, Removals, StateCount
     from horae.core.governance.personas import Persona
     from horae.core.governance.policies import StoredPolicy
     from horae.core.governance.report import Counted
     from horae.core.governance.reviews import Review
     from horae.core.governance.rollbacks import Rollback
     from horae.core.jobs.acts import Act
+    from horae.core.jobs.labels import Label, Labelled, Labelling
     from horae.core.jobs.locks import LockHolder
     from horae.core.jobs.parameters import Parameter
     from horae.core.jobs.reasons import Parent
@@ -50,6 +51,7 @@ if TYPE_CHECKING:  # values of rooms that a process may never enter
 
 Drain = Literal["stay", "leave"]  # finish and claim nothing more; then wait to be resumed, or end
 NOTICED = timedelta(seconds=1)  # smaller differences between the lease line and the wall clock are not converted
+End = tuple[int, int]  # a place in the order of ends: when a job ended, in microseconds, and its number
 T = TypeVar("T")
 K = TypeVar("K", "Task", "TaskWait", "Event", "StoredFact")
 
@@ -156,6 +158,7 @@ class Upcoming:
     unsealed: bool = False  # audit entries wait to be sealed
     unsealed_lines: bool = False  # lines of journals may wait to be sealed
     unrolled: bool = False  # endings wait to be counted in the statistics
+    unlabelled: bool = False  # jobs wait to be added to the map of labels
     unsettled: bool = False  # jobs wait to hear that a job they need has ended
     drain: Drain | None = None  # what the node that asks was asked to do
 
@@ -306,6 +309,14 @@ class Logged:
 
 
 @dataclass(frozen=True, slots=True)
+class Depth:
+    """How many jobs of a queue are in a state, and how many of them are due and may start."""
+
+    jobs: int
+    due: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class DueBacklog:
     """Jobs of one queue that have been due since before an instant."""
 
@@ -324,6 +335,23 @@ class LogRows(Protocol):
     def remove_old(self, wanted: LogFilter, before: datetime, *, limit: int) -> int: ...
 
 
+class LabelRows(Protocol):
+    """The map of labels inside one transaction."""
+
+    def state(self, *, lock: bool = False) -> Labelling: ...
+    def save(self, state: Labelling) -> None: ...
+    def next_number(self) -> int: ...
+    def horizon(self) -> int: ...
+    def has_passed(self, horizon: int) -> bool: ...
+    def read_live(self, low: int, high: int) -> list[Labelled]: ...
+    def read_ended(self, low: int, high: int) -> list[Labelled]: ...
+    def add(self, found: Iterable[Labelled]) -> None: ...
+    def members(self, label: Label, *, before: int | None, limit: int) -> list[int]:
+        """Return numbers of jobs that have a label, the highest first: those of so many blocks."""
+
+    def forget(self, *, limit: int) -> int: ...
+
+
 class JobRows(Protocol):
     """Jobs inside one transaction."""
 
@@ -333,13 +361,26 @@ class JobRows(Protocol):
 
     def lock(self, number: int) -> Job | None: ...
     def lock_many(self, numbers: Iterable[int]) -> list[Job]: ...
-    def look_back(self, rows: int, *, before: int | None) -> int | None:
-        """Return the number down to which a look over so many live and so many ended rows reaches; None: to the end."""
+    def look_back(self, rows: int, *, before: int | None, least: int = 0) -> int | None:
+        """Return the number down to which a look over so many live and so many ended rows reaches; None: to *least*."""
 
     def find(self, wanted: Filter, *, limit: int, before: int | None, least: int | None = None) -> list[Job]: ...
+    def look_back_ends(self, rows: int, since: int, *, before: End | None) -> int | None:
+        """Return the end down to which a look over so many endings since an instant reaches; None: over all of them."""
+
+    def find_by_end(self, wanted: Filter, *, limit: int, before: End | None, least: int | None) -> list[Job]: ...
+    def find_among(self, wanted: Filter, numbers: Sequence[int]) -> list[Job]:
+        """Return those of these jobs that a filter wants, the newest first."""
+
     def runs(self, number: int) -> list[Run]: ...
     def counts(
-        self, queue: str | None, owner: str | None, machinery: bool = False, ended_since: datetime | None = None
+        self,
+        queue: str | None,
+        owner: str | None,
+        machinery: bool = False,
+        ended_since: datetime | None = None,
+        *,
+        now: datetime,
     ) -> dict[tuple[str, str], int]: ...
     def requeue(self, job: Job, *, run_at: datetime, attempt: int, band: int | None, now: datetime) -> bool: ...
     def end_waiting(self, job: Job, *, reason: str | None, now: datetime) -> bool: ...
@@ -353,6 +394,9 @@ class JobRows(Protocol):
     def move(self, job: Job, queue: str) -> bool: ...
     def replan(self, job: Job, new: NewJob) -> bool:
         """Let the waiting job of an object stand for another action, at another time; it begins anew."""
+
+    def keep_checkpoint(self, job: Job, checkpoint: str | None) -> bool:
+        """Write the checkpoint of a job that its holder is about to end; False where it has another holder."""
 
     def metrics(
         self, *, now: datetime, since: datetime, owner: str | None, ended_since: datetime | None = None
@@ -746,6 +790,11 @@ class ObjectRows(Protocol):
         """Lock objects in the order of their numbers, before budgets and before jobs."""
 
     def find(self, wanted: ObjectFilter, *, limit: int, before: int | None) -> list[GovernedObject]: ...
+    def find_due(
+        self, wanted: ObjectFilter, *, limit: int, after: tuple[datetime, int] | None
+    ) -> list[GovernedObject]: ...
+    def count_states(self, owner: str | None, *, most: int) -> list[StateCount]: ...
+    def count_due(self, owner: str | None, before: datetime, *, most: int) -> int: ...
     def with_fingerprint(self, owner: str, fingerprints: Collection[str]) -> list[GovernedObject]: ...
     def put_back(self, owner: str, agent: str | None, *, limit: int) -> list[int]: ...
     def without_job(self, *, after: int, limit: int) -> list[GovernedObject]: ...
@@ -763,12 +812,15 @@ class ObjectRows(Protocol):
         """Write objects after a change; ``Conflict`` where one has no longer the version that it had before."""
 
     def add_versions(self, new: Sequence[ObjectVersion]) -> None: ...
-    def versions(self, number: int, *, limit: int = 1000) -> list[ObjectVersion]: ...
+    def versions(self, number: int, *, limit: int = 1000, before: int | None = None) -> list[ObjectVersion]: ...
     def contents(self, numbers: Iterable[int]) -> dict[int, ObjectVersion]: ...
     def erase_content(self, number: int) -> None: ...
     def add_links(self, new: Sequence[Link]) -> None: ...
     def rests_on(self, numbers: Iterable[int]) -> list[Link]: ...
     def resting_on(self, numbers: Iterable[int]) -> list[Link]: ...
+    def neighbours(self, number: int, *, limit: int) -> tuple[list[GovernedObject], list[GovernedObject]]:
+        """Return what an object rests on and what rests on it, the newest of each."""
+
     def lock_removals(self, owner: str, day: datetime) -> Removals: ...
     def removals(self, owner: str | None) -> list[Removals]: ...
     def put_removals(self, counted: Removals) -> None: ...
@@ -819,6 +871,7 @@ class DecisionRows(Protocol):
     def save(self, decision: Decision) -> None: ...
     def cites(self, numbers: Iterable[int]) -> list[Cite]: ...
     def citing(self, objects: Iterable[int]) -> list[Cite]: ...
+    def citing_one(self, number: int, *, limit: int) -> list[Decision]: ...
 
 
 class ReviewRows(Protocol):
@@ -926,7 +979,10 @@ class BudgetRows(Protocol):
 class MetricRows(Protocol):
     """Figures about all jobs, for those who watch over them."""
 
-    def depths(self) -> dict[tuple[str, str], int]: ...
+    def depths(self, now: datetime) -> dict[tuple[str, str], int]: ...
+    def sample(self, now: datetime) -> bool:
+        """Count all live jobs and keep the result while there are many; return whether there are."""
+
     def waiting(self, now: datetime) -> dict[str, Backlog]: ...
     def verdicts(self, since: datetime) -> dict[str, int]: ...
     def last_number(self) -> int: ...
@@ -1073,6 +1129,8 @@ class Tx(Protocol):
 
     @property
     def jobs(self) -> JobRows: ...
+    @property
+    def labels(self) -> LabelRows: ...
     @property
     def acts(self) -> ActRows: ...
     @property
@@ -1230,6 +1288,9 @@ class Store(Protocol):
 
     def read(self, work: Callable[[Tx], T], *, unbounded: bool = False) -> T:
         """Run *work* in one read-only transaction that sees one moment; *unbounded* lifts the statement timeout."""
+
+    def read_uncommitted(self, work: Callable[[Tx], T]) -> T | None:
+        """Run *work* so that it also sees rows which others have not committed; None where it need not."""
 
     def moment(self) -> AbstractContextManager[None]:
         """Run all reads of this thread inside the block in one transaction, so that they see one moment."""

@@ -30,6 +30,14 @@ UNKNOWN = {
     "view_id": "view_999999",
     "lane": "unknown",
     "wait": "999999",
+    "object_id": "mem_unknown",
+    "review_id": "rev_unknown",
+    "decision_id": "dec_unknown",
+    "unit": "calls",
+    "kind": "unknown",
+    "agent": "unknown",
+    "token_id": "0" * 12,
+    "session_id": "0" * 12,
 }
 
 

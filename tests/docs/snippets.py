@@ -45,6 +45,11 @@ def pages() -> list[Path]:
     return [page for page in found if "decisions" not in page.parts]
 
 
+def original(page: Path) -> Path | None:
+    """Return the English page that a page of ``docs/`` translates: ``page.md`` of ``page.zh.md``."""
+    return page.with_name(page.name.replace(".zh.md", ".md")) if page.name.endswith(".zh.md") else None
+
+
 def blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     return [

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-from tests.docs.snippets import PLACEHOLDERS, ROOT, Teller, blocks, matches, pages, runs
+from tests.docs.snippets import PLACEHOLDERS, ROOT, Teller, blocks, matches, original, pages, runs
 
-TOLD = [page for page in pages() if any(runs(block) for block in blocks(page))]
+TRANSLATED = [page for page in pages() if original(page)]
+TOLD = [page for page in pages() if page not in TRANSLATED and any(runs(block) for block in blocks(page))]
 LINK = re.compile(r"\[[^\]]*\]\((?!https?:|mailto:|#)([^)#\s]+)")
 
 
@@ -41,6 +42,17 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     lost = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if not (page.parent / link).exists()]
 
     assert lost == []
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=name(page)) for page in TRANSLATED])
+def test_a_translation_has_the_blocks_of_its_original_to_the_letter(page: Path) -> None:
+    """So that they need not be run a second time."""
+    source = original(page)
+    assert source is not None
+
+    assert [(each.language, each.mark, each.text) for each in blocks(page)] == [
+        (each.language, each.mark, each.text) for each in blocks(source)
+    ]
 
 
 def test_a_block_that_is_not_run_says_why() -> None:

@@ -41,7 +41,9 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("/queues", mark("Queues"), ("read", "admin"), "q"),
     Entry("/workers", mark("Workers"), ("read", "admin"), "w"),
     Entry("/attention", mark("Attention"), ("read", "tasks", "admin"), "a"),
+    Entry("/governance", mark("Governance"), ("read", "tasks", "review"), "g"),
     Entry("/audit", mark("Audit"), ("read", "admin"), "u"),
+    Entry("/settings", mark("Settings"), ("read", "tasks", "worker", "review", "admin"), "c"),
 )
 
 

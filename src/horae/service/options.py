@@ -9,7 +9,7 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
-from horae.api.here import Doctor
+from horae.api.here import Doctor, ShowSettings
 from horae.core.access.callers import Caller
 from horae.core.jobs.job import Job
 from horae.core.metrics import Family
@@ -46,6 +46,7 @@ class Options:
     monotonic: Callable[[], float] | None = None  # seconds that never jump; None: requests are not timed
     died: Callable[[Job], Awaitable[None]] | None = None  # called with each job that a caller's `fail` ends for good
     doctor: Doctor | None = None  # examines the installation for GET /admin/doctor; None: not offered
+    settings: ShowSettings | None = None  # those of this process, for GET /admin/settings; None: not offered
     sealer: Sealer | None = None  # None: no key, so no secrets can be kept
     instance: str = ""  # the name of this installation, for people
     instance_colour: str = "none"

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from horae.stores.jobs.acts import Acts
     from horae.stores.jobs.definitions import Definitions
     from horae.stores.jobs.jobs import Jobs
+    from horae.stores.jobs.labels import Labels
     from horae.stores.jobs.ledger import Ledger
     from horae.stores.jobs.nodes import Nodes
     from horae.stores.jobs.queues import Queues
@@ -86,6 +87,12 @@ class Transaction:
         from horae.stores.jobs.jobs import Jobs
 
         return Jobs(self.connection, self._hot, self.woken)
+
+    @cached_property
+    def labels(self) -> Labels:
+        from horae.stores.jobs.labels import Labels
+
+        return Labels(self.connection)
 
     @cached_property
     def acts(self) -> Acts:

@@ -1,14 +1,15 @@
 """The timetable: how many fires each hour of a reader's clock has had and will have, over all schedules.
 
-Schedules with the same rule share its fires, and what fires every few minutes is counted, not walked through; so ten
-thousand schedules over two weeks take about a second. Work is bounded: the answer says how far it reaches.
+Schedules with the same rule share its fires, and what fires equally often in every hour is counted, not walked through.
+Work is bounded: the answer says how far it reaches.
 """
 
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, tzinfo
 
@@ -28,7 +29,7 @@ MOST_RECORDS = 100_000  # records of fires looked at, the newest first
 MOST_PILES = 20
 MOST_ENTRIES = 200
 PILE = 3  # schedules in one minute that are worth listing
-HOUR, MINUTE, QUARTER = timedelta(hours=1), timedelta(minutes=1), timedelta(minutes=15)
+HOUR, QUARTER = timedelta(hours=1), timedelta(minutes=15)  # zones are a quarter of an hour apart, or a multiple
 LONGEST_LATE = timedelta(days=1)  # a fire of one hour may be recorded so much later
 
 
@@ -67,23 +68,23 @@ class Timetable:
 
 @dataclass(slots=True)
 class Group:
-    """Schedules that fire at the same instants."""
+    """Schedules that fire at the same instants, and where that is every so often, the *period*."""
 
     schedules: list[Schedule] = field(default_factory=list)
+    period: timedelta | None = None
     fired: int = 0
 
     @property
     def first(self) -> Schedule:
         return self.schedules[0]
 
-    @property
-    def period(self) -> timedelta | None:
-        """The distance of its fires, where they are so dense and even that they are counted."""
-        one = self.first
-        if one.kind != "every" or one.rests or one.max_fires is not None:
-            return None
-        period = timedelta(seconds=float(one.expression))
-        return period if period < QUARTER else None
+
+def even_period(schedule: Schedule) -> timedelta | None:
+    """Return the distance of fires that come every hour or more often, and equally often in every hour."""
+    if schedule.kind != "every" or schedule.rests or schedule.max_fires is not None or schedule.ends_at is not None:
+        return None
+    period = timedelta(seconds=float(schedule.expression))
+    return period if period <= HOUR and not HOUR % period else None
 
 
 @one_moment
@@ -166,35 +167,33 @@ class Walk:
     """A walk through the fires to come, in order, as far as the work allows."""
 
     def __init__(self, now: datetime, end: datetime, clock: tzinfo, chosen: datetime | None) -> None:
-        self.now, self.until, self.clock, self.chosen = now, end, clock, chosen
+        self.now, self.until, self.chosen = now, end, chosen
         self.is_complete = True
+        quarters = (now + count * QUARTER for count in range((end - now) // QUARTER + 2))
+        self.begins = sorted({hour_of(each, clock) for each in quarters})  # of hours, also where clocks change
         self.hours: dict[datetime, Hour] = defaultdict(Hour)
         self.minutes: Counter[datetime] = Counter()
         self.groups: list[Group] = []
         self.in_hour: Counter[int] = Counter()  # fires of the chosen hour by group
 
     def go(self, known: Iterable[Schedule]) -> None:
-        dense: list[tuple[datetime, int]] = []
+        even: list[tuple[datetime, int]] = []
         coming: list[tuple[datetime, int]] = []
         for at, group in self._grouped(known):
             self.groups.append(group)
-            (coming if group.period is None else dense).append((at, len(self.groups) - 1))
+            (coming if group.period is None else even).append((at, len(self.groups) - 1))
         heapq.heapify(coming)
         for _ in range(MOST_COMPUTED):
             if not coming:
                 break
             at, index = heapq.heappop(coming)
-            group = self.groups[index]
-            self._count(max(at, self.now), index, 1)
-            self.minutes[max(at, self.now).replace(second=0, microsecond=0)] += len(group.schedules)
-            group.fired += 1
-            again = _after(group, max(at, self.now))
+            self._count(max(at, self.now), index)
+            again = self._again(index, max(at, self.now))
             if again is not None and again <= self.until:
                 heapq.heappush(coming, (again, index))
         if coming:
             self.until, self.is_complete = coming[0][0], False
-        for at, index in dense:
-            self._count_dense(at, index)
+        self._count_even(even)
 
     def entries(self) -> Iterator[tuple[Schedule, int]]:
         """Yield the schedules that will fire in the chosen hour, and how often."""
@@ -212,43 +211,58 @@ class Walk:
             is_alone = each.kind == "every" or each.rests or each.max_fires is not None
             rule = (each.expression, each.zone, each.day_match, each.gap, each.fold, each.lenient)
             same = each.number if is_alone else (at, each.kind, each.starts_at, each.ends_at, *rule)
-            groups.setdefault(same, (at, Group()))[1].schedules.append(each)
+            groups.setdefault(same, (at, Group(period=even_period(each))))[1].schedules.append(each)
         return list(groups.values())
 
-    def _count(self, at: datetime, index: int, fires: int) -> None:
-        hour, schedules = hour_of(at, self.clock), len(self.groups[index].schedules)
-        self.hours[hour].fires += fires * schedules
-        if hour == self.chosen:
-            self.in_hour[index] += fires
-
-    def _count_dense(self, at: datetime, index: int) -> None:
-        """Count by quarters of an hour: no zone's hours begin at another minute."""
+    def _count(self, at: datetime, index: int) -> None:
+        hour = self.begins[bisect_right(self.begins, at) - 1]
         group = self.groups[index]
-        period = group.period
-        assert period is not None
-        end = self.until if group.first.ends_at is None else min(self.until, group.first.ends_at)
-        begin = max(at, self.now)
-        quarter = begin - timedelta(
-            minutes=begin.minute % 15, seconds=begin.second, microseconds=begin.microsecond
-        )  # fmt: skip
-        while quarter <= end:
-            till = min(quarter + QUARTER, end)
-            count = _before(at, period, till) - _before(at, period, max(quarter, begin))
-            if count > 0:
-                self._count(quarter, index, count)
-            quarter += QUARTER
+        group.fired += 1
+        self.hours[hour].fires += len(group.schedules)
+        self.minutes[at.replace(second=0, microsecond=0)] += len(group.schedules)
+        if hour == self.chosen:
+            self.in_hour[index] += 1
+
+    def _count_even(self, even: Sequence[tuple[datetime, int]]) -> None:
+        """Count what fires equally often in every hour: only its first hour and the last one differ."""
+        begins = [*self.begins, self.until + HOUR]
+        changes: Counter[int] = Counter()  # by how much the fires of a whole hour grow, by the index of the hour
+        last = bisect_right(self.begins, self.until) - 1
+        for at, index in even:
+            group, start = self.groups[index], max(at, self.now)
+            assert group.period is not None
+            first = bisect_right(self.begins, start) - 1
+            changes[first + 1] += (HOUR // group.period) * len(group.schedules)
+            for edge in {first, last}:
+                span = max(start, begins[edge]), min(begins[edge + 1], self.until)
+                self.hours[begins[edge]].fires += _between(at, group.period, *span) * len(group.schedules)
+            if self.chosen is not None and self.chosen + HOUR > start:
+                self.in_hour[index] += _between(
+                    at, group.period, max(start, self.chosen), min(self.chosen + HOUR, self.until)
+                )
+        level = 0
+        for edge in range(last):
+            level += changes[edge]
+            if level:
+                length = begins[edge + 1] - begins[edge]  # half an hour where clocks move by half an hour
+                self.hours[begins[edge]].fires += int(level * (length / HOUR))
+
+    def _again(self, index: int, at: datetime) -> datetime | None:
+        group = self.groups[index]
+        one = group.first
+        if one.rests or (one.max_fires is not None and one.fire_count + group.fired >= one.max_fires):
+            return None
+        try:
+            return next_fire(one, at)
+        except InvalidInput:
+            return None
+
+
+def _between(first: datetime, period: timedelta, begin: datetime, end: datetime) -> int:
+    """Return how many fires there are from one instant until before another."""
+    return max(0, _before(first, period, end) - _before(first, period, begin))
 
 
 def _before(first: datetime, period: timedelta, at: datetime) -> int:
     """Return how many fires there are before an instant."""
     return max(0, -((first - at) // period))
-
-
-def _after(group: Group, at: datetime) -> datetime | None:
-    one = group.first
-    if one.rests or (one.max_fires is not None and one.fire_count + group.fired >= one.max_fires):
-        return None
-    try:
-        return next_fire(one, at)
-    except InvalidInput:
-        return None

@@ -366,8 +366,8 @@ class Timetable:
 
     It reaches from ``since`` to ``until``; ``past_complete`` and ``complete`` say whether that is as far as was asked
     for. ``schedules`` is how many were looked at. ``pile_ups`` are minutes in which many schedules fire; those that
-    fire every few minutes anyway are not counted there. ``entries`` are the schedules of the hour asked for, at most
-    200.
+    fire evenly, every hour or more often, are not counted there. ``entries`` are the schedules of the hour asked for,
+    at most 200.
     """
 
     __pydantic_config__ = PYDANTIC

@@ -1,4 +1,4 @@
-"""``horae governance``: report what became of what agents remember, and plan it by new policies."""
+"""``horae governance``: count what agents remember, report what became of it, and plan it by new policies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from horae.api.governance.report import GovernanceReport
 
 group = typer.Typer(
-    help="Report on what agents remember, and plan it by new policies.", no_args_is_help=True, rich_markup_mode=None
+    help="Count and report on what agents remember, and plan it by new policies.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
@@ -79,3 +81,22 @@ def _report_text(terminal: Terminal, found: GovernanceReport) -> str:
         rows = [(name, f"{count:,}") for name, count in found.decisions.items()]
         parts += ["", terminal.table(("DECIDED", "TIMES"), rows)]
     return "\n".join(parts)
+
+
+@command(group, "status", by_url=True)
+def status(
+    terminal: Terminal,
+    owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this tenant's objects.")] = None,
+) -> None:
+    """Count objects by kind and state, and say what is due."""
+    with reached(terminal) as here:
+        seen = here.objects.overview(owner=owner)
+    rows = [
+        (it.kind, it.status if it.epistemic_state is None else f"{it.status}/{it.epistemic_state}", f"{it.count:,}")
+        for it in seen.counts
+    ]
+    lines = [terminal.table(("KIND", "STATE", "OBJECTS"), rows) if rows else "No objects."]
+    if not seen.complete:
+        lines.append(f"counted are the newest {seen.looked_at:,}")
+    lines.append(f"{seen.due_in_a_day:,} due within a day, {seen.late:,} late, {seen.open_reviews:,} open reviews")
+    terminal.result(to_json(seen), "\n".join(lines))

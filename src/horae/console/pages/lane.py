@@ -53,8 +53,9 @@ async def lane(visit: Visit, lane: str) -> Response:
 async def _show(visit: Visit, name: str, problem: str = "", status: int = 200) -> Response:
     owner = _owner(visit)
     at, before = _line(visit, "at"), _line(visit, "before")
+    lines_before = before if before is not None or at is None else at + LINES // 2  # the line itself in the middle
     wants_proof = "verify" in visit.query
-    seen = await visit.read(lambda rooms: _read(rooms, name, owner, at, before, wants_proof))
+    seen = await visit.read(lambda rooms: _read(rooms, name, owner, at, lines_before, wants_proof))
     waits = [(lanes.name_of(each.task, seen.goals), each.waits) for each in seen.view.waiting]
     picture = None if at is not None else lanes.waits_band(visit, waits, _("What it waits for, and until when"))
     return render(
@@ -74,7 +75,7 @@ async def _show(visit: Visit, name: str, problem: str = "", status: int = 200) -
         row_names=[title for title, given in waits if given][: lanes.MOST_ROWS],
         forbidden=lanes.forbidden(seen.now.control),
         older=seen.lines[-1].seq if seen.lines and seen.lines[-1].seq > 1 else None,
-        newer=before is not None,
+        newer=bool(seen.lines) and seen.lines[0].seq < seen.now.lane.seq,
         may_tell=visit.may("tasks"),
         may_decide=visit.may("admin"),
         words=lanes,
