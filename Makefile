@@ -47,6 +47,7 @@ lint: $(STAMP) ## check style, formatting and types
 	@$(PY) -m ruff check $(CHECKED)
 	@$(PY) -m ruff format --check $(CHECKED)
 	@$(PY) -m mypy
+	@$(PY) -m scripts.javascript_types
 
 format: $(STAMP) ## format the code and sort imports
 	@$(PY) -m ruff check --select I --fix $(CHECKED)

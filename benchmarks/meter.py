@@ -18,7 +18,7 @@ class Stat:
     seconds: float  # of the process and of its children that have ended
 
 
-def _stat(pid: int) -> Stat | None:
+def stat_of(pid: int) -> Stat | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -29,7 +29,7 @@ def _stat(pid: int) -> Stat | None:
 
 def tree_seconds(root: int) -> float:
     """Processor seconds of a process and everything below it, ended children included."""
-    known = {int(name): stat for name in os.listdir("/proc") if name.isdigit() if (stat := _stat(int(name)))}
+    known = {int(name): stat for name in os.listdir("/proc") if name.isdigit() if (stat := stat_of(int(name)))}
     total, waiting = 0.0, [root]
     while waiting:
         pid = waiting.pop()

@@ -17,10 +17,13 @@ from horae import Horae
 from horae.actions.access.sessions import log_in
 from horae.actions.access.tokens import create_token
 from horae.core.jobs.job import State
+from horae.core.time.instants import from_iso
 from horae.service.auth.sessions import cookie_name
 from horae.settings import Settings
 from horae.testing.clock import VirtualClock
+from tests.console.agents import make_agents, make_pile
 from tests.console.ground import make_day
+from tests.console.memories import remember, suspect
 from tests.support.browsing import chromium
 from tests.support.serving import answering
 from tests.support.templates import put_tables
@@ -43,8 +46,42 @@ PAGES = {
     "queue": "/queues/images",
     "workers": "/workers",
     "audit": "/audit",
+    "forecast": "/forecast",
+    "forecast-hour": "/forecast?hour=2030-01-14T03:00:00Z",
+    "attention": "/attention",
+    "attention-lane": "/attention/ops",
+    "attention-past": "/attention/ops?at=12",
+    "attention-ask": "/attention/support?owner=acme",
+    "attention-task": "/attention/ops/tasks/{task}",
+    "attention-asking": "/attention/support/tasks/{asking}?owner=acme",
+    "tasks": "/tasks",
+    "task": "/tasks/{own}",
+    "task-new": "/tasks/new",
+    "task-edit": "/tasks/{own}/edit",
+    "governance": "/governance",
+    "governance-object": "/governance/objects/{tea}",
+    "governance-suspected": "/governance/objects/{forged}",
+    "governance-new": "/governance/new",
+    "governance-reviews": "/governance/reviews",
+    "governance-review": "/governance/reviews/{review}",
+    "governance-decisions": "/governance/decisions",
+    "governance-decision": "/governance/decisions/{decision}",
+    "governance-budgets": "/governance/budgets",
+    "governance-budget": "/governance/budgets/llm/calls",
+    "governance-rules": "/governance/rules",
+    "governance-persona": "/governance/personas/concierge",
+    "governance-policy": "/governance/policies/memory",
+    "settings": "/settings",
+    "settings-tokens": "/settings/tokens",
+    "settings-sessions": "/settings/sessions",
+    "settings-owners": "/settings/owners",
+    "settings-server": "/settings/server",
+    "settings-doctor": "/settings/doctor",
+    "settings-retention": "/settings/retention",
 }
 SIZES = {"wide": (1280, 860), "narrow": (360, 780)}
+TENANT = "alice"  # whose tasks are shown
+REMEMBERS = "2030-01-01T08:00:00Z"
 BEGINS = "2030-01-07T00:05:00Z"
 
 
@@ -64,35 +101,47 @@ LOOKS = [Look(size, theme, lang) for size in SIZES for theme in ("light", "dark"
 
 
 @contextmanager
-def shop(folder: Path) -> Iterator[tuple[str, Horae]]:
-    """Serve the console over a made-up day; yield its address."""
-    clock = VirtualClock(BEGINS)
+def shop(folder: Path) -> Iterator[tuple[str, Horae, dict[str, str]]]:
+    """Serve the console over a made-up day; yield its address, the application, and the ids of what was made."""
+    clock = VirtualClock(REMEMBERS)
     with Horae(put_tables(folder / "horae.db"), clock=clock) as app:
+        made = remember(app.world, clock)
+        clock.move_to(from_iso(BEGINS))
         make_day(app.world, clock)
-        with answering(app.asgi(Settings(server_chores=False))) as server:
-            yield server.url, app
+        make_pile(app.world)
+        made |= make_agents(app.world, clock)
+        made |= suspect(app.world, clock)
+        with answering(app.asgi(Settings(server_chores=False, instance="shop", instance_colour="green"))) as server:
+            yield server.url, app, made
 
 
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/screenshots")
     wanted = set(sys.argv[2:])
     folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory() as place, shop(Path(place)) as (url, app), chromium() as browser:
+    with TemporaryDirectory() as place, shop(Path(place)) as (url, app, made), chromium() as browser:
         states: tuple[State, ...] = ("dead", "running", "queued")
         known: dict[str, str] = {state: next(iter(app.jobs.list(state=state, limit=1))).id for state in states}
+        known |= made
+        known["own"] = next(each.id for each in app.scheduled_tasks.list() if each.last_run_at)
         known["error"] = next(iter(app.error_groups.list(limit=1))).fingerprint
         for look in LOOKS:
-            page = open_page(browser, url, app, look)
+            page, tenant = open_page(browser, url, app, look), open_page(browser, url, app, look, TENANT, "tasks")
             for name, path in PAGES.items():
                 if not wanted or name in wanted:
-                    take(page, f"{url}/console{path.format(**known)}", folder / f"{name}-{look}.png")
+                    take(
+                        tenant if name.startswith("task") else page,
+                        f"{url}/console{path.format(**known)}",
+                        folder / f"{name}-{look}.png",
+                    )
             page.context.clear_cookies()
             if not wanted or "login" in wanted:
                 take(page, f"{url}/console/login", folder / f"login-{look}.png")
             page.context.close()
+            tenant.context.close()
 
 
-def open_page(browser: Any, url: str, app: Horae, look: Look) -> Any:
+def open_page(browser: Any, url: str, app: Horae, look: Look, owner: str = "system", scope: str = "admin") -> Any:
     width, height = SIZES[look.size]
     context = browser.new_context(
         viewport={"width": width, "height": height},
@@ -102,7 +151,7 @@ def open_page(browser: Any, url: str, app: Horae, look: Look) -> Any:
         timezone_id="Asia/Shanghai" if look.lang == "zh" else "Europe/Berlin",
         reduced_motion="reduce",
     )
-    token, _ = create_token(app.world, owner="system", scopes=["admin"])
+    token, _ = create_token(app.world, owner=owner, scopes=[scope], title="console")
     _, cookie = log_in(app.world, token.caller)
     context.add_cookies([{"name": cookie_name(url.partition("//")[2]), "value": cookie, "url": f"{url}/console"}])
     return context.new_page()

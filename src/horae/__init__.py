@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from horae.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from horae.api.governance.object_values import ObjectToVerify
     from horae.api.jobs.room import Job, Run
     from horae.app import Horae
     from horae.client.client import AsyncClient, Client
+    from horae.core.governance.answers import Attend, Verdict
     from horae.core.jobs.outcomes import BudgetEmpty, Cancel, Snooze
     from horae.core.jobs.retry import Retry
     from horae.core.schedules.job_status import JobStatus
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient",
+    "Attend",
     "Blueprint",
     "BudgetEmpty",
     "Cancel",
@@ -44,18 +47,21 @@ __all__ = [
     "JobHandle",
     "JobLogFilter",
     "JobStatus",
+    "ObjectToVerify",
     "Once",
     "RateLimiter",
     "Retry",
     "Run",
     "Snooze",
     "Timeouts",
+    "Verdict",
     "__version__",
     "prepare_sqlite",
 ]
 
 _PLACES = {
     "AsyncClient": "horae.client.client",
+    "Attend": "horae.core.governance.answers",
     "BudgetEmpty": "horae.core.jobs.outcomes",
     "Cancel": "horae.core.jobs.outcomes",
     "Client": "horae.client.client",
@@ -71,12 +77,14 @@ _PLACES = {
     "JobLogFilter": "horae.runtime.logs",
     "JobStatus": "horae.core.schedules.job_status",
     "Blueprint": "horae.declare.handles",
+    "ObjectToVerify": "horae.api.governance.object_values",
     "Once": "horae.core.schedules.rules",
     "RateLimiter": "horae.limits.limiter",
     "Retry": "horae.core.jobs.retry",
     "Run": "horae.api.jobs.room",
     "Snooze": "horae.core.jobs.outcomes",
     "Timeouts": "horae.core.timeouts",
+    "Verdict": "horae.core.governance.answers",
     "prepare_sqlite": "horae.stores.databases.sqlite",
 }
 

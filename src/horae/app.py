@@ -27,7 +27,8 @@ from horae.api.jobs import remote
 from horae.api.jobs.room import Job
 from horae.api.rooms import Rooms
 from horae.clock import SystemClock, SystemDice, clock_of, pause, zone_database_version
-from horae.core.jobs.job import SLOTS
+from horae.core.governance.objects import GOVERNANCE
+from horae.core.jobs.job import GOVERN, SLOTS
 from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.payloads import label
 from horae.core.jobs.retry import Retry, span
@@ -42,6 +43,7 @@ from horae.declare.handles import Blueprint, JobHandle, plain_connection
 from horae.declare.jobs_conf import JobsFile, find_file, module_of, read_files
 from horae.declare.opening import Opener
 from horae.declare.overrides import merge
+from horae.declare.verifiers import built_in
 from horae.errors import ConfigurationError, HoraeError, MissingExtra, NeedsDatabase, NotFound, StoreError
 from horae.limits.limiter import families as rate_limit_families
 from horae.limits.locks import open_locks
@@ -168,6 +170,24 @@ class Horae(Blueprint, Acting):
         self._service = Service(url, token)
         Rooms.__init__(self, self._service.sender)
         self.aio = Rooms(InThreads(self._service.sender))
+
+    @property
+    def acts_on_service(self) -> bool:
+        """Whether it acts on a service instead of a database."""
+        return self._service is not None
+
+    def find_handler(self, name: str) -> Definition | None:
+        """Return what runs jobs of a name in this process; jobs about objects always have a handler."""
+        found = self.definitions.find(name)
+        if found is None and name.startswith(f"{GOVERN}."):
+            found = self.definitions.find(GOVERN) or built_in(self)
+        return found
+
+    @property
+    def served_queues(self) -> list[str]:
+        """Return the queues that a worker of this application serves unless told otherwise."""
+        own = {each.queue for each in self.definitions}
+        return sorted({"default", *own} | (set() if self.acts_on_service else {GOVERNANCE}))
 
     def needs_database(self) -> list[Problem]:
         """Return everything declared here that cannot run where only a service is reached."""
@@ -415,7 +435,7 @@ class Horae(Blueprint, Acting):
         made = Worker(
             self.world,
             source,
-            self.definitions.find,
+            self.find_handler,
             replace(
                 settings,
                 version=VERSION,
@@ -462,7 +482,7 @@ class Horae(Blueprint, Acting):
         if self._hosted is not None:
             raise ConfigurationError("application_already_running")
         raise_for(self.problems())
-        named = queues or dict.fromkeys(sorted({"default", *(each.queue for each in self.definitions)}), SLOTS)
+        named = queues or dict.fromkeys(self.served_queues, SLOTS)
         settings = WorkerSettings(queues=dict(named), lease=lease, grace=grace)
         self._hosted = hosted = Hosted(lambda: self.worker(settings), SystemDice())
         await hosted.ready()

@@ -28,12 +28,14 @@ if TYPE_CHECKING:  # values of rooms that a process may never enter
     from horae.core.governance.budgets import Budget, BudgetPeriod, JobBudget, PeriodKey, Reservation, Spending
     from horae.core.governance.decisions import Cite, Decision
     from horae.core.governance.evidence import Evidence
-    from horae.core.governance.objects import GovernedObject, Link, ObjectFilter, ObjectVersion, Removals
+    from horae.core.governance.objects import GovernedObject, Link, ObjectFilter, ObjectVersion, Removals, StateCount
     from horae.core.governance.personas import Persona
     from horae.core.governance.policies import StoredPolicy
+    from horae.core.governance.report import Counted
     from horae.core.governance.reviews import Review
     from horae.core.governance.rollbacks import Rollback
     from horae.core.jobs.acts import Act
+    from horae.core.jobs.labels import Label, Labelled, Labelling
     from horae.core.jobs.locks import LockHolder
     from horae.core.jobs.parameters import Parameter
     from horae.core.jobs.reasons import Parent
@@ -49,6 +51,7 @@ if TYPE_CHECKING:  # values of rooms that a process may never enter
 
 Drain = Literal["stay", "leave"]  # finish and claim nothing more; then wait to be resumed, or end
 NOTICED = timedelta(seconds=1)  # smaller differences between the lease line and the wall clock are not converted
+End = tuple[int, int]  # a place in the order of ends: when a job ended, in microseconds, and its number
 T = TypeVar("T")
 K = TypeVar("K", "Task", "TaskWait", "Event", "StoredFact")
 
@@ -155,6 +158,7 @@ class Upcoming:
     unsealed: bool = False  # audit entries wait to be sealed
     unsealed_lines: bool = False  # lines of journals may wait to be sealed
     unrolled: bool = False  # endings wait to be counted in the statistics
+    unlabelled: bool = False  # jobs wait to be added to the map of labels
     unsettled: bool = False  # jobs wait to hear that a job they need has ended
     drain: Drain | None = None  # what the node that asks was asked to do
 
@@ -305,6 +309,14 @@ class Logged:
 
 
 @dataclass(frozen=True, slots=True)
+class Depth:
+    """How many jobs of a queue are in a state, and how many of them are due and may start."""
+
+    jobs: int
+    due: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class DueBacklog:
     """Jobs of one queue that have been due since before an instant."""
 
@@ -323,6 +335,23 @@ class LogRows(Protocol):
     def remove_old(self, wanted: LogFilter, before: datetime, *, limit: int) -> int: ...
 
 
+class LabelRows(Protocol):
+    """The map of labels inside one transaction."""
+
+    def state(self, *, lock: bool = False) -> Labelling: ...
+    def save(self, state: Labelling) -> None: ...
+    def next_number(self) -> int: ...
+    def horizon(self) -> int: ...
+    def has_passed(self, horizon: int) -> bool: ...
+    def read_live(self, low: int, high: int) -> list[Labelled]: ...
+    def read_ended(self, low: int, high: int) -> list[Labelled]: ...
+    def add(self, found: Iterable[Labelled]) -> None: ...
+    def members(self, label: Label, *, before: int | None, limit: int) -> list[int]:
+        """Return numbers of jobs that have a label, the highest first: those of so many blocks."""
+
+    def forget(self, *, limit: int) -> int: ...
+
+
 class JobRows(Protocol):
     """Jobs inside one transaction."""
 
@@ -332,13 +361,26 @@ class JobRows(Protocol):
 
     def lock(self, number: int) -> Job | None: ...
     def lock_many(self, numbers: Iterable[int]) -> list[Job]: ...
-    def look_back(self, rows: int, *, before: int | None) -> int | None:
-        """Return the number down to which a look over so many live and so many ended rows reaches; None: to the end."""
+    def look_back(self, rows: int, *, before: int | None, least: int = 0) -> int | None:
+        """Return the number down to which a look over so many live and so many ended rows reaches; None: to *least*."""
 
     def find(self, wanted: Filter, *, limit: int, before: int | None, least: int | None = None) -> list[Job]: ...
+    def look_back_ends(self, rows: int, since: int, *, before: End | None) -> int | None:
+        """Return the end down to which a look over so many endings since an instant reaches; None: over all of them."""
+
+    def find_by_end(self, wanted: Filter, *, limit: int, before: End | None, least: int | None) -> list[Job]: ...
+    def find_among(self, wanted: Filter, numbers: Sequence[int]) -> list[Job]:
+        """Return those of these jobs that a filter wants, the newest first."""
+
     def runs(self, number: int) -> list[Run]: ...
     def counts(
-        self, queue: str | None, owner: str | None, machinery: bool = False, ended_since: datetime | None = None
+        self,
+        queue: str | None,
+        owner: str | None,
+        machinery: bool = False,
+        ended_since: datetime | None = None,
+        *,
+        now: datetime,
     ) -> dict[tuple[str, str], int]: ...
     def requeue(self, job: Job, *, run_at: datetime, attempt: int, band: int | None, now: datetime) -> bool: ...
     def end_waiting(self, job: Job, *, reason: str | None, now: datetime) -> bool: ...
@@ -350,8 +392,11 @@ class JobRows(Protocol):
 
     def ask_to_cancel(self, job: Job, *, reason: str) -> bool: ...
     def move(self, job: Job, queue: str) -> bool: ...
-    def replan(self, job: Job, *, action: str, run_at: datetime, band: int, queue: str, payload: str) -> bool:
-        """Let the waiting job of an object stand for another action, at another time."""
+    def replan(self, job: Job, new: NewJob) -> bool:
+        """Let the waiting job of an object stand for another action, at another time; it begins anew."""
+
+    def keep_checkpoint(self, job: Job, checkpoint: str | None) -> bool:
+        """Write the checkpoint of a job that its holder is about to end; False where it has another holder."""
 
     def metrics(
         self, *, now: datetime, since: datetime, owner: str | None, ended_since: datetime | None = None
@@ -479,6 +524,15 @@ class LedgerRows(Protocol):
         """Extend the lease of the job that ``begin`` locked."""
 
 
+@dataclass(frozen=True, slots=True)
+class FiredQuarter:
+    """How many fires of a quarter of an hour had a verdict."""
+
+    at: datetime
+    verdict: str
+    count: int
+
+
 class ScheduleRows(Protocol):
     """Schedules inside one transaction."""
 
@@ -515,6 +569,20 @@ class ScheduleRows(Protocol):
 
     def results(self, numbers: Collection[int], *, limit: int) -> dict[int, list[ScheduleResult]]:
         """Return the last results of each of these schedules, the newest first."""
+
+    def fired_by_quarter(
+        self, since: datetime, *, owner: str | None, queues: Collection[str], most: int
+    ) -> tuple[list[FiredQuarter], datetime | None]:
+        """Count fires since an instant by quarter of an hour and verdict, from the *most* newest records.
+
+        Also how far back these reach; None where that is all.
+        """
+
+    def fired_between(
+        self, begin: datetime, end: datetime, recorded_before: datetime, *, owner: str | None, queues: Collection[str],
+        most: int, limit: int,
+    ) -> list[tuple[Schedule, int, int]]:  # fmt: skip
+        """Return schedules that fired in a span, how often they ran and how often not, the busiest first."""
 
     def tallies(self, numbers: Iterable[int]) -> dict[int, Tally]: ...
     def handler_tallies(self, handlers: Iterable[str]) -> dict[str, Tally]: ...
@@ -630,12 +698,25 @@ class Sealer(Protocol):
         """Return whether it is sealed with the key that seals now."""
 
 
+@dataclass(frozen=True, slots=True)
+class LaneTally:
+    """How a lane stands in numbers: live tasks by state, open waits by kind, its focus, and the last journal line."""
+
+    tasks: Mapping[str, int] = field(default_factory=dict)
+    waits: Mapping[str, int] = field(default_factory=dict)
+    focus: Task | None = None
+    last: Line | None = None
+
+
 class AttentionRows(Protocol):
     """Lanes and what they keep, inside one transaction."""
 
     def lane(self, name: str, owner: str, *, lock: bool = False) -> Lane | None: ...
     def lane_by_number(self, number: int, *, lock: bool = False) -> Lane | None: ...
     def lanes(self, owner: str | None, *, limit: int, after: int) -> list[Lane]: ...
+    def tallies(self, lanes: Collection[int]) -> dict[int, LaneTally]:
+        """Return how each of these lanes stands, in four statements for all of them."""
+
     def make_lane(self, name: str, owner: str, now: datetime) -> None: ...
     def save_lane(self, lane: Lane) -> None: ...
     def add(self, kept: K) -> K: ...
@@ -659,6 +740,9 @@ class AttentionRows(Protocol):
     def event_by_id(self, lane: int, event_id: str) -> Event | None: ...
     def pending_events(self, lane: int, key: str | None = None, *, limit: int = 1000) -> list[Event]: ...
     def new_facts(self, task: int) -> list[StoredFact]: ...
+    def facts(self, task: int, *, limit: int) -> list[StoredFact]:
+        """Return the last facts about a task, the newest first."""
+
     def everything(self, lane: int) -> dict[str, list[Kept]]: ...
     def write(self, line: Line) -> None: ...
     def lines(self, lane: int, *, since: int = 0, limit: int, task: int | None = None) -> list[Line]: ...
@@ -706,6 +790,11 @@ class ObjectRows(Protocol):
         """Lock objects in the order of their numbers, before budgets and before jobs."""
 
     def find(self, wanted: ObjectFilter, *, limit: int, before: int | None) -> list[GovernedObject]: ...
+    def find_due(
+        self, wanted: ObjectFilter, *, limit: int, after: tuple[datetime, int] | None
+    ) -> list[GovernedObject]: ...
+    def count_states(self, owner: str | None, *, most: int) -> list[StateCount]: ...
+    def count_due(self, owner: str | None, before: datetime, *, most: int) -> int: ...
     def with_fingerprint(self, owner: str, fingerprints: Collection[str]) -> list[GovernedObject]: ...
     def put_back(self, owner: str, agent: str | None, *, limit: int) -> list[int]: ...
     def without_job(self, *, after: int, limit: int) -> list[GovernedObject]: ...
@@ -723,12 +812,15 @@ class ObjectRows(Protocol):
         """Write objects after a change; ``Conflict`` where one has no longer the version that it had before."""
 
     def add_versions(self, new: Sequence[ObjectVersion]) -> None: ...
-    def versions(self, number: int, *, limit: int = 1000) -> list[ObjectVersion]: ...
+    def versions(self, number: int, *, limit: int = 1000, before: int | None = None) -> list[ObjectVersion]: ...
     def contents(self, numbers: Iterable[int]) -> dict[int, ObjectVersion]: ...
     def erase_content(self, number: int) -> None: ...
     def add_links(self, new: Sequence[Link]) -> None: ...
     def rests_on(self, numbers: Iterable[int]) -> list[Link]: ...
     def resting_on(self, numbers: Iterable[int]) -> list[Link]: ...
+    def neighbours(self, number: int, *, limit: int) -> tuple[list[GovernedObject], list[GovernedObject]]:
+        """Return what an object rests on and what rests on it, the newest of each."""
+
     def lock_removals(self, owner: str, day: datetime) -> Removals: ...
     def removals(self, owner: str | None) -> list[Removals]: ...
     def put_removals(self, counted: Removals) -> None: ...
@@ -779,6 +871,7 @@ class DecisionRows(Protocol):
     def save(self, decision: Decision) -> None: ...
     def cites(self, numbers: Iterable[int]) -> list[Cite]: ...
     def citing(self, objects: Iterable[int]) -> list[Cite]: ...
+    def citing_one(self, number: int, *, limit: int) -> list[Decision]: ...
 
 
 class ReviewRows(Protocol):
@@ -804,6 +897,14 @@ class ErasureRows(Protocol):
     def decisions(self, numbers: Collection[int]) -> None: ...
     def reviews(self, owner: str, number: int, decided: Collection[str]) -> None: ...
     def attention(self, owner: str, needles: Sequence[str], *, limit: int) -> list[Kept]: ...
+
+
+class ReportRows(Protocol):
+    """What a report counts inside one transaction."""
+
+    def count(
+        self, owner: str | None, spans: list[tuple[datetime, datetime]], now: datetime, *, most: int, most_due: int
+    ) -> Counted: ...
 
 
 class CascadeRows(Protocol):
@@ -878,7 +979,10 @@ class BudgetRows(Protocol):
 class MetricRows(Protocol):
     """Figures about all jobs, for those who watch over them."""
 
-    def depths(self) -> dict[tuple[str, str], int]: ...
+    def depths(self, now: datetime) -> dict[tuple[str, str], int]: ...
+    def sample(self, now: datetime) -> bool:
+        """Count all live jobs and keep the result while there are many; return whether there are."""
+
     def waiting(self, now: datetime) -> dict[str, Backlog]: ...
     def verdicts(self, since: datetime) -> dict[str, int]: ...
     def last_number(self) -> int: ...
@@ -1026,6 +1130,8 @@ class Tx(Protocol):
     @property
     def jobs(self) -> JobRows: ...
     @property
+    def labels(self) -> LabelRows: ...
+    @property
     def acts(self) -> ActRows: ...
     @property
     def queues(self) -> QueueRows: ...
@@ -1087,6 +1193,8 @@ class Tx(Protocol):
     def reviews(self) -> ReviewRows: ...
     @property
     def rollbacks(self) -> RollbackRows: ...
+    @property
+    def reports(self) -> ReportRows: ...
     @property
     def cascades(self) -> CascadeRows: ...
     @property
@@ -1180,6 +1288,9 @@ class Store(Protocol):
 
     def read(self, work: Callable[[Tx], T], *, unbounded: bool = False) -> T:
         """Run *work* in one read-only transaction that sees one moment; *unbounded* lifts the statement timeout."""
+
+    def read_uncommitted(self, work: Callable[[Tx], T]) -> T | None:
+        """Run *work* so that it also sees rows which others have not committed; None where it need not."""
 
     def moment(self) -> AbstractContextManager[None]:
         """Run all reads of this thread inside the block in one transaction, so that they see one moment."""

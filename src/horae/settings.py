@@ -11,6 +11,7 @@ database.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from datetime import timedelta
@@ -29,9 +30,11 @@ ALSO_KNOWN = (
     "HORAE_FAULT", "HORAE_RATE_LIMIT_", "HORAE_TEST_",
 )  # fmt: skip
 SHORTEST_POLL, LONGEST_POLL = timedelta(milliseconds=100), timedelta(seconds=60)
+SECRET = ("password", "secret", "token")  # words in the name of a text that is not shown
 TIMEOUTS = ("connect_timeout", "hot_timeout", "statement_timeout", "silence_timeout", "idle_timeout")
 LEVELS = ("debug", "info", "warning", "error")
 SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+_ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:]+\])(?::[0-9]{1,5})?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -117,6 +120,14 @@ def _retention(text: str) -> timedelta:
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word for word in text.replace(",", " ").split() if word)
+
+
+def _origins(text: str) -> tuple[str, ...]:
+    """Read origins as browsers write them: lower case, no path; ``*`` would let every page in."""
+    for each in _words(text):
+        if not _ORIGIN.fullmatch(each):
+            raise InvalidInput("origin_unreadable", text=each)
+    return _words(text)
 
 
 def _switch(text: str) -> bool:
@@ -558,6 +569,16 @@ class Settings:
             _words,
         ),
     )
+    cors_origins: tuple[str, ...] = field(
+        default=(),
+        metadata=_from(
+            "HORAE_CORS_ORIGINS",
+            "the origins whose pages may call the API from a browser, `https://app.example https://admin.example:8443`",
+            "pages of others are refused; the browser's cookies never count",
+            _origins,
+            unset="none",
+        ),
+    )
     max_enabled_tasks: int = field(
         default=20,
         metadata=_from(
@@ -646,6 +667,57 @@ class Settings:
     def read(cls, environment: Mapping[str, str]) -> Settings:
         """Read the settings from the environment."""
         return cls(**{each.name: _from_environment(environment, each) for each in fields(cls)})
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveSetting:
+    """A setting that is in force: its value as text without secrets, None where it is not set, and its origin."""
+
+    name: str
+    env: str
+    value: str | None
+    origin: str  # "default", "environment HORAE_…", or "given" by an option or by code
+    help: str
+
+
+def effective_settings(settings: Settings, environment: Mapping[str, str]) -> tuple[EffectiveSetting, ...]:
+    """Return every setting in force with where its value comes from; secrets are masked."""
+    found = []
+    for each in fields(Settings):
+        value, origin = getattr(settings, each.name), origin_of(each, environment)
+        if origin == "default" and value != each.default:
+            origin = "given"
+        text = _shown(each.name, value)
+        found.append(EffectiveSetting(each.name, each.metadata["env"], text, origin, each.metadata["help"]))
+    return tuple(found)
+
+
+def origin_of(setting: Field[Any], environment: Mapping[str, str]) -> str:
+    """Return where a setting is read from: a variable of the environment, or the default."""
+    env = setting.metadata["env"]
+    file = f"{env}_FILE" if setting.metadata["file"] else ""
+    given = next((name for name in (env, file, setting.metadata["also"]) if name and environment.get(name)), None)
+    return "default" if given is None else f"environment {given}"
+
+
+def is_secret(name: str) -> bool:
+    return any(word in name for word in SECRET)
+
+
+def _shown(name: str, value: Any) -> str | None:
+    from horae.core.jobs.masking import MASK, mask_text  # when asked for: --help must not wait for it
+
+    if value is None or value == "" or value == ():
+        return None
+    if isinstance(value, timedelta):
+        return f"{value.total_seconds():g}s"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{each}={slots}" for each, slots in value.items())
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return MASK if isinstance(value, str) and is_secret(name) else mask_text(str(value))
 
 
 def one_setting(environment: Mapping[str, str], name: str) -> Any:

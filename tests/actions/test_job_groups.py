@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from horae.actions.jobs import claims, endings, jobs, queries
+from horae.actions.jobs import claims, endings, jobs, lists, queries
 from horae.actions.jobs.requests import Request
 from horae.actions.schedules import fires, schedules
 from horae.core.jobs.filters import narrow, parse_filter
@@ -40,7 +40,7 @@ def test_jobs_are_counted_by_state_queue_and_handler(world: World) -> None:
 def test_old_dead_jobs_are_counted_and_old_queued_ones_are_left_out(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "LOOK_BACK", 2)
+    monkeypatch.setattr(lists, "LOOK_BACK", 2)
     jobs.enqueue_many(world, [Request("old"), Request("old")])
     (job,) = claims.pull(world, worker_id="w", limit=1)
     endings.fail(world, job.id, job.token, "E: x", final=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from horae.actions.jobs import claims, endings, jobs
+from horae.actions.jobs import claims, endings, jobs, lists
 from horae.actions.jobs.requests import Request
 from horae.api.here import Here, house
 from horae.api.operation import Sender
@@ -25,7 +25,7 @@ def world(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]
     engine = create_store_engine(database_url)
     migrate(engine)
     store: Store = open_store(engine)
-    monkeypatch.setattr(jobs, "LOOK_BACK", 10)
+    monkeypatch.setattr(lists, "LOOK_BACK", 10)
     yield World(store, VirtualClock(), SystemDice())
     store.close()
 

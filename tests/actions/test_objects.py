@@ -138,7 +138,7 @@ def test_what_cannot_be_an_object_is_refused_and_changes_nothing(
         propose_many(world, [Proposal("memory", "fine"), Proposal(**given)], owner=OWNER, caller=BOB)
 
     assert queries.find(world, owner=OWNER) == []
-    assert world.store.read(lambda tx: tx.jobs.counts(None, None)) == {}
+    assert world.store.read(lambda tx: tx.jobs.counts(None, None, now=world.clock.now())) == {}
 
 
 def test_ten_megabytes_of_content_are_refused(world: World) -> None:
@@ -465,7 +465,9 @@ def test_a_retracted_object_is_final_and_its_job_ends(world: World) -> None:
     it = lives.retract(world, about(an_active_memory(world)))
 
     assert (it.state, it.next_action, it.job) == ("retracted", None, None)
-    assert world.store.read(lambda tx: tx.jobs.counts("governance", None)) == {("governance", "cancelled"): 1}
+    assert world.store.read(lambda tx: tx.jobs.counts("governance", None, now=world.clock.now())) == {
+        ("governance", "cancelled"): 1
+    }
     for verb in (lives.use, lives.archive, judging.contest, judging.verify_now, lives.retract):
         with pytest.raises(IllegalTransition):
             verb(world, about(it))

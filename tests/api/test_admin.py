@@ -11,9 +11,11 @@ import pytest
 from horae import ports
 from horae.actions.schedules import schedules
 from horae.api.admin import Definition, LoggedRun, Retention, RunsCleaned
+from horae.api.application import Acting
 from horae.api.health import Ready
+from horae.api.here import Here, house
 from horae.api.jobs.room import Run
-from horae.errors import Forbidden, InvalidInput, NotFound
+from horae.errors import Forbidden, InvalidInput, NotAllowed, NotFound
 from horae.testing.builders import a_schedule
 from tests.api.conftest import Sent
 from tests.support.serving import Served
@@ -141,3 +143,24 @@ def test_every_field_of_a_run_in_the_log_is_public() -> None:
     assert {each.name for each in fields(ports.Logged)} == {"run", "key", "trigger"}
     public = {each.name for each in fields(Definition)} - {"cost"}  # stored with its budget
     assert {each.name for each in fields(ports.StoredDefinition)} == public
+
+
+def test_settings_are_shown_where_the_process_offers_that(served: Served) -> None:
+    from horae.settings import Settings, effective_settings
+
+    settings = Settings(database_url="postgresql://horae:hunter2@db/horae", jwt_secret="s3cret", instance="production")
+    shown = effective_settings(settings, {"HORAE_INSTANCE": "production", "HORAE_JWT_SECRET_FILE": "/run/jwt"})
+    operator = Acting(lambda: Here(served.world, house("user/carol"), settings=lambda: shown))
+    found = {each.name: each for each in operator.admin.settings()}
+    assert (found["instance"].value, found["instance"].origin) == ("production", "environment HORAE_INSTANCE")
+    assert (found["jwt_secret"].value, found["jwt_secret"].origin) == ("[masked]", "environment HORAE_JWT_SECRET_FILE")
+    assert (found["database_url"].value, found["database_url"].origin) == ("postgresql://horae:…@db/horae", "given")
+    assert (found["lease"].value, found["lease"].origin) == ("30s", "default")
+    assert found["jwt_issuer"].value is None
+
+
+def test_settings_are_refused_to_readers_and_where_nobody_offers_them(rooms: Sent) -> None:
+    with pytest.raises(Forbidden):
+        rooms.alice.admin.settings()
+    with pytest.raises(NotAllowed, match="does not show its settings"):
+        rooms.house.admin.settings()

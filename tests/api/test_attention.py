@@ -346,3 +346,57 @@ def test_every_stored_field_is_public_or_hidden_on_purpose(stored: Any, shown: A
     assert kept - known - set(renamed) == public.HIDDEN[name]
     assert set(renamed) <= kept
     assert set(renamed.values()) <= known
+
+
+# -- lanes in numbers, and the story of a task ------------------------------------------------------------------------
+
+
+def test_the_overview_has_every_lane_in_numbers(rooms: Sent, lane: str, decide: Decide) -> None:
+    rooms.alice.attention.add(lane, "refunds", priority=90)
+    decide(lane, Act("refund", arguments={"amount": 40}))
+    backlog = rooms.alice.attention.add(lane, "report")
+
+    seen = next(each for each in rooms.alice.attention.overview() if each.lane.name == lane)
+
+    assert isinstance(seen, public.LaneSummary)
+    assert (seen.focus, seen.counts) == (None, public.LaneCounts(ready=1, waiting=1))
+    assert (seen.waits, seen.confirmations) == (1, 1)
+    assert (seen.last_cause, seen.last_task) == ("admitted", backlog.id)
+    assert seen.last_at is not None
+    first = rooms.house.attention.overview().page(limit=1)
+    second = rooms.house.attention.overview().page(first.next_cursor, limit=1)
+    assert [each.lane for each in (*first.items, *second.items)] == list(rooms.house.attention.lanes(limit=2))
+    assert {each.lane.owner for each in rooms.alice.attention.overview()} == {"alice"}
+
+
+def test_the_story_of_a_task_has_its_waits_and_what_it_was_told_and_no_secret(
+    rooms: Sent, lane: str, decide: Decide
+) -> None:
+    task = rooms.alice.attention.add(lane, "sleep", {"goal": "rest", "api_key": "hush"})
+    decide(lane, WaitFor("ack", timedelta(minutes=10), context={"password": "hush", "seen": 1}))
+    rooms.alice.attention.post(lane, "ack", {"by": "bob", "token": "hush"})
+
+    story = rooms.alice.attention.story(lane, task.id)
+    few = rooms.alice.attention.story(lane, task.id, limit=1)
+
+    assert isinstance(story, public.TaskStory)
+    assert story.task == rooms.alice.attention.task(lane, task.id)
+    assert (story.task.payload["api_key"], story.task.context) == ("[masked]", {"password": "[masked]", "seen": 1})
+    assert [(each.key, each.state, each.closed_at is not None) for each in story.waits] == [("ack", "event", True)]
+    assert [each.kind for each in story.facts] == ["event", "started"]
+    assert (story.facts[0].data, story.facts[0].about["key"]) == ({"by": "bob", "token": "[masked]"}, "ack")
+    assert [each.turn for each in story.facts] == [None, 1]
+    assert len(few.facts) == 1
+    with pytest.raises(NotFound):
+        rooms.alice.attention.story(lane, "t999999")
+
+
+def test_a_grant_is_told_to_the_agent_alone(rooms: Sent, lane: str, decide: Decide) -> None:
+    task = rooms.alice.attention.add(lane, "refunds")
+    decide(lane, Act("refund", arguments={"amount": 40}))
+    (asked,) = rooms.alice.attention.confirmations(lane)
+    rooms.house.attention.confirm(lane, asked.id, True, owner="alice")
+
+    told = rooms.alice.attention.story(lane, task.id).facts[0]
+
+    assert (told.kind, told.data["action"], told.data["grant"]) == ("confirmed", "refund", "[masked]")

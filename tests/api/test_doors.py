@@ -46,6 +46,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "admin.clean_runs": {"older_than": 60.0},
     "attention.cancel": {"task_id": "t1"},
     "attention.kill": {"task_id": "t1"},
+    "attention.story": {"task_id": "t1"},
     "attention.task": {"task_id": "t1"},
     "jobs.release": {},
     "jobs.snooze": {"delay": 1.0},

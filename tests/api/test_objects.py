@@ -181,3 +181,68 @@ def test_an_agent_s_token_proposes_and_acts_for_its_agent_alone(served: Served, 
         assert [each.id for each in planner.objects.recall(subject)] == [mine.id]
 
     assert mine.agent == "planner"
+
+
+def test_an_object_shows_what_it_rests_on_what_rests_on_it_and_what_cites_it(rooms: Sent, subject: str) -> None:
+    ground = a_memory(rooms, subject)
+    lesson = rooms.alice.objects.propose(
+        "experience", "offer tea first", subject=subject, rests_on=[f"memory:{ground.id}"]
+    )  # fmt: skip
+    decision = rooms.alice.decisions.decide("offer tea", cites=[f"memory:{ground.id}"])
+
+    up, down = rooms.alice.objects.links(ground.id), rooms.alice.objects.links(lesson.id)
+    assert (up.rests_on, [each.id for each in up.carries]) == ((), [lesson.id])
+    assert [(each.id, each.outcome, each.action) for each in up.decisions] == [
+        (decision.id, decision.outcome, "offer tea")
+    ]
+    assert ([each.id for each in down.rests_on], down.carries, down.decisions) == ([ground.id], (), ())
+    assert (up.more, rooms.alice.objects.links(ground.id, limit=1).more) == (False, True)
+    with pytest.raises(NotFound):
+        rooms.alice.objects.links("mem_unknown")
+
+
+def test_versions_come_newest_first_and_page_by_page(rooms: Sent, subject: str) -> None:
+    made = a_memory(rooms, subject)
+    rooms.alice.objects.contest(made.id, reason="I doubt it")
+    whole = tuple(rooms.alice.objects.versions(made.id))
+    assert [(each.status, each.content) for each in whole] == [("quarantine", None), ("candidate", "likes tea")]
+    first = rooms.alice.objects.versions(made.id).page(limit=1)
+    rest = rooms.alice.objects.versions(made.id).page(first.next_cursor, limit=1)
+    assert (*first.items, *rest.items) == whole
+
+
+def test_what_is_due_comes_first_page_by_page(rooms: Sent, subject: str) -> None:
+    later, sooner = a_memory(rooms, subject), a_memory(rooms, subject, "likes cake")
+    rooms.alice.objects.verify_now(later.id, at=sooner.next_action_at.replace(year=sooner.next_action_at.year + 1))
+    rest = a_memory(rooms, subject, "likes jam")
+    rooms.alice.objects.retract(rest.id)
+    due = rooms.alice.objects.list(subject=subject, order="due")
+    assert {each.id for each in due} == {sooner.id, later.id}
+    first = due.page(limit=1)
+    assert first.items[0].next_action_at <= due.page(first.next_cursor, limit=1).items[0].next_action_at
+
+
+def test_objects_are_counted_by_state(rooms: Sent, subject: str) -> None:
+    before = {(each.kind, each.status): each.count for each in rooms.alice.objects.overview().counts}
+    made = a_memory(rooms, subject)
+    rooms.alice.objects.contest(made.id)
+    seen = rooms.alice.objects.overview()
+    now = {(each.kind, each.status): each for each in seen.counts}
+    suspected = now["memory", "quarantine"]
+    assert suspected.count == before.get(("memory", "quarantine"), 0) + 1
+    assert suspected.contested == suspected.count
+    assert (seen.complete, seen.looked_at) == (True, sum(each.count for each in seen.counts))
+    assert seen.open_reviews >= 1
+
+
+def test_an_object_says_what_its_caller_may_do_with_it(rooms: Sent, carol: Any, subject: str) -> None:
+    made = a_memory(rooms, subject, risk="high")
+    own = set(rooms.alice.objects.why(made.id).verbs)
+    assert {"evidence", "verify_now", "contest", "archive"} <= own
+    assert own.isdisjoint({"use", "clear", "reject", "reinstate", "retract", "erase"})  # of high risk, and her own
+    rooms.alice.objects.contest(made.id)
+    judged = set(carol.objects.why(made.id, owner="alice").verbs)
+    assert {"clear", "reject", "retract", "erase"} <= judged
+    assert judged.isdisjoint({"use", "contest", "reinstate"})
+    carol.objects.retract(made.id, owner="alice", reason="forged")
+    assert carol.objects.why(made.id, owner="alice").verbs == ("erase",)

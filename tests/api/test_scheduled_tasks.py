@@ -49,6 +49,15 @@ def task(rooms: Sent) -> Iterator[ScheduledTask]:
         rooms.alice.scheduled_tasks.delete(each.id)
 
 
+def test_the_limits_say_how_many_tasks_are_on_and_may_be(rooms: Sent, task: ScheduledTask) -> None:
+    limits = rooms.alice.scheduled_tasks.limits()
+    assert (limits.enabled, limits.max_enabled, limits.handler) == (1, 20, "dispatch")
+    assert task.handler in limits.handlers
+    rooms.alice.scheduled_tasks.change(task.id, enabled=False)
+    assert rooms.alice.scheduled_tasks.limits().enabled == 0
+    assert rooms.house.scheduled_tasks.limits().enabled == 0
+
+
 def test_a_task_is_stored_as_it_was_asked_for(rooms: Sent, task: ScheduledTask) -> None:
     assert isinstance(task, ScheduledTask)
     assert (task.user_id, task.name, task.enabled, task.version) == ("alice", "stand-up", True, 1)

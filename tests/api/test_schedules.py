@@ -6,6 +6,7 @@ from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -254,3 +255,23 @@ def test_every_stored_field_is_public_or_hidden(public: type, stored: type, hidd
 def test_what_can_be_said_about_a_schedule_is_a_field_of_it() -> None:
     said = set(values.Timing.__annotations__) - set(values.RULES)
     assert said <= {each.name for each in fields(fires.Schedule)}
+
+
+def test_the_timetable_counts_fires_by_hour_on_any_clock(rooms: Sent, key: str) -> None:
+    rooms.house.schedules.create(key, handler="report", cron="0 3 * * *", zone="Asia/Kathmandu", owner=key)
+    rooms.house.schedules.create(f"{key}b", handler="report", cron="0 3 * * *", zone="Asia/Kathmandu", owner=key)
+    rooms.house.schedules.create(f"{key}c", handler="often", every=60, owner=key)
+
+    seen = rooms.house.schedules.timetable(days=3, past=1, zone="Asia/Kathmandu", owner=key)
+    night = next(each for each in seen.hours if each.fires > 60)
+    there = night.at.astimezone(ZoneInfo("Asia/Kathmandu"))
+    chosen = rooms.house.schedules.timetable(days=3, past=1, zone="Asia/Kathmandu", hour=night.at, owner=key)
+
+    assert isinstance(seen, values.Timetable)
+    assert (there.hour, there.minute, night.fires) == (3, 0, 62)
+    assert (seen.schedules, seen.complete, seen.past_complete, seen.zone) == (3, True, True, "Asia/Kathmandu")
+    assert sum(each.fires for each in seen.hours) == 3 * 2 + 3 * 24 * 60
+    assert [(each.key, each.fires) for each in chosen.entries] == [(f"{key}c", 60), (key, 1), (f"{key}b", 1)]
+    for wrong in ({"days": 0}, {"days": 32}, {"past": -1}, {"zone": "Nowhere/Here"}):
+        with pytest.raises(InvalidInput):
+            rooms.house.schedules.timetable(**wrong)

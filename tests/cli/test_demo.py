@@ -172,8 +172,9 @@ def test_without_a_name_the_demos_are_listed(horae: Command) -> None:
 
 def test_a_view_of_four_lines_counts_down(environment: Path) -> None:
     """What a terminal shows below the rows."""
+    from horae.api.attention.past import view_after
     from horae.api.attention.values import past_lane
-    from horae.cli.attention.screen import four_lines, view_after
+    from horae.cli.attention.screen import four_lines
     from horae.cli.demo.run import Performance, Switches
     from horae.cli.terminal import Terminal
     from horae.settings import Settings

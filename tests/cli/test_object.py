@@ -71,3 +71,15 @@ def test_a_policy_is_set_shown_and_followed(horae: Command) -> None:
     assert "1 would move" in horae("governance", "replan", "--dry-run").out
     assert "1 moved" in horae("governance", "replan").out
     assert "0 would move" in horae("governance", "replan", "--dry-run").out
+
+
+def test_the_report_is_read_in_both_languages_and_as_json(horae: Command) -> None:
+    horae("object", "propose", "memory", "Ann likes tea", "--subject", "Ann", "--evidence", "chat:1")
+
+    text = horae("governance", "report").out
+    assert "Objects: 1, of which 1 are neither archived nor retracted." in text
+    assert "memory  candidate  1" in text
+    assert "对象：1 个" in horae("governance", "report", "--lang", "zh").out
+    found = horae("governance", "report", "--last", "90d", "--json").json
+    assert (found["grain"], found["events"], found["warnings"]) == ("week", {"proposed": 1}, [])
+    assert found["objects"] == [{"kind": "memory", "state": "candidate", "count": 1}]

@@ -105,10 +105,11 @@ def sink() -> Iterator[Sink]:
         thread.join()
 
 
+@pytest.mark.parametrize("about", ["a job", "an object"])
 def test_a_dead_letter_alerts_when_only_servers_run_and_one_message_goes_out(
-    horae: Command, start: Start, sink: Sink, environment: Path, monkeypatch: pytest.MonkeyPatch
+    horae: Command, start: Start, sink: Sink, environment: Path, monkeypatch: pytest.MonkeyPatch, about: str
 ) -> None:
-    """S0-20: a job pulled over HTTP and failed for good, with no worker anywhere."""
+    """S0-20: a job, perhaps of a stored object, pulled over HTTP and failed for good, with no worker anywhere."""
     database = f"sqlite:///{environment / 'alerts.db'}"
     monkeypatch.setenv("HORAE_DATABASE_URL", database)
     monkeypatch.setenv("HORAE_ALERT_WEBHOOK_URL", f"http://127.0.0.1:{sink.server_port}/hook")
@@ -118,7 +119,11 @@ def test_a_dead_letter_alerts_when_only_servers_run_and_one_message_goes_out(
     servers = [start("server", "--port", "0", "--json", "--no-auth") for _ in range(2)]
     urls = [server.until("started")["url"] for server in servers]
     with httpx.Client(base_url=urls[0], timeout=30) as http:
-        job_id = http.post("/scheduler/jobs", json={"handler": "fragile"}).json()["job_id"]
+        if about == "a job":
+            job_id = http.post("/scheduler/jobs", json={"handler": "fragile"}).json()["job_id"]
+        else:
+            made = {"kind": "memory", "content": "Ann likes tea", "id": "mem_tea"}
+            job_id = http.post("/governance/objects", json=made).json()["job"]
         http.post("/scheduler/jobs/pull", json={"worker_id": "w1"})
         died = http.post(f"/scheduler/jobs/{job_id}/fail", json={"error": "no route", "final": True}).json()
 
@@ -129,6 +134,7 @@ def test_a_dead_letter_alerts_when_only_servers_run_and_one_message_goes_out(
 
     assert died["status"] == "dead_letter"
     assert (result["type"], result["data"]["job_id"], result["data"]["error"]) == ("job.dead", job_id, "no route")
+    assert result["data"].get("object_id") == (None if about == "a job" else "mem_tea")
     assert sink.posted.empty()
     sent = horae("job", "list", "--queue", "alerts", "--json").json["items"]
     assert [job["state"] for job in sent] == ["succeeded"]

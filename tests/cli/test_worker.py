@@ -25,7 +25,7 @@ def test_a_worker_runs_what_waits_and_ends_when_its_queues_are_empty(
 
     events = [json.loads(line) for line in ended.out.splitlines()]
     assert ended.code == 0, ended.err
-    assert events[0]["queues"] == {"default": 50, "sums": 50}
+    assert events[0]["queues"] == {"default": 50, "governance": 50, "sums": 50}
     assert events[-1] == {"event": "ended", "runs": {"succeeded": 1, "failed": 2}}
     assert horae("job", "show", job_id, "--db", "sqlite:///app.db", "--json").json["job"]["result"] == 3
     assert horae("job", "show", stubborn, "--db", "sqlite:///app.db", "--json").json["job"]["state"] == "dead"

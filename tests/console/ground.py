@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from horae.actions import roll_up
+from horae.actions import roll_up, scheduled_tasks
 from horae.actions.access.tokens import create_token
 from horae.actions.jobs import claims, definitions, endings, jobs, queues
 from horae.actions.jobs.requests import Request
@@ -18,6 +18,7 @@ from horae.actions.schedules import fires, schedules
 from horae.core.jobs.job import Lease
 from horae.core.jobs.parameters import Parameter
 from horae.core.jobs.retry import Retry
+from horae.core.scheduled_tasks.task import Terms, Wish
 from horae.core.schedules.schedule import Schedule
 from horae.ports import Node, StoredDefinition, World
 from horae.testing.clock import VirtualClock
@@ -64,6 +65,20 @@ DEFINITIONS = (
 )  # fmt: skip
 
 
+# Tasks of a tenant; the second has something else to say when it runs.
+TASKS = (
+    {"name": "Morning briefing", "schedule_expr": "0 9 * * 1-5", "timezone": "Asia/Shanghai",
+     "payload": {"text": "Summarise what customers asked yesterday, in five lines.", "default_agent": "desk"}},
+    {"name": "Watch the prices", "schedule_type": "interval", "schedule_expr": "7200",
+     "payload": {"text": "Compare our ten best sellers with the market."}},
+    {"name": "订单对账", "schedule_expr": "30 6 * * *", "timezone": "Asia/Shanghai",
+     "payload": {"text": "核对昨天的订单与支付记录。", "mode": "llm"}},
+    {"name": "Contract ends", "schedule_type": "once", "next_run_at": "2030-03-01T09:30", "timezone": "Europe/Berlin",
+     "payload": {"text": "Remind me that the contract ends at the end of the month."}},
+    {"name": "Old digest", "schedule_expr": "0 18 * * 5", "enabled": False, "payload": {"text": "Weekly digest"}},
+)  # fmt: skip
+
+
 def make_day(world: World, clock: VirtualClock, *, hours: int = 14, seed: int = 7) -> None:
     """Let a day go by, and stop in the middle of the next one."""
     Day(world, clock, random.Random(seed)).live(hours)
@@ -79,6 +94,8 @@ class Day:
         definitions.store_definitions(self.world, DEFINITIONS, app="shop", actor="app/shop")
         for schedule in SCHEDULES:
             schedules.create(self.world, schedule, actor="app/shop")
+        for terms in TASKS:
+            scheduled_tasks.create(self.world, Wish(**terms), owner="alice", terms=Terms(), actor="user/alice")
         end = self.clock.now() + timedelta(hours=hours)
         while self.clock.now() < end:
             self.order_things()
@@ -107,11 +124,16 @@ class Day:
         """Run what is due, as one worker does, a few seconds each."""
         for job in claims.pull(self.world, worker_id=WORKER, queues=QUEUES, limit=200):
             self.clock.advance(timedelta(milliseconds=self.dice.randrange(40, 900)))
-            fails = {"mail.receipt": 0.05, "images.resize": 0.15}.get(job.handler, 0.0)
+            fails = {"mail.receipt": 0.05, "images.resize": 0.15, "dispatch": 0.4}.get(job.handler, 0.0)
             if self.dice.random() < fails:
                 endings.fail(self.world, job.id, job.token, TIMEOUT, retry_delay=timedelta(minutes=5))
             else:
-                endings.ack(self.world, job.id, job.token, result={"sent": True} if job.queue == "mail" else None)
+                endings.ack(self.world, job.id, job.token, result=self.result_of(job.handler))
+
+    def result_of(self, handler: str) -> dict[str, Any] | None:
+        if handler == "dispatch":
+            return {"output": "Nine of ten are as cheap as elsewhere; the lamp is not.", "items": []}
+        return {"sent": True} if handler.startswith("mail.") else None
 
     def finish(self) -> None:
         """Leave something in every state."""

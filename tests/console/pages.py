@@ -22,11 +22,22 @@ WITHOUT_OPERATION = {
 UNKNOWN = {
     "job_id": "job_999999",
     "key": "unknown",
+    "task_id": f"task_{'0' * 32}",
     "act_id": "act_999999",
     "fingerprint": "0" * 16,
     "name": "unknown",
     "worker_id": "unknown",
     "view_id": "view_999999",
+    "lane": "unknown",
+    "wait": "999999",
+    "object_id": "mem_unknown",
+    "review_id": "rev_unknown",
+    "decision_id": "dec_unknown",
+    "unit": "calls",
+    "kind": "unknown",
+    "agent": "unknown",
+    "token_id": "0" * 12,
+    "session_id": "0" * 12,
 }
 
 

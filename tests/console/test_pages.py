@@ -7,6 +7,7 @@ import pytest
 from fastapi import FastAPI
 
 from horae.api.acts import Acts
+from horae.api.scheduled_tasks.room import ScheduledTasks
 from horae.api.views import Views
 from horae.console.install import doors
 from horae.console.routing import Door
@@ -15,11 +16,12 @@ from horae.ports import World
 from horae.service.asgi import build
 from horae.service.options import Options
 from horae.testing.clock import VirtualClock
+from tests.console.agents import make_hostile_lane
 from tests.console.conftest import Browser, LogIn
 from tests.console.ground import HOSTILE, make_day, make_hostile
 from tests.console.pages import WITHOUT_OPERATION, acts, filled, pages, paths
 
-READS_BY_POST = (Acts.preview,)  # takes a filter in its body, and changes nothing
+READS_BY_POST = (Acts.preview, ScheduledTasks.preview_new)  # take much in their body, and change nothing
 READERS_MAY = (Views.save, Views.delete)  # a reader keeps views of its own
 
 
@@ -79,7 +81,7 @@ def test_what_is_not_there_is_a_page_that_says_so(door: Door, operator: Browser)
 
 def test_hostile_text_is_only_text_on_every_page(operator: Browser, world: World) -> None:
     made = make_hostile(world)
-    for path in paths({"job_id": made["job"], "key": made["schedule"]}):
+    for path in paths({"job_id": made["job"], "key": made["schedule"], **make_hostile_lane(world)}):
         answer = operator.get(path)
         assert answer.status_code in (200, 303, 404), path
         assert_harmless(answer.text, path)

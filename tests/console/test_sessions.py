@@ -121,7 +121,7 @@ def test_two_installations_on_one_host_do_not_log_each_other_out(service: FastAP
 def test_after_the_login_only_pages_of_the_console_follow(there: str, browser: Browser, world: World) -> None:
     _, token = create_token(world, owner="alice", scopes=["tasks"])
     answer = browser.post("/login", token=token, next=there)
-    assert answer.headers["location"] == "/console/"
+    assert answer.headers["location"] == "/console/tasks"
 
 
 def test_after_the_login_the_page_that_was_wanted_follows(browser: Browser, world: World) -> None:
@@ -190,7 +190,7 @@ def test_a_browser_is_led_to_the_console_from_the_root_under_any_prefix(
     found = browser.http.get(f"{prefix}/", headers={"Accept": "text/html"}, follow_redirects=False)
     assert found.headers["location"] == f"{prefix}/console/"
     answer = browser.log_in(create_token(world, owner="alice", scopes=["tasks"])[1])
-    assert answer.headers["location"] == f"{prefix}/console/"
+    assert answer.headers["location"] == f"{prefix}/console/tasks"
     assert f"Path={prefix}/console" in answer.headers["set-cookie"]
     assert f'href="{prefix}/console/assets/' in browser.open("/")
 

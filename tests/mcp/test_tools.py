@@ -22,24 +22,24 @@ from tests.mcp.conftest import agent, operator
 AGENTS = {
     "attention_view", "task_add", "task_get", "task_list", "task_cancel", "safe_point", "wait_for", "task_done",
     "task_fail", "event_post", "confirm_request", "schedule_create", "schedule_list", "schedule_pause",
-    "schedule_delete", "journal_read", "decide",
+    "schedule_delete", "journal_read", "decide", "propose", "recall", "evidence",
 }  # fmt: skip
-READS = {"attention_view", "task_get", "task_list", "schedule_list", "journal_read"}
+READS = {"attention_view", "task_get", "task_list", "schedule_list", "journal_read", "recall"}
 DESTROYS = {"task_cancel", "schedule_delete"}
 REPEATABLE = {
     "task_add", "task_cancel", "safe_point", "task_done", "task_fail", "event_post", "schedule_create",
-    "schedule_pause",
+    "schedule_pause", "propose", "evidence",
 }  # fmt: skip
 
 
 # -- what is offered -----------------------------------------------------------------------------------------------
 
 
-async def test_an_agent_is_offered_seventeen_tools_and_none_of_them_approves(world: World) -> None:
+async def test_an_agent_is_offered_twenty_tools_and_none_of_them_approves(world: World) -> None:
     async with agent(world) as host:
         listed = (await host.client.list_tools()).tools
     assert {tool.name for tool in listed} == AGENTS
-    assert len(listed) == 17
+    assert len(listed) == 20
 
 
 async def test_minimal_offers_five_tools(world: World) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from horae import Cancel, Context, Horae, Retry, Snooze
+from horae import Cancel, Context, Horae, ObjectToVerify, Retry, Snooze, Verdict
 from tests.support.waiting import pass_time_in_thread, wait_until
 
 pass_time_in_thread(float(os.environ.get("SLOW_IMPORT", "0")))  # a child that is long in starting
@@ -27,6 +27,13 @@ NEVER = Retry.none()
 def add(a: int, b: int) -> dict[str, Any]:
     print("a line on standard output that nobody may mistake for an answer", flush=True)
     return {"sum": a + b, "pid": os.getpid()}
+
+
+@app.verifier("memory", executor="process", timeout=2)
+def check_memory(memory: ObjectToVerify) -> Verdict:
+    if memory.subject == "for ever":
+        pass_time_in_thread(60)
+    return Verdict.confirmed(evidence=[f"process:{os.getpid()}"])
 
 
 @app.job("add-async", executor="process", retry=NEVER)

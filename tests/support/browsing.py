@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, sync_playwright
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from tests.support import programs
 
@@ -18,6 +22,9 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+# Chromium says this of itself where a page is left while it fades in; no script of ours is concerned.
+HARMLESS = ("Transition was aborted", "Transition was skipped")
+SERIOUS = ("serious", "critical")  # what axe calls such
 
 
 @contextmanager
@@ -30,3 +37,42 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+@dataclass
+class Watch:
+    """What must not happen in a browser: an error on its console, a breach of the content policy, a foreign request.
+
+    *expected* are parts of console lines that a scenario causes on purpose.
+    """
+
+    hosts: set[str]
+    expected: set[str] = field(default_factory=set)
+    seen: list[str] = field(default_factory=list)
+
+    def follow(self, context: BrowserContext) -> None:
+        context.on("page", self._follow_page)
+        context.on("request", lambda request: self._request(request.url))
+
+    def _follow_page(self, page: Page) -> None:
+        page.on("console", lambda line: self._line(line.type, line.text))
+        page.on("pageerror", lambda error: self._line("error", str(error)))
+
+    def _line(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning") and not any(part in text for part in (*self.expected, *HARMLESS)):
+            self.seen.append(f"console: {text}")
+
+    def _request(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("data", "blob", "about") and parts.netloc not in self.hosts:
+            self.seen.append(f"a request to another host: {url}")
+
+
+def barriers(page: Page) -> list[str]:
+    """Return what axe finds on a page that keeps somebody out."""
+    found: dict[str, Any] = Axe().run(page).response
+    return [
+        f"{each['id']}: {each['help']} at {each['nodes'][0]['target']}"
+        for each in found["violations"]
+        if each["impact"] in SERIOUS
+    ]

@@ -82,6 +82,9 @@ LOGROTATE = Program(
 )
 SYSTEMD_ANALYZE = Program("systemd-analyze", ("systemd-analyze",), ("/usr/bin",), "systemd", (247,), r"systemd (\d+)")
 UNSHARE = Program("unshare", ("unshare",), ("/usr/bin",), "util-linux", (2, 32), r"util-linux (\d+)\.(\d+)")
+TYPESCRIPT = Program(
+    "TypeScript", ("tsc",), ("/usr/bin", "/opt/homebrew/bin"), "node-typescript", (4, 7), r"Version (\d+)\.(\d+)"
+)
 CHROMIUM = Program(
     "Chromium",
     ("chromium", "chromium-browser", "google-chrome"),
@@ -93,7 +96,10 @@ CHROMIUM = Program(
 PROMETHEUS = Program(
     "Prometheus", ("prometheus",), ("/usr/bin", "/opt/homebrew/bin"), "prometheus", (2, 40), r"version (\d+)\.(\d+)"
 )  # its package brings promtool, too
-ALL = (POSTGRES, MARIADB, REDIS, CURL, JQ, SHELLCHECK, LOGROTATE, SYSTEMD_ANALYZE, UNSHARE, CHROMIUM, PROMETHEUS)
+ALL = (
+    POSTGRES, MARIADB, REDIS, CURL, JQ, SHELLCHECK, LOGROTATE, SYSTEMD_ANALYZE, UNSHARE, CHROMIUM, PROMETHEUS,
+    TYPESCRIPT,
+)  # fmt: skip
 
 
 def version_in_path(path: Path) -> list[int]:

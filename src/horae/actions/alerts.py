@@ -63,6 +63,12 @@ class DeadJob(Protocol):
     def last_error(self) -> str | None: ...
     @property
     def tags(self) -> tuple[str, ...]: ...
+    @property
+    def object_type(self) -> str | None: ...
+    @property
+    def object_id(self) -> str | None: ...
+    @property
+    def action(self) -> str | None: ...
 
 
 def tell_dead(world: World, alerts: Alerts, job: DeadJob) -> bool:
@@ -78,6 +84,8 @@ def tell_dead(world: World, alerts: Alerts, job: DeadJob) -> bool:
         "attempt": job.attempt,
         "error": mask_text(job.last_error or "")[:LONGEST_ERROR],
     }
+    if job.object_type is not None:  # what is remembered goes on ageing, but nobody has looked at it
+        facts |= {"object_type": job.object_type, "object_id": job.object_id, "action": job.action}
     return _send(world, alerts, "job.dead", job.run_id, facts)
 
 

@@ -52,7 +52,7 @@ def survey(world: World) -> Survey:
         seen, state = lately(tx.nodes.all(), now), tx.statistics.state()
         since = now - CLOSES_AFTER - RECENT
         return Survey(
-            now, {}, tx.metrics.depths(), tx.metrics.waiting(now), count_recent(tx, since, "queue"),
+            now, {}, tx.metrics.depths(now), tx.metrics.waiting(now), count_recent(tx, since, "queue"),
             count_recent(tx, since, "handler"), count_all_time(tx, "queue"), tx.metrics.verdicts(now - RECENT),
             served_by(seen), len(seen), max(tx.metrics.last_number(), 0 if state is None else state.last_number),
             read_history(tx, now, most=COUNTED_ROWS), budget_views(tx, now, limit=MOST_BUDGETS),
@@ -61,6 +61,17 @@ def survey(world: World) -> Survey:
     figures = world.route().store.read(read)
     figures.five.update(metrics(world, window=RATES_WINDOW))
     return figures
+
+
+def count_live(world: World) -> bool:
+    """Count all live jobs for those who read the counts, while there are many; return whether there are."""
+    now = world.clock.now()
+
+    def count(tx: Tx) -> bool:
+        with tx.lend_connection():  # all rows are read: without the limit of a statement
+            return tx.metrics.sample(now)
+
+    return world.route().store.transact(count)
 
 
 OUTCOMES = ("succeeded", "failed", "lost")

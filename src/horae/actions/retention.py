@@ -87,6 +87,7 @@ def clean(world: World, retention: Retention, *, limit: int = BATCH) -> dict[str
     spared = _spared(of_fires, now - retention.fires - LAG)
     gone[FIRES] = store.forget(FIRES, now - retention.fires, limit, spared=spared)
     gone["horae_acts"] = store.transact(lambda tx: tx.acts.forget(now - retention.runs, limit=limit))
+    gone["horae_labels"] = store.transact(lambda tx: tx.labels.forget(limit=limit))
     gone["horae_sessions"] = store.transact(lambda tx: tx.sessions.forget(now, limit=limit))
     return gone | {table: store.forget(table, now - age, limit) for table, age in ages.items()}
 

@@ -58,6 +58,14 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
+class Quota:
+    """How many tasks of a tenant are enabled, and how many may be; 0: any number."""
+
+    enabled: int
+    allowed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Preview:
     """The next runs of a task, stored or not."""
 
@@ -137,10 +145,24 @@ def _refuse_deleted(tx: Tx, task_id: str, owner: str, key: str) -> None:
 
 def _check_quota(tx: Tx, owner: str, settings: OwnerSettings, terms: Terms) -> None:
     """Refuse one enabled task too many (S1-33); the tenant's lock is held, so that no two take the last one."""
-    own = settings.max_enabled_tasks
-    allowed = terms.max_enabled if own is None else own
+    allowed = _allowed(settings, terms)
     if allowed and tx.scheduled_tasks.count_enabled(owner) >= allowed:
         raise QuotaExceeded("max_enabled_tasks", allowed, "too_many_enabled_tasks")
+
+
+def _allowed(settings: OwnerSettings, terms: Terms) -> int:
+    own = settings.max_enabled_tasks
+    return terms.max_enabled if own is None else own
+
+
+def quota(world: World, *, owner: str, terms: Terms) -> Quota:
+    """Return how many tasks of a tenant are enabled, and how many may be."""
+
+    def read(tx: Tx) -> Quota:
+        settings = OwnerSettings.read(tx.owners.settings(owner))
+        return Quota(tx.scheduled_tasks.count_enabled(owner), _allowed(settings, terms))
+
+    return world.route(owner=owner).store.read(read)
 
 
 def change(

@@ -100,6 +100,22 @@ class Examination:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EffectiveSetting:
+    """A setting of a running process: its value as text (None: not set, secrets are masked), and where it comes from.
+
+    ``origin`` is ``default``, ``environment`` with the name of the variable, or ``given`` by an option or by code.
+    """
+
+    __pydantic_config__ = PYDANTIC
+
+    name: str
+    env: str
+    value: str | None = None
+    origin: str
+    help: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class RetentionRule:
     """How long runs of a queue, of an outcome, or of both together are kept; None means any."""
 
@@ -248,6 +264,21 @@ class Admin(Room[S]):
             return here.doctor(here.world)
 
         return Call(Examination, fetch)
+
+    @GET("/admin/settings", *ADMIN)
+    def settings(self) -> Call[tuple[EffectiveSetting, ...]]:
+        """List the settings that this process runs with, each with its origin; secrets are masked.
+
+        ``NotAllowed`` where the process does not offer that.
+        """
+
+        def fetch(here: Here) -> Any:
+            here.caller.require("admin")  # also of those who may read
+            if here.settings is None:
+                raise NotAllowed("settings_not_offered")
+            return tuple(here.settings())
+
+        return Call(tuple[EffectiveSetting, ...], fetch)
 
     @GET("/definitions", "tasks", "worker", by_queue=True)
     def definitions(self) -> Call[tuple[Definition, ...]]:

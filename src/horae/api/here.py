@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ def usual_terms() -> Terms:
     return Terms(handlers=(DISPATCH, WEBHOOK, ATTEND))
 
 
+ShowSettings = Callable[[], Iterable[Any]]  # returns name, variable, value without secrets, origin and help of each
 Doctor = Callable[[World], Any]  # returns findings, whether all checks were made, and when
 
 
@@ -52,6 +53,7 @@ class Here:
     origin: Origin = Origin()  # of schedules that are made from here
     queue: str = "governance"  # into which the jobs of objects go that are proposed from here
     doctor: Doctor | None = None  # examines the installation; None where this process does not offer that
+    settings: ShowSettings | None = None  # the settings of this process; None where it does not offer that
 
     @property
     def actor(self) -> str:

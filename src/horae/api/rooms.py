@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from horae.api.governance.objects import Objects
     from horae.api.governance.personas import Personas
     from horae.api.governance.policies import Policies
+    from horae.api.governance.report import Governance
     from horae.api.governance.reviews import Reviews
     from horae.api.health import Health
     from horae.api.jobs.room import Jobs
@@ -117,6 +118,12 @@ class Rooms(Generic[S]):
         from horae.api.governance.decisions import Decisions
 
         return Decisions(self._sender)
+
+    @cached_property
+    def governance(self) -> Governance[S]:
+        from horae.api.governance.report import Governance
+
+        return Governance(self._sender)
 
     @cached_property
     def objects(self) -> Objects[S]:

@@ -55,7 +55,7 @@ GROUPS = {
     "attention": "See what an agent attends to, tell it something, answer it.",
     "object": "See, judge and end what agents remember, and erase it.",
     "policy": "See and set how objects age and are verified.",
-    "governance": "Plan what agents remember by new policies, and check it.",
+    "governance": "Report on what agents remember, and plan it by new policies.",
     "decide": "Decide what an agent may do, and see what was decided.",
     "persona": "Say what an agent must not do, and see who said it.",
     "budget": "Set what jobs may spend, and see what they do.",

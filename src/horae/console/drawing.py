@@ -32,6 +32,7 @@ DAY = timedelta(days=1)
 LABELS = 22  # pixels below a band for its scale
 HEAD = 20  # pixels above a band for the word at the now line
 LEAST = 3.0  # pixels: what happened at all is seen
+HEAT_HOURS, HEAT_ROW, HEAT_STEPS = 24, 24, 5  # of a grid of days: columns, pixels of a row, shades
 NARROWEST = 0.35  # per cent: what took no time is seen as well
 
 
@@ -132,6 +133,42 @@ def strip(results: Sequence[tuple[str, str]], *, name: str, most: int = 20) -> M
         f'<svg class="strip" role="img" width="{most * step}" height="{height}" aria-label="{label}">'
         f"{''.join(parts)}</svg>"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """One hour of a grid of days and hours; *level* (0 to 1) says how dark it is, *url* where it leads."""
+
+    hour: int
+    level: float
+    kind: str
+    title: str
+    url: str
+
+
+def heat(rows: Sequence[Sequence[HeatCell]], *, name: str, now: tuple[int, float] | None = None) -> Markup:
+    """Draw a grid with a row for each day and a column for each hour; *now* is a row and an hour within it."""
+    width, top, height = 100 / HEAT_HOURS, HEAD, HEAD + len(rows) * HEAT_ROW
+    parts = [
+        f'<text class="scale{" minor" if hour % 6 else ""}" x="{_short(hour * width)}%" y="{top - 7}">{hour:02d}</text>'
+        for hour in range(0, HEAT_HOURS, 3)
+    ]
+    for index, cells in enumerate(rows):
+        y = top + index * HEAT_ROW
+        parts.append(f'<rect class="day" x="0" y="{y + 1}" width="100%" height="{HEAT_ROW - 2}" rx="2"/>')
+        for cell in cells:
+            step = min(HEAT_STEPS, 1 + int(cell.level * HEAT_STEPS))
+            parts.append(
+                f'<a href="{escape(cell.url)}" tabindex="-1" aria-label="{escape(cell.title)}">'
+                f'<rect class="{escape(cell.kind)} l{step}" x="{_short(cell.hour * width + 0.15)}%" y="{y + 1}" '
+                f'width="{_short(width - 0.3)}%" height="{HEAT_ROW - 2}" rx="2">'
+                f"<title>{escape(cell.title)}</title></rect></a>"
+            )
+    if now is not None:
+        y, x = top + now[0] * HEAT_ROW, _short(now[1] * width)
+        parts.append(f'<line class="now" x1="{x}%" x2="{x}%" y1="{y - 2}" y2="{y + HEAT_ROW + 2}"/>')
+    head = f'<svg class="band heat" role="group" width="100%" height="{height}" aria-label="{escape(name)}">'
+    return Markup(f"{head}{''.join(parts)}</svg>")
 
 
 TALL = frozenset({"dead", "failed", "late"})  # told by their height as well as by their colour

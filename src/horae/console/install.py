@@ -13,7 +13,32 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from horae.console import asset_files, sessions
-from horae.console.pages import audit, bulk, errors, home, job, jobs, new_job, queues, schedule, schedules, workers
+from horae.console.pages import (
+    attention,
+    audit,
+    budgets,
+    bulk,
+    decisions,
+    errors,
+    forecast,
+    governance,
+    governed_object,
+    governing_rules,
+    home,
+    job,
+    jobs,
+    lane,
+    lane_task,
+    new_job,
+    queues,
+    reviews,
+    schedule,
+    schedules,
+    settings,
+    task_form,
+    tasks,
+    workers,
+)
 from horae.console.rendering import render_failure, render_problem
 from horae.console.routing import Door, Doors, routes_of
 from horae.console.visitor import Visit, speak
@@ -34,9 +59,22 @@ PAGES: tuple[Doors, ...] = (
     errors.doors,
     schedules.doors,
     schedule.doors,
+    task_form.doors,
+    tasks.doors,
     queues.doors,
     workers.doors,
+    governance.doors,
+    governed_object.doors,
+    reviews.doors,
+    decisions.doors,
+    budgets.doors,
+    governing_rules.doors,
     audit.doors,
+    forecast.doors,
+    attention.doors,
+    lane_task.doors,
+    lane.doors,
+    settings.doors,
 )  # fmt: skip
 
 

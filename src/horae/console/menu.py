@@ -35,10 +35,15 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("/", mark("Home"), ("read", "tasks", "worker", "admin"), "h"),
     Entry("/jobs", mark("Jobs"), ("read", "tasks", "worker"), "j"),
     Entry("/schedules", mark("Schedules"), ("read", "admin"), "s"),
+    Entry("/forecast", mark("Forecast"), ("read", "admin"), "f", under="/schedules"),
+    Entry("/tasks", mark("Tasks"), ("read", "tasks"), "t"),
     Entry("/errors", mark("Errors"), ("read", "tasks", "worker"), "e"),
     Entry("/queues", mark("Queues"), ("read", "admin"), "q"),
     Entry("/workers", mark("Workers"), ("read", "admin"), "w"),
+    Entry("/attention", mark("Attention"), ("read", "tasks", "admin"), "a"),
+    Entry("/governance", mark("Governance"), ("read", "tasks", "review"), "g"),
     Entry("/audit", mark("Audit"), ("read", "admin"), "u"),
+    Entry("/settings", mark("Settings"), ("read", "tasks", "worker", "review", "admin"), "c"),
 )
 
 

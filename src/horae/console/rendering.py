@@ -32,7 +32,7 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
     "Vary": "Cookie, Accept-Language, HX-Request, HX-Request-Type",
 }
-MACROS = ("forms", "shapes")  # templates whose macros every other may use
+MACROS = ("forms", "shapes", "sections")  # templates whose macros every other may use
 MOST = 10_000  # a count goes no further
 
 
@@ -49,7 +49,7 @@ def environment() -> Environment:
     made.globals.update(
         _=_markup, ngettext=_plural, drawing=drawing, texts=texts, times=times, number=number, MOST=MOST
     )
-    made.filters.update(number=number, span=times.span, json=pretty_json)
+    made.filters.update(number=number, span=times.span, json=pretty_json, pair=lambda code, say: (code, say(code)))
     for part in MACROS:  # everywhere, also where a block is rendered without the rest of its template
         made.globals.update(made.get_template(f"parts/{part}.html").module.__dict__)
     return made

@@ -11,6 +11,7 @@ from horae.console import texts, times
 from horae.console.rendering import render
 from horae.console.routing import Doors
 from horae.console.visitor import THEMES, YEAR, Visit
+from horae.core.access.callers import Caller
 from horae.core.access.sessions import LONGEST, Session
 from horae.errors import NotFound, TooManyRequests, Unauthorized
 from horae.service.auth import sessions as browsers
@@ -27,7 +28,7 @@ async def login(visit: Visit) -> Response:
     if visit.query.get("code"):
         return await _log_in(visit, "code", visit.query["code"], after)
     if visit.caller is not None:
-        return RedirectResponse(after, 303)
+        return RedirectResponse(after or _landing(visit, visit.caller), 303)
     return render(visit, "login.html", after=after, problem=None)
 
 
@@ -54,7 +55,7 @@ async def choose(visit: Visit) -> Response:
     for name, choices in allowed.items():
         if visit.form.get(name) in choices:
             visit.set_cookie(f"horae_{name}", visit.form[name], max_age=YEAR)
-    return RedirectResponse(_next(visit, visit.form.get("next")), 303)
+    return RedirectResponse(_next(visit, visit.form.get("next")) or visit.url("/"), 303)
 
 
 async def _log_in(visit: Visit, how: str, given: str, after: str) -> Response:
@@ -67,7 +68,12 @@ async def _log_in(visit: Visit, how: str, given: str, after: str) -> Response:
         problem = error.in_words(texts.language())
         return render(visit, "login.html", status_of(error), after=after, problem=problem)
     _remember(visit, session, cookie)
-    return RedirectResponse(after, 303)
+    return RedirectResponse(after or _landing(visit, session.caller), 303)
+
+
+def _landing(visit: Visit, caller: Caller) -> str:
+    """Return the first page after the log-in: a tenant's own tasks, or Home."""
+    return visit.url("/tasks" if caller.sees is not None and caller.may("tasks") else "/")
 
 
 def _remember(visit: Visit, session: Session, cookie: str) -> None:
@@ -79,5 +85,5 @@ def _cookie_name(visit: Visit) -> str:
 
 
 def _next(visit: Visit, wanted: str | None) -> str:
-    """Return where to go afterwards: a page of this console, whatever was asked for."""
-    return wanted if wanted and visit.is_local(wanted) else visit.url("/")
+    """Return where to go afterwards, if that is a page of this console; empty for any other text."""
+    return wanted if wanted and visit.is_local(wanted) else ""

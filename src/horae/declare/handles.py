@@ -21,8 +21,9 @@ from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.retry import Retry, span, time_limit
 from horae.core.jobs.running_limits import check_max_running, limit_name
 from horae.declare.declarations import Problem, define_job, refuse
-from horae.declare.definitions import Definition, Definitions
+from horae.declare.definitions import Definition, Definitions, Runner
 from horae.declare.options import JobOptions, options_text
+from horae.declare.verifiers import Verifier, define_verifier
 from horae.errors import ConfigurationError, DefinitionError, InvalidInput
 from horae.ports import World
 from horae.runtime.worker.context import Context
@@ -247,6 +248,34 @@ class Blueprint:
         instance for each run, its constructor's parameters filled by type from what the application provides.
         """  # the options follow, below
         return Declare(self, name, options)
+
+    def verifier(
+        self,
+        kind: str,
+        /,
+        *,
+        timeout: timedelta | float | None = None,
+        cost: Mapping[str, int] | None = None,
+        budget: str | None = None,
+        executor: Runner | None = None,
+    ) -> Callable[[Callable[P, R]], Verifier[P, R]]:
+        """Declare who looks at governed objects of a *kind*, memory, experience or cognition, when they are due.
+
+        The function, plain or async, takes an :class:`ObjectToVerify` and returns a :class:`Verdict`, its JSON form, or
+        :class:`Attend` where an agent has to think about it. An exception, a *timeout* (5 minutes unless given) or an
+        unreadable answer is a failed attempt: it is tried again, and in the end the object is stalled while its time
+        goes on. *cost* is the most that one look may cost by unit, one call unless given, drawn from the *budget*
+        ``verify.memory`` and so on. With ``executor="process"`` it runs in a process of its own.
+        """
+
+        def declare(function: Callable[P, R]) -> Verifier[P, R]:
+            definition = define_verifier(
+                self, kind, function, timeout=timeout, cost=cost, budget=budget, executor=executor
+            )
+            refuse(self._add(definition))
+            return Verifier(self, definition, function)
+
+        return declare
 
     def limit(self, max_running: int, *, group: str | None = None, queue: str | None = None) -> None:
         """Let at most so many jobs run at once over all workers: of a group, of a queue, or, with neither, of all.

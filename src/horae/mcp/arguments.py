@@ -8,7 +8,9 @@ from pydantic import AfterValidator, AwareDatetime, Field
 
 from horae.core.attention.directives import MAX_KEYS, MAX_NOTE
 from horae.core.attention.task import HIGHEST, LOWEST
+from horae.core.governance.objects import MAX_SUBJECT
 from horae.core.governance.references import MAX_CITES
+from horae.core.governance.verdicts import MAX_EVIDENCE, MAX_REFERENCE
 
 MAX_GOAL = 4000
 MAX_REASON = 500
@@ -64,6 +66,32 @@ Cites = Annotated[
     Field(
         max_length=MAX_CITES,
         description="What the decision rests on: governed objects by kind and id, such as memory:mem_ab12cd34ef56.",
+    ),
+]
+Subject = Annotated[
+    Text,
+    Field(
+        min_length=1, max_length=MAX_SUBJECT, description="Who or what it is about; recall finds it by the same words."
+    ),
+]
+ObjectName = Annotated[
+    str,
+    Field(
+        min_length=1, max_length=200, description="Kind and id of what is remembered, such as memory:mem_ab12cd34ef56."
+    ),
+]
+References = Annotated[
+    list[Annotated[Text, Field(min_length=1, max_length=MAX_REFERENCE)]],
+    Field(
+        max_length=MAX_EVIDENCE,
+        description="Where it can be checked: an address, a message or a document each, such as chat:2026-11-16.",
+    ),
+]
+RestsOn = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=200)]] | None,
+    Field(
+        max_length=MAX_CITES,
+        description="What it was concluded from, by kind and id: memories for an experience, both for a cognition.",
     ),
 ]
 Data = Annotated[dict[str, Any] | None, Field(description="Any JSON object.")]

@@ -9,6 +9,7 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 
 from horae.api.attention.room import Attention
 from horae.api.governance.decisions import Decisions
+from horae.api.governance.objects import Objects
 from horae.api.here import Here as Behalf
 from horae.api.here import Origin, house, tenant
 from horae.api.operation import Sender
@@ -80,6 +81,12 @@ class Here:
         """The decisions of the owner that calls, as an agent's."""
         who = self.who()
         return Decisions(Local(lambda: Behalf(self.world, tenant(who.owner, who.actor))))
+
+    @property
+    def objects(self) -> Objects[Sender]:
+        """What the owner that calls remembers, as an agent's."""
+        who = self.who()
+        return Objects(Local(lambda: Behalf(self.world, tenant(who.owner, who.actor))))
 
     @property
     def agent(self) -> str:

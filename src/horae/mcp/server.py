@@ -72,6 +72,9 @@ def agent_server(here: Here, tools: Selection = "all") -> MCPServer[None]:
         (schedules.schedule_delete, DELETES),
         (tasks.journal_read, READS),
         (governance.decide, ONE_WAY),
+        (governance.propose, REPEATABLE),
+        (governance.recall, READS),
+        (governance.evidence, REPEATABLE),
     ]
     bus = InMemorySubscriptionBus() if here.is_alone else None  # else tenants would hear of each other's changes
     chosen = [each for each in offered if tools == "all" or each[0].__name__ in MINIMAL]

@@ -243,6 +243,45 @@ class DecisionMade(Kept):
     opened_review: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Remembered(Kept):
+    """What was remembered, as it stands now; cite it as ``name``. ``new`` counts the evidence that was not known."""
+
+    name: str
+    status: str
+    epistemic_state: str | None = None
+    deduplicated: bool = False
+    contested: bool = False
+    new: int | None = None
+    next_action: str | None = None
+    next_action_at: datetime | None = None
+    advice: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecalledLine:
+    """One thing that is remembered. Use it where ``usable`` is yes; with caution say that it may be outdated."""
+
+    __pydantic_config__ = PYDANTIC
+    DERIVED: ClassVar[dict[str, Get]] = {"name": lambda found: f"{found.kind}:{found.id}"}
+
+    name: str
+    content: str | None = None
+    usable: Literal["yes", "caution", "no"]
+    why: str
+    status: str
+    risk: str
+    contested: bool = False
+    verified_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recalled(InUtc):
+    """What is remembered about a subject, the most usable first."""
+
+    items: tuple[RecalledLine, ...] = ()
+
+
 # -- schedules ---------------------------------------------------------------------------------------------------------
 
 

@@ -32,7 +32,7 @@ from horae.service.fresh import Fresh
 from horae.service.guard.limits import Rates
 from horae.service.long_poll import waiting_room_of
 from horae.service.options import Options
-from horae.settings import Settings
+from horae.settings import Settings, effective_settings
 from horae.version import VERSION
 
 log = logging.getLogger("horae.server")
@@ -54,9 +54,11 @@ def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -
         "shortest_interval": settings.shortest_interval,
         "sealer": sealer_from({"HORAE_SECRET_KEY": settings.secret_key or ""}),
         "public_url": settings.public_url.rstrip("/"),
+        "cors_origins": settings.cors_origins,
         "open_metrics": settings.metrics_open,
         "instance": settings.instance,
         "instance_colour": settings.instance_colour,
+        "settings": lambda: effective_settings(settings, os.environ),
         "monotonic": SystemClock().monotonic,
         "names": SystemDice().name,
         "rates": Rates(settings.calls_per_token, settings.calls_per_address, settings.wrong_per_address),

@@ -27,6 +27,7 @@ from horae.service.routes import audit as audit_routes
 from horae.service.routes import budgets as budget_routes
 from horae.service.routes import decisions as decision_routes
 from horae.service.routes import error_groups as error_group_routes
+from horae.service.routes import governance as governance_routes
 from horae.service.routes import held_jobs as held_job_routes
 from horae.service.routes import jobs as job_routes
 from horae.service.routes import live as live_routes
@@ -52,6 +53,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     pulling.router,
     scheduled_tasks.router,
     attention_routes.router,
+    attention_routes.overview_router,
     schedule_routes.router,
     scheduler.router,
     admin.router,
@@ -63,6 +65,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     policy_routes.router,
     decision_routes.router,
     budget_routes.router,
+    governance_routes.router,
     view_routes.router,
     live_routes.router,
     access_routes.router,

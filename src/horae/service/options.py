@@ -9,7 +9,7 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
-from horae.api.here import Doctor
+from horae.api.here import Doctor, ShowSettings
 from horae.core.access.callers import Caller
 from horae.core.jobs.job import Job
 from horae.core.metrics import Family
@@ -38,6 +38,7 @@ class Options:
     task_handlers: tuple[str, ...] = ("dispatch", "webhook", "attend")  # the handlers that a user's task may name
     public_url: str = ""
     hosts: tuple[str, ...] = ()  # the names it answers to; empty: any
+    cors_origins: tuple[str, ...] = ()  # origins whose pages may call the API from a browser; never with cookies
     rates: Rates = field(default_factory=Rates)
     names: Callable[[], str] = field(default_factory=lambda: map("r{}".format, count(1)).__next__)  # ids of requests
     open_metrics: bool = False  # whether /metrics answers without a token
@@ -45,7 +46,9 @@ class Options:
     monotonic: Callable[[], float] | None = None  # seconds that never jump; None: requests are not timed
     died: Callable[[Job], Awaitable[None]] | None = None  # called with each job that a caller's `fail` ends for good
     doctor: Doctor | None = None  # examines the installation for GET /admin/doctor; None: not offered
+    settings: ShowSettings | None = None  # those of this process, for GET /admin/settings; None: not offered
     sealer: Sealer | None = None  # None: no key, so no secrets can be kept
     instance: str = ""  # the name of this installation, for people
     instance_colour: str = "none"
+    example: bool = False  # whether `horae up` runs its example: the console dares its reader to kill the worker
     beside: Callable[[], AbstractAsyncContextManager[None]] | None = None  # what goes on while the service runs

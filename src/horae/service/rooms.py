@@ -47,7 +47,7 @@ def here_for(request: Request, caller: Caller) -> Here:
     options = service_of(request).options
     return Here(
         world_of(request), caller, options.max_unfinished_jobs, lambda: terms_of(options), lambda: options.sealer,
-        doctor=options.doctor, queue=SCHEDULER,
+        doctor=options.doctor, settings=options.settings, queue=SCHEDULER,
     )  # fmt: skip
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, insert, select, text, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, func, insert, select, text, update
 
 from horae.core.attention.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.time.instants import micros
 from horae.errors import Conflict
+from horae.ports import LaneTally
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.declaration import Declaration
 from horae.stores.tables.attention import (
@@ -58,6 +59,7 @@ EVENT_BY_ID = _by(EVENTS, "lane_id", "event_id")
 PENDING = _by(EVENTS, "lane_id", also=events.c.state == "pending").limit(bindparam("most"))
 PENDING_BY_KEY = _by(EVENTS, "lane_id", "event_key", also=events.c.state == "pending").limit(bindparam("most"))
 NEW_FACTS = _by(FACTS, "task_id", also=facts.c.turn.is_(None))
+LAST_FACTS = _by(FACTS, "task_id").order_by(None).order_by(facts.c.id.desc()).limit(bindparam("most"))
 ALL = {kind: _by(kept, "lane_id") for kind, kept in KEPT.items()}
 WRITE = insert(journal)
 SEAL = update(journal).where(
@@ -92,6 +94,31 @@ class Attention:
         query = select(*LANES.select).where(lanes.c.id > after).order_by(lanes.c.id).limit(limit)
         query = query if owner is None else query.where(lanes.c.owner == owner)
         return [LANES.read(row) for row in self.connection.execute(query)]
+
+    def tallies(self, numbers: Collection[int]) -> dict[int, LaneTally]:
+        """Return how each of these lanes stands, in four statements for all of them."""
+        chosen = sorted(numbers)
+        if not chosen:
+            return {}
+        live: dict[int, dict[str, int]] = {number: {} for number in chosen}
+        kinds: dict[int, dict[str, int]] = {number: {} for number in chosen}
+        by_state = select(tasks.c.lane_id, tasks.c.state, func.count()).group_by(tasks.c.lane_id, tasks.c.state)
+        for lane, state, count in self.connection.execute(
+            by_state.where(tasks.c.lane_id.in_(chosen), tasks.c.state.in_(LIVE))
+        ):
+            live[lane][state] = int(count)
+        by_kind = select(waits.c.lane_id, waits.c.kind, func.count()).group_by(waits.c.lane_id, waits.c.kind)
+        for lane, kind, count in self.connection.execute(
+            by_kind.where(waits.c.lane_id.in_(chosen), waits.c.state == "open")
+        ):
+            kinds[lane][kind] = int(count)
+        focused = {each.lane: each for each in self._find(Task, select(*TASKS.select).where(tasks.c.focus.in_(chosen)))}
+        ends = (journal.c.lane_id == lanes.c.id) & (journal.c.seq == lanes.c.seq)
+        last = select(*JOURNAL.select).join(lanes, ends).where(lanes.c.id.in_(chosen))
+        lines = {line.lane: line for line in map(_line, self.connection.execute(last))}
+        return {
+            number: LaneTally(live[number], kinds[number], focused.get(number), lines.get(number)) for number in chosen
+        }
 
     def make_lane(self, name: str, owner: str, now: datetime) -> None:
         """Make a lane unless it exists."""
@@ -182,6 +209,10 @@ class Attention:
     def new_facts(self, task: int) -> list[StoredFact]:
         """Return the facts that cognition has not seen yet, in order."""
         return self._find(StoredFact, NEW_FACTS, task_id=task)
+
+    def facts(self, task: int, *, limit: int) -> list[StoredFact]:
+        """Return the last facts about a task, the newest first."""
+        return self._find(StoredFact, LAST_FACTS, task_id=task, most=limit)
 
     def everything(self, lane: int) -> dict[str, list[Kept]]:
         """Return all rows of a lane, for the verification of its journal."""

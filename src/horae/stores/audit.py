@@ -6,11 +6,12 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from sqlalchemy import Connection, Select, delete, func, insert, or_, select, text
+from sqlalchemy import Connection, Select, delete, func, or_, select, text
 
 from horae.core.audit.chain import GENESIS, Head, Seal
 from horae.core.audit.entries import Entry
 from horae.stores.databases import audit_guard
+from horae.stores.databases.bulk import insert_rows
 from horae.stores.databases.dialects import BY_NAME, Dialect
 from horae.stores.tables.audit import AUDIT, audit, audit_reasons, chains
 
@@ -32,15 +33,13 @@ class Audit:
     def append_many(self, entries: Iterable[Entry]) -> None:
         """Append entries; reasons that can be erased are stored beside them, under their digests."""
         new = list(entries)
-        if new:
-            self.connection.execute(insert(audit), [AUDIT.row(entry) for entry in new])
+        insert_rows(self.connection, audit, [AUDIT.row(entry) for entry in new])
         reasons = [
             {"digest": private.digest, "owner": entry.owner, "reason_key": private.key, "reason": private.text}
             for entry in new
             if (private := entry.private_reason) is not None
         ]
-        if reasons:
-            self.connection.execute(insert(audit_reasons), reasons)
+        insert_rows(self.connection, audit_reasons, reasons)
 
     def erase_reasons(self, owner: str, objects: Collection[tuple[str, str]]) -> int:
         """Forget the reasons that stand beside the entries about these objects, each a type and an id; how many."""
@@ -112,7 +111,7 @@ class Audit:
     def seal(self, seals: Sequence[Seal], heads: Iterable[Head]) -> None:
         """Write the places and hashes of entries in one statement, and the new heads of their chains in another."""
         dialect = self.dialect
-        rows = _rows(dialect, number=int, place=int, link=str)
+        rows = dialect.rows_from_json(number=int, place=int, link=str)
         # An expression, or SQLite would go by the index of unsealed entries and read all rows for each of them.
         condition = f"{audit.name}.id = v.number AND coalesce({audit.name}.chain_seq, 0) = 0"
         values = "chain_seq = v.place, hash = v.link"
@@ -122,7 +121,7 @@ class Audit:
         new = ", ".join(f"{name} = {named.format(name=name)}" for name in ("seq", "hash"))
         write = (
             f"INSERT INTO {chains.name} (owner, seq, hash) SELECT v.name, v.place, v.link "
-            f"FROM {_rows(dialect, name=str, place=int, link=str)} {put.format(key='owner')} {new}"
+            f"FROM {dialect.rows_from_json(name=str, place=int, link=str)} {put.format(key='owner')} {new}"
         )
         self.connection.execute(text(write), {"rows": json.dumps([[h.owner, h.seq, h.hash] for h in heads])})
 
@@ -164,13 +163,3 @@ class Audit:
     def _is_sealed(self, owner: str) -> bool:
         sealed = select(audit.c.id).where(audit.c.owner == owner, audit.c.chain_seq > 0).limit(1)
         return self.connection.execute(sealed).first() is not None
-
-
-def _rows(dialect: Dialect, **columns: type[int | str]) -> str:
-    """Return SQL that reads the JSON list of lists ``:rows`` as rows ``v`` with these columns."""
-    number, words = dialect.json_column
-    parts = [
-        (number if kind is int else words).format(index=index, name=name)
-        for index, (name, kind) in enumerate(columns.items())
-    ]
-    return dialect.json_rows.format(columns=", ".join(parts))

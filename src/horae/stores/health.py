@@ -12,6 +12,7 @@ from horae.core.jobs.job import CLOSED
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.time.instants import instant, micros
 from horae.ports import ChoreState, DueBacklog
+from horae.stores.jobs.depths import Depths
 from horae.stores.metadata import metadata
 from horae.stores.tables.access import secrets, tokens
 from horae.stores.tables.attention import lanes, waits
@@ -28,9 +29,8 @@ class Health:
 
     def due(self, now: datetime) -> list[DueBacklog]:
         """Return the jobs that are due and may start, queue by queue; also those of Horae's own queue."""
-        query = select(jobs.c.queue, func.count(), func.min(jobs.c.run_at)).group_by(jobs.c.queue)
-        query = query.where(jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at <= micros(now))
-        return [DueBacklog(queue, int(count), instant(oldest)) for queue, count, oldest in self._rows(query)]
+        found = Depths(self.connection).waiting(now)
+        return [DueBacklog(queue, backlog.count, backlog.since) for queue, backlog in found.items()]
 
     def expired_leases(self, before: datetime, *, limit: int) -> list[int]:
         """Return the running jobs whose lease ended before an instant."""

@@ -8,7 +8,8 @@ from sqlalchemy import Connection, func, select
 
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.metrics import Backlog
-from horae.core.time.instants import instant, micros
+from horae.core.time.instants import micros
+from horae.stores.jobs.depths import Depths
 from horae.stores.tables.jobs import jobs, runs
 from horae.stores.tables.schedules import fires
 
@@ -17,18 +18,19 @@ class Metrics:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
-    def depths(self) -> dict[tuple[str, str], int]:
-        """Count jobs by (queue, state); without the history, so that its size does not matter."""
-        query = select(jobs.c.queue, jobs.c.state, func.count()).where(jobs.c.queue != MACHINERY)
-        rows = self.connection.execute(query.group_by(jobs.c.queue, jobs.c.state))
-        return {(queue, state): count for queue, state, count in rows}
+    def depths(self, now: datetime) -> dict[tuple[str, str], int]:
+        """Return how many live jobs there are by (queue, state); of the last sample where there are many."""
+        found = Depths(self.connection).read(now)
+        return {key: depth.jobs for key, depth in found.items() if key[0] != MACHINERY}
+
+    def sample(self, now: datetime) -> bool:
+        """Count all live jobs and keep the result while there are many; return whether there are."""
+        return Depths(self.connection).sample(now)
 
     def waiting(self, now: datetime) -> dict[str, Backlog]:
         """Return by queue how many jobs are due, and since when the first of them."""
-        theirs = jobs.c.queue != MACHINERY
-        due = (jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at <= micros(now), theirs)
-        query = select(jobs.c.queue, func.count(), func.min(jobs.c.run_at)).where(*due).group_by(jobs.c.queue)
-        return {queue: Backlog(count, instant(oldest)) for queue, count, oldest in self.connection.execute(query)}
+        found = Depths(self.connection).waiting(now)
+        return {queue: backlog for queue, backlog in found.items() if queue != MACHINERY}
 
     def verdicts(self, since: datetime) -> dict[str, int]:
         """Count fires recorded since then, by what became of them."""

@@ -32,6 +32,7 @@ from horae.core.statistics import (
     COUNTED,
     COUNTS,
     DEPTH,
+    LENGTHS,
     SCOPES,
     Deaths,
     Endings,
@@ -39,6 +40,7 @@ from horae.core.statistics import (
     Marginals,
     RollUp,
     Statistic,
+    floor,
 )
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.tables.audit import audit
@@ -48,6 +50,7 @@ from horae.stores.tables.statistics import ROLL_UP, roll_ups, stats
 TIMED = ("succeeded", "failed", "timed_out")  # attempts that came to an end of their own; others have no duration
 SINGLE = 10  # minutes of a span that are counted one by one
 CHUNK = 500  # spans of time or rows in one statement
+MOST_NAMED = 100  # spans that are named one by one
 Span = tuple[int, int]  # from, and up to but not including, in microseconds
 
 
@@ -314,6 +317,11 @@ def _floor(length: int) -> ColumnElement[int]:
 
 
 def _within(grain: str, start: int, end: int) -> tuple[ColumnElement[bool], ...]:
+    """Keep the spans of a window; a few are named one by one, so that the key leads to one marginal of each."""
+    length = LENGTHS.get(grain)
+    first = start if length is None else floor(start + length - 1, length)
+    if length is not None and 0 < end - first <= MOST_NAMED * length:
+        return stats.c.grain == grain, stats.c.at.in_(range(first, end, length))
     return stats.c.grain == grain, stats.c.at >= start, stats.c.at < end
 
 

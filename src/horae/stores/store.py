@@ -157,6 +157,13 @@ class SqlStore(ABC):
         joins = attempt if moment is None else lambda: moment.read(work)
         return self.run_with_retry(joins, self.timeouts.statement, sent=False)
 
+    def read_uncommitted(self, work: Callable[[Transaction], T]) -> T | None:
+        """Run *work* so that it also sees rows which others have not committed; None where it need not.
+
+        For what must see every number that was drawn: it may be committed long after higher ones.
+        """
+        return None
+
     @contextmanager
     def moment(self) -> Iterator[None]:
         """Run all reads of this thread inside the block in one transaction, so that they see one moment."""

@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from horae.stores.governance.evidence import EvidenceRows
     from horae.stores.governance.objects import Objects
     from horae.stores.governance.policies import Personas, Policies
+    from horae.stores.governance.reports import Reports
     from horae.stores.health import Health
     from horae.stores.jobs.acts import Acts
     from horae.stores.jobs.definitions import Definitions
     from horae.stores.jobs.jobs import Jobs
+    from horae.stores.jobs.labels import Labels
     from horae.stores.jobs.ledger import Ledger
     from horae.stores.jobs.nodes import Nodes
     from horae.stores.jobs.queues import Queues
@@ -85,6 +87,12 @@ class Transaction:
         from horae.stores.jobs.jobs import Jobs
 
         return Jobs(self.connection, self._hot, self.woken)
+
+    @cached_property
+    def labels(self) -> Labels:
+        from horae.stores.jobs.labels import Labels
+
+        return Labels(self.connection)
 
     @cached_property
     def acts(self) -> Acts:
@@ -271,6 +279,12 @@ class Transaction:
         from horae.stores.governance.decisions import Rollbacks
 
         return Rollbacks(self.connection)
+
+    @cached_property
+    def reports(self) -> Reports:
+        from horae.stores.governance.reports import Reports
+
+        return Reports(self.connection)
 
     @cached_property
     def cascades(self) -> Cascades:

@@ -29,7 +29,7 @@ from horae.actions.schedules import schedules
 from horae.app import Horae, JobHandle
 from horae.clock import zone_database_version
 from horae.core.governance.budgets import Spending
-from horae.core.jobs.job import Filter, Job, Lease, Outcome, Run, State, renewal_pause
+from horae.core.jobs.job import Filter, Job, Lease, Outcome, Run, State, handler_of, renewal_pause
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.retry import span
 from horae.core.schedules.schedule import Fire
@@ -322,7 +322,7 @@ class Lab:
             await self.app.listeners.tell_dead(self.job(job))
 
     async def _outcome(self, ctx: Context) -> Outcome:
-        handler = self._handler(ctx.claimed.handler)
+        handler = self._handler(handler_of(ctx.claimed))
         try:
             return await self._occurrences.run(ctx, lambda: self._executor.run(handler, ctx), self.call)
         except asyncio.CancelledError:
@@ -335,7 +335,7 @@ class Lab:
         stand_ins = self._instead.get(name)
         if stand_ins:
             return stand_ins[-1]
-        definition = self.app.definitions.get(name)
+        definition = self.app.find_handler(name) or self.app.definitions.get(name)
         if definition.executor != "process":
             return definition
         return replace(definition, executor="async" if definition.is_async else "thread")

@@ -12,6 +12,7 @@ ERRORS = {
     "{kinds}.",
     "decision_cites_decision": "A decision rests on objects, and {cite} is a decision. Cite what that one rests on.",
     "decision_unknown": "There is no decision {id!r}; `horae decide list` shows those there are.",
+    "erase_not_confirmed": "Nothing was erased. Type the id {id} to confirm, because erasing cannot be undone.",
     "erase_one_of": "Give the id of an object or a subject, one of them.",
     "governed_reason_outside": "A reason, a note or a question is a text of at most {most} characters. Shorten it.",
     "object_unknown": "There is no {kind} {id!r}.",

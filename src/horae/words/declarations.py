@@ -59,5 +59,8 @@ ERRORS = {
     "sensitive_not_names": "sensitive={value} of {handler} is not a list of names; write for example "
     'sensitive=["password"].',
     "tenants_not_boolean": "tenants={value} of {handler} is neither True nor False; say whether tenants may run it.",
+    "verifier_kind_unknown": "There is no kind {kind} of objects to verify. Choose one of {choices}.",
+    "verifier_parameters": "The verifier of {kind} takes one argument, the object, and before it ctx if it wants the "
+    "context; this one takes {signature}.",
     "worker_needs_database": "These declarations need a database; run the worker with --db:\n{problems:lines}",
 }

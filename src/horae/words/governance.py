@@ -1,6 +1,11 @@
 """The sentences of errors about governed objects, by reason."""
 
 ERRORS = {
+    "attend_priority_outside": "The priority of thinking about an object is a whole number from 0 to {most}: it never "
+    "takes the focus from real work.",
+    "attend_timeout_outside": "The timeout of Attend is at least one second and at most {most_days} days.",
+    "attend_unreadable": "attend is an object with lane, kind and timeout in seconds, and nothing stands beside it. It "
+    "has the fields {fields}.",
     "content_missing": "An object needs content: a text that is not empty.",
     "content_too_large": "The content has {size:,} bytes; at most {most:,} are accepted. Keep it elsewhere and store a "
     "reference.",
@@ -20,6 +25,8 @@ ERRORS = {
     "ground_retracted": "{kind} {id} was retracted, so that nothing can rest on it. Leave it out.",
     "job_of_object": "{id} is the one job of {kind} {object_id}, which keeps it going. Reschedule it, or archive or "
     "retract the object: horae object archive {object_id}.",
+    "job_without_object": "{id} names no object, so that {handler} has nothing to look at. Propose an object; its jobs "
+    "are planned by itself.",
     "link_downwards": "A {kind} cannot rest on {lower} {id}: links go from memory to experience to cognition only.",
     "object_ambiguous": "There are several objects with the id {id}: {kinds}. Name the kind.",
     "object_changed": "{kind} {id} was changed by someone else meanwhile. Read it again and repeat.",
@@ -49,6 +56,8 @@ ERRORS = {
     "again and repeat.",
     "removals_used_up": "{kind} {id} cannot be archived today: the removals of this owner's day are used up. Try "
     "again tomorrow (UTC).",
+    "report_ahead": "A report ends now or earlier, not at {until}. Leave until out.",
+    "report_period_unfit": "The period of a report is above zero and at most {most_days} days.",
     "review_closed": "Review {id} is closed. Open another one.",
     "share_unreadable": "{name} is a number from 0 to 1, not {value}.",
     "successor_unfit": "{id} cannot take the place of a {kind}: it must be an object of the same kind that was not "
@@ -62,4 +71,25 @@ ERRORS = {
     "verdict_unreadable": "A verdict is an object with the fields {fields}; only verdict is needed.",
     "verify_budget_used": "{kind} {id} is uncertain and was verified {budget} times already, which is its budget. "
     "Add evidence, or let a person ask.",
+}
+# The report on governance, and what is above its line in it.
+WHY = {
+    "report_dead_letters": "Dead letters: {count}. Look with `horae job list --state dead`, mend the cause, and revive "
+    "them.",
+    "report_due": "Due and waiting: {count:,}; late by {p50:,} s (p50), {p95:,} s (p95), {longest:,} s at most.",
+    "report_incomplete": "There is more on record than a report counts at once; the oldest was left out. Choose a "
+    "shorter period.",
+    "report_jobs": "Jobs: {jobs:,}, of which {succeeded:,} succeeded, {put_back:,} were put back and {dead:,} died; "
+    "success rate {success}, retry rate {retry}.",
+    "report_late": "The 95th percentile of lateness is {seconds:,} s, above {most} s. Start another worker.",
+    "report_many_retries": "{share} of the jobs had a failed attempt, more than {most}. Look at the errors of the "
+    "verifiers: `horae errors list`.",
+    "report_nothing_due": "Nothing is due and waiting.",
+    "report_objects": "Objects: {total:,}, of which {live:,} are neither archived nor retracted.",
+    "report_overdrawn": "Budgets that were exceeded in their present period: {names}.",
+    "report_reviews": "Reviews: {waiting:,} wait for an answer; {opened:,} were opened in the window, {answered:,} of "
+    "them are closed.",
+    "report_rollback_open": "Rollbacks that are not finished: {count}. Until then high-risk decisions of their agents "
+    "are blocked.",
+    "report_window": "Governance from {since} to {until}, UTC.",
 }

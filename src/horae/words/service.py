@@ -3,6 +3,8 @@
 ERRORS = {
     "doctor_not_offered": "This process does not examine the installation. Set HORAE_SERVER_DOCTOR=1, or run "
     "`horae doctor` on its machine.",
+    "settings_not_offered": "This process does not show its settings. Ask a server started with `horae server`, or run "
+    "`horae config show --origin` on its machine.",
     "client_extra_missing": "The client needs {module!r}, which is not installed. Run: pip install 'horae[client]'",
     "form_not_from_here": "This form is not from the page that you see now, or that page is too old. Go back, load "
     "it again and repeat.",

@@ -7,6 +7,8 @@ ERRORS = {
     "locks_unknown": "locks = {value} is not known; choose 'database', 'memory', a URL such as redis://localhost, or "
     "give a lock manager of your own.",
     "minutes_unreadable": "{text!r} is not a number of minutes above zero.",
+    "origin_unreadable": "{text!r} is not an origin; write it as browsers do, such as https://app.example:8443, "
+    "without a path.",
     "poll_outside": "{text!r} is outside 100ms to 60s.",
     "port_taken": "Cannot listen on {host} port {port}: {problem}. Choose another with --port; 0 picks a free one.",
     "queue_served_anyway": "Every worker serves the queue {queue!r} by itself; leave it out.",

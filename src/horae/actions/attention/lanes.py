@@ -15,9 +15,9 @@ from horae.actions.attention.journal_chain import seal_within
 from horae.actions.jobs.leases import with_wall_lease
 from horae.core.attention.directives import FactKind
 from horae.core.attention.lanes import Event, Lane, Line, StoredFact, Task, TaskWait, change, lane_name
-from horae.core.attention.task import TASK, Control, Policy, Rule, in_order
+from horae.core.attention.task import FINAL, TASK, Control, Policy, Rule, in_order
 from horae.core.jobs.job import SYSTEM, NewJob
-from horae.core.jobs.machinery import MACHINERY, OWN_NAMES
+from horae.core.jobs.machinery import MACHINERY, OWN_NAMES, THINKING
 from horae.core.jobs.payloads import decode, encode, label, true_or_false
 from horae.core.jobs.retry import Retry
 from horae.errors import InvalidInput, LaneLost, NotFound
@@ -88,6 +88,10 @@ class LaneWriter:
         state = TASK.after(task.state, event)
         moved = self.save(task, replace(task, state=state, **changes))
         self.line(cause, moved, before=task.state, after=state, **(details or {}))
+        if state in FINAL and (task.key or "").startswith(THINKING):
+            from horae.actions.governance.thinking import take_answer  # most lanes never think about objects
+
+            take_answer(self, moved)
         return moved
 
     def fact(self, task: Task, kind: FactKind, data: Mapping[str, Any], **about: Any) -> StoredFact:

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from horae.actions.attention.inbox import task_number
-from horae.actions.attention.lanes import effective, get_lane
+from horae.actions.attention.lanes import effective, find_lanes, get_lane
 from horae.actions.consistency import one_moment
 from horae.core.attention.lanes import Event, Kept, Lane, StoredFact, Task, TaskWait, WaitKind
 from horae.core.attention.task import TASK, Control, Policy, at_safe_point
 from horae.core.cursors import page_size
 from horae.core.jobs.job import SYSTEM
 from horae.errors import InvalidInput, NotFound
-from horae.ports import Tx, World
+from horae.ports import LaneTally, Tx, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,32 @@ def find_waits(
         return [OpenWait(each, tasks[each.task]) for each in kept if each.task in tasks]
 
     return world.route(owner=owner).store.read(read)
+
+
+@one_moment
+def summaries(
+    world: World, *, owner: str | None = None, limit: int = 100, after: int = 0
+) -> list[tuple[Lane, LaneTally]]:  # fmt: skip
+    """Return a page of lanes, the oldest first, each with how it stands in numbers."""
+    found = find_lanes(world, owner=owner, limit=page_size(limit), after=after)
+    numbers = [each.number for each in found]
+    tallies = world.route(owner=owner).store.read(lambda tx: tx.attention.tallies(numbers))
+    return [(lane, tallies[lane.number]) for lane in found]
+
+
+@one_moment
+def story(
+    world: World, lane: str, task_id: str, *, owner: str = SYSTEM, limit: int = 100
+) -> tuple[Task, list[TaskWait], list[StoredFact]]:
+    """Return a task with its last waits, also those that are over, and its last facts, the newest first."""
+    page_size(limit)
+    task = get_task(world, lane, task_id, owner=owner)
+
+    def read(tx: Tx) -> tuple[list[TaskWait], list[StoredFact]]:
+        waits = tx.attention.waits_of(task.number, only_open=False)
+        return waits[::-1][:limit], tx.attention.facts(task.number, limit=limit)
+
+    return task, *world.route(owner=owner, id=task_id).store.read(read)
 
 
 def find_task(world: World, number: int) -> Task | None:

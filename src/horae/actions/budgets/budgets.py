@@ -156,9 +156,9 @@ def history(
     return world.route(owner=owner).store.read(read)
 
 
-def budget_views(tx: Tx, now: datetime, *, limit: int) -> list[BudgetView]:
+def budget_views(tx: Tx, now: datetime, *, limit: int, owner: str | None = None) -> list[BudgetView]:
     """Return the first budgets with their present periods, inside a transaction."""
-    return _views(tx, tx.budgets.find(owner=None, name=None, limit=limit), now)
+    return _views(tx, tx.budgets.find(owner=owner, name=None, limit=limit), now)
 
 
 def find_overdrawn(world: World, *, limit: int = 100) -> list[BudgetView]:

@@ -17,6 +17,7 @@ from horae.core.governance.boundaries import EVERY_AGENT
 from horae.core.governance.evidence import Evidence, EvidenceKind, reference_key
 from horae.core.governance.machines import MACHINES, contest_event
 from horae.core.governance.objects import GovernedObject
+from horae.core.governance.openings import CLEARED, REJECTED
 from horae.core.governance.proposals import GivenEvidence, evidence_from
 from horae.core.governance.timers import may_look
 from horae.core.governance.transitions import Concluded, walk
@@ -171,13 +172,12 @@ def contest(world: World, given: Given) -> GovernedObject:
 
 def clear(world: World, given: Given) -> GovernedObject:
     """Say as a person that an object holds after all."""
-    by_state = {"memory": "cleared", "experience": "reviewed", "cognition": "confirmed"}
-    return _by_person(world, given, by_state)
+    return _by_person(world, given, CLEARED)
 
 
 def reject(world: World, given: Given) -> GovernedObject:
     """Say as a person that an object is forged or wrong. What rests on a forged memory is taken back by a rollback."""
-    return _by_person(world, given, {"memory": "forged", "cognition": "refuted"}, "contradicts")
+    return _by_person(world, given, REJECTED, "contradicts")
 
 
 def _by_person(

@@ -9,13 +9,13 @@ from horae.actions.governance.surroundings import read_surroundings, take_remova
 from horae.actions.governance.writing import Change, ObjectWriter, find_one
 from horae.core.governance.machines import MACHINES
 from horae.core.governance.objects import GovernedObject
+from horae.core.governance.openings import USABLE
 from horae.core.governance.timers import next_action
 from horae.core.governance.transitions import Concluded, archive_events, walk
 from horae.errors import Forbidden, InvalidInput, NotAllowed
 from horae.ports import World
 
 MOST_SUCCESSORS = 1000  # that are followed to find a cycle
-USABLE = ("verified", "active", "active/supported", "active/uncertain")
 
 
 def use(world: World, given: Given) -> GovernedObject:

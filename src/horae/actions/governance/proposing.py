@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,7 +15,7 @@ from horae.actions.governance.writing import By, ObjectWriter, facts_of, insert_
 from horae.core.access.callers import Caller
 from horae.core.audit.entries import Entry
 from horae.core.governance.evidence import Evidence
-from horae.core.governance.objects import GOVERNANCE, GovernedObject, Link, ObjectVersion
+from horae.core.governance.objects import GOVERNANCE, GovernedObject, Link, ObjectVersion, changed
 from horae.core.governance.proposals import (
     ID_LENGTH,
     KEY_LENGTH,
@@ -134,9 +134,9 @@ class _Proposing:
         plans = [each.object for each in done]
         jobs = insert_jobs(self.writer, [each for each in plans if each.next_action is not None])
         waiting = iter(jobs)
-        plans = [replace(it, job=None if it.next_action is None else next(waiting)) for it in plans]
+        plans = [changed(it, job=None if it.next_action is None else next(waiting)) for it in plans]
         numbers = self.tx.objects.add(plans)
-        made = [replace(it, number=number) for it, number in zip(plans, numbers, strict=True)]
+        made = [changed(it, number=number) for it, number in zip(plans, numbers, strict=True)]
         evidence = [new_evidence(self.writer, it, each.evidence) for it, each in zip(made, checked, strict=True)]
         keys = [self.writer.world.dice.name(KEY_LENGTH) for _ in made]
         self.tx.evidence.add([piece for pieces in evidence for piece in pieces])
@@ -196,7 +196,7 @@ class _Proposing:
                 decided.append(it)
                 continue
             linked = given or decision_about(self.writer.world, self.tx, it, "propose", self.now, self.writer.by.actor)
-            after = replace(it, decision=linked)
+            after = changed(it, decision=linked)
             self.tx.objects.save([(it, after)])
             decided.append(after)
         return decided

@@ -35,10 +35,15 @@ def dependents(tx: Tx, objects: Iterable[GovernedObject]) -> list[int]:
     return [each.object for each in tx.objects.resting_on(memories)][:MOST] if memories else []
 
 
-def question_dependents(writer: ObjectWriter, root: GovernedObject, known: Iterable[GovernedObject]) -> None:
-    """Question the experiences that rest on a memory which is doubted now; they are locked already."""
+def question_dependents(
+    writer: ObjectWriter, root: GovernedObject, known: Iterable[GovernedObject]
+) -> list[GovernedObject]:
+    """Question the experiences that rest on a memory which is doubted now; they are locked already.
+
+    Return those that were changed, as they are then.
+    """
     if root.kind != "memory" or root.state not in DOUBTED:
-        return
+        return []
     above = {each.object for each in writer.tx.objects.resting_on([root.number])}
     arrows = MACHINES["experience"].arrows
     hit = [
@@ -50,8 +55,7 @@ def question_dependents(writer: ObjectWriter, root: GovernedObject, known: Itera
     for each in hit:
         done = walk(each, ("questioned",), writer.policy(each), writer.now)
         changes.append(Change(each, done, "concluded", (f"{root.kind}:{root.id}",)))
-    if changes:
-        writer.save_all(changes)
+    return writer.save_all(changes) if changes else []
 
 
 def with_reviews(writer: ObjectWriter, before: GovernedObject, after: GovernedObject) -> GovernedObject:

@@ -8,22 +8,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal, cast, get_args
 
 from horae.actions.governance.policies import policies_of
 from horae.actions.governance.surroundings import read_surroundings
 from horae.actions.governance.writing import find_one
+from horae.core.access.callers import Caller
 from horae.core.audit.entries import Entry
 from horae.core.cursors import page_size
+from horae.core.governance.decisions import Decision
 from horae.core.governance.evidence import Evidence
 from horae.core.governance.forecast import Assume, Step
 from horae.core.governance.forecast import forecast as steps_of
-from horae.core.governance.machines import KINDS, MACHINES
-from horae.core.governance.objects import GovernedObject, ObjectFilter, ObjectVersion
+from horae.core.governance.machines import KINDS, MACHINES, Kind
+from horae.core.governance.objects import GovernedObject, ObjectFilter, ObjectVersion, StateCount
+from horae.core.governance.openings import open_verbs
 from horae.core.governance.policies import RISKS, Policy
 from horae.core.governance.proposals import subject_key
 from horae.core.governance.recalls import Usability, usability
 from horae.core.governance.timers import Planned, next_action
-from horae.core.jobs.job import Job
+from horae.core.jobs.job import Job, govern_name
 from horae.core.jobs.payloads import label
 from horae.core.time.instants import aware
 from horae.errors import InvalidInput
@@ -35,6 +39,11 @@ STATUSES = {
     for kind, machine in MACHINES.items()
 }  # fmt: skip
 LONGEST = timedelta(days=3650)
+Order = Literal["newest", "due"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+MOST_COUNTED = 10_000  # objects that a count looks at, the newest
+DAY = timedelta(days=1)
+LATE = timedelta(minutes=5)  # how long an action may be due before that is worth a word
 ASSUMPTIONS: tuple[Assume, ...] = ("none", "confirmed", "inconclusive", "refuted")
 
 
@@ -50,6 +59,27 @@ class ObjectView:
 
 
 @dataclass(frozen=True, slots=True)
+class Standings:
+    """How many objects are in each state; of the newest only, where it is not *complete*."""
+
+    counts: tuple[StateCount, ...]
+    looked_at: int
+    complete: bool
+    late: int
+    due_in_a_day: int
+    open_reviews: int
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The neighbours of an object: what it rests on, what rests on it, and the decisions that cite it."""
+
+    rests_on: tuple[GovernedObject, ...] = ()
+    carries: tuple[GovernedObject, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Why an object stands as it does."""
 
@@ -60,6 +90,7 @@ class Explanation:
     evidence: tuple[Evidence, ...]
     last: tuple[int, Entry] | None
     usability: Usability
+    verbs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +107,28 @@ def get(world: World, id: str, *, owner: str, kind: str | None = None) -> Object
     return world.route(owner=owner).store.read(lambda tx: views(tx, [find_one(tx, owner, id, kind)], now)[0])
 
 
+def to_verify(world: World, id: str, *, owner: str, kind: str) -> tuple[ObjectView, list[Evidence]]:  # noqa: A002
+    """Return an object as its verifier sees it: with its content and all its evidence, as of one moment."""
+    now = world.clock.now()
+
+    def read(tx: Tx) -> tuple[ObjectView, list[Evidence]]:
+        it = find_one(tx, owner, id, kind)
+        return views(tx, [it], now)[0], tx.evidence.of_many([it.number]).get(it.number, [])
+
+    return world.route(owner=owner).store.read(read)
+
+
+def has_verifier(world: World, job: Job) -> tuple[bool, bool]:
+    """Return whether the object of a job is stored, and whether an application declares a verifier of its kind."""
+    kind = job.object_type or ""
+
+    def read(tx: Tx) -> tuple[bool, bool]:
+        is_stored = bool(tx.objects.by_name([(job.owner, kind, job.object_id or "")]))
+        return is_stored, tx.definitions.get(govern_name(kind)) is not None
+
+    return world.route(owner=job.owner).store.read(read)
+
+
 def find(
     world: World,
     *,
@@ -90,9 +143,13 @@ def find(
     due_before: datetime | None = None,
     limit: int = 100,
     before: int | None = None,
+    order: Order = "newest",
+    after: tuple[datetime, int] | None = None,
 ) -> list[GovernedObject]:
-    """Return a page of objects, newest first."""
+    """Return a page of objects, newest first, or those that are due first and come due at all."""
     page_size(limit)
+    if order not in ORDERS:
+        raise InvalidInput("choice_unknown", name="order", value=repr(order)[:40], choices=ORDERS)
     for name, value, choices in (("kind", kind, KINDS), ("risk", risk, RISKS)):
         if value is not None and value not in choices:
             raise InvalidInput("choice_unknown", name=name, value=repr(value)[:40], choices=choices)
@@ -107,7 +164,57 @@ def find(
         stalled,
         None if due_before is None else aware(due_before, "due_before"),
     )
-    return world.route(owner=owner).store.read(lambda tx: tx.objects.find(wanted, limit=limit, before=before))
+
+    def read(tx: Tx) -> list[GovernedObject]:
+        if order == "due":
+            return tx.objects.find_due(wanted, limit=limit, after=after)
+        return tx.objects.find(wanted, limit=limit, before=before)
+
+    return world.route(owner=owner).store.read(read)
+
+
+def overview(world: World, *, owner: str | None) -> Standings:
+    """Count objects by state, those that are due, and open reviews; each count is bounded."""
+    now = world.clock.now()
+
+    def read(tx: Tx) -> Standings:
+        counts = tx.objects.count_states(owner, most=MOST_COUNTED + 1)
+        looked_at = sum(each.count for each in counts)
+        return Standings(
+            tuple(sorted(counts, key=lambda each: (KINDS.index(cast(Kind, each.kind)), each.state))),
+            min(looked_at, MOST_COUNTED),
+            looked_at <= MOST_COUNTED,
+            tx.objects.count_due(owner, now - LATE, most=MOST_COUNTED + 1),
+            tx.objects.count_due(owner, now + DAY, most=MOST_COUNTED + 1),
+            tx.reviews.count_open(owner=owner, most=MOST_COUNTED + 1),
+        )
+
+    return world.route(owner=owner).store.read(read)
+
+
+def links(world: World, id: str, *, owner: str, kind: str | None = None, limit: int = 100) -> Links:  # noqa: A002
+    """Return what an object rests on, what rests on it, and the decisions that cite it, the newest of each."""
+    page_size(limit)
+
+    def read(tx: Tx) -> Links:
+        it = find_one(tx, owner, id, kind)
+        lower, upper = tx.objects.neighbours(it.number, limit=limit)
+        return Links(tuple(lower), tuple(upper), tuple(tx.decisions.citing_one(it.number, limit=limit)))
+
+    return world.route(owner=owner).store.read(read)
+
+
+def versions(
+    world: World, id: str, *, owner: str, kind: str | None = None, limit: int = 100, before: int | None = None  # noqa: A002
+) -> list[ObjectVersion]:  # fmt: skip
+    """Return the versions of an object, the newest first."""
+    page_size(limit)
+
+    def read(tx: Tx) -> list[ObjectVersion]:
+        it = find_one(tx, owner, id, kind)
+        return tx.objects.versions(it.number, limit=limit, before=before)
+
+    return world.route(owner=owner).store.read(read)
 
 
 def _states(kind: str | None, status: str | None) -> tuple[str, ...]:
@@ -190,8 +297,13 @@ def last_entry_about(world: World, job: Job) -> int | None:
     return next((number for number, entry in found if entry.job == job.id), None)
 
 
-def explain(world: World, id: str, *, owner: str, kind: str | None = None) -> Explanation:  # noqa: A002
-    """Return why an object stands as it does: what moved it last, what it waits for, and by which rule."""
+def explain(
+    world: World, id: str, *, owner: str, kind: str | None = None, caller: Caller | None = None  # noqa: A002
+) -> Explanation:  # fmt: skip
+    """Return why an object stands as it does: what moved it last, what it waits for, and by which rule.
+
+    With a *caller* also the verbs that it is open to.
+    """
     now = world.clock.now()
 
     def read(tx: Tx) -> Explanation:
@@ -202,6 +314,7 @@ def explain(world: World, id: str, *, owner: str, kind: str | None = None) -> Ex
         return Explanation(
             it, policy, next_action(it, policy, now), job, tuple(tx.evidence.of(it.number, limit=100)),
             entries[0] if entries else None, usability(it, policy, now),
+            () if caller is None else open_verbs(it, policy, now, caller),
         )  # fmt: skip
 
     return world.route(owner=owner).store.read(read)

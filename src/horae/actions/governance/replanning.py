@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import partial
 
 from horae.actions.governance.judging import ask_for
+from horae.actions.governance.starting import lock_objects, name_of
 from horae.actions.governance.writing import By, Change, ObjectWriter
 from horae.core.governance.objects import GovernedObject
 from horae.core.governance.timers import Planned, next_action
@@ -54,6 +55,29 @@ def ask_gates_again(world: World, owner: str, agent: str | None, *, limit: int =
     store = world.route(owner=owner).store
     parts = [numbers[start : start + BATCH] for start in range(0, len(numbers), BATCH)]
     return sum(store.transact(partial(write, some)) for some in parts)
+
+
+def let_in_objects(world: World, numbers: Sequence[int]) -> int:
+    """Let objects come due now whose jobs wait for a budget that has room again; return how many."""
+
+    def write(tx: Tx) -> int:
+        jobs = {job.number: job for job in tx.jobs.some(numbers)}
+        locked = lock_objects(tx, list(jobs.values()))
+        writer = ObjectWriter(world, tx, By(GATES, "the budget has room again"), world.clock.now())
+        changes = []
+        for job in jobs.values():
+            it = locked.get(name_of(job))
+            waits = it is not None and it.job == job.number and it.admitted_version is None
+            if it is not None and waits and it.next_action_at is not None and it.next_action_at > writer.now:
+                due = replace(it, next_action_at=writer.now)
+                changes.append(Change(it, Concluded(due, (), None), "replanned", event_kind="scheduler_job"))
+        writer.save_all(changes)
+        plain = [job for job in tx.jobs.lock_many(sorted(jobs)) if name_of(job) not in locked and job.state == "queued"]
+        tx.jobs.requeue_many(plain, run_at=writer.now, revive=False, now=writer.now)
+        tx.wake({job.queue for job in plain})
+        return len(changes) + len(plain)
+
+    return world.route().store.transact(write)
 
 
 def replan(world: World, *, owner: str | None = None, dry_run: bool = True, limit: int = 10_000) -> Replanned:

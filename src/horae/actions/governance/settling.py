@@ -12,18 +12,20 @@ from horae.actions.governance.entering import JobEntries, masked
 from horae.actions.governance.gating import gate_changed, read_gates
 from horae.actions.governance.judging import evidence_of, keep_evidence, without_derived
 from horae.actions.governance.quarantine import question_dependents, with_reviews
+from horae.actions.governance.questions import ask_agent, silence
 from horae.actions.governance.rollbacks import FORGED, begin_rollback
 from horae.actions.governance.starting import Name, lock_objects, stop
 from horae.actions.governance.surroundings import Surroundings, read_surroundings, why_kept
 from horae.actions.governance.writing import By, Change, ObjectWriter
 from horae.core.audit.entries import Entry
+from horae.core.governance.answers import ATTEND, Answer, Attend, answer_from
 from horae.core.governance.entries import ObjectVerb
 from horae.core.governance.machines import Action
 from horae.core.governance.objects import GovernedObject
 from horae.core.governance.policies import Policy
-from horae.core.governance.timers import may_look
+from horae.core.governance.timers import LOOKS, may_look
 from horae.core.governance.transitions import conclude, overtaken, stall
-from horae.core.governance.verdicts import Finding, finding_from, judge
+from horae.core.governance.verdicts import Finding, judge
 from horae.core.jobs.job import Job, Outcome
 from horae.errors import InvalidInput
 from horae.ports import HasDice, JobEnding, Tx
@@ -58,8 +60,11 @@ class _Settling:
         ended = [it for each, it in planned if each.outcome.ending == "succeeded"]
         around = read_surroundings(self.tx, [_acted_on(each, it) for each, it in planned]) if planned else None
         gates = read_gates(self.tx, ended)
-        for each in endings:
+        for ending in endings:
+            each = with_cost(ending)
             it = self._planned(each.job)
+            if each is not ending:
+                self.replaced[each.job.number] = each.outcome
             if it is None or around is None:
                 self.entries.append(self._plain(each))
             elif each.put_back:
@@ -88,8 +93,13 @@ class _Settling:
             after["audit_event_id"] = ending.outcome.audit_event_id
         reason = ending.change.error or ending.outcome.error
         it = self.objects.get((ending.job.owner, ending.job.object_type or "", ending.job.object_id or ""))
+        if it is not None and it.is_final and ending.change.state == "queued" and not ending.put_back:
+            gone = "its object was retracted meanwhile"  # nobody needs another attempt
+            self.replaced[ending.job.number] = Outcome("cancelled", error=gone, spent=ending.outcome.spent)
+            after["state"] = "cancelled"
         if it is not None and it.erased_at is not None:  # what a late worker says about it must not come back
-            self.replaced[ending.job.number] = replace(ending.outcome, result=None, error=None)
+            told = self.replaced.get(ending.job.number, ending.outcome)
+            self.replaced[ending.job.number] = replace(told, result=None, error=None)
             reason = None
         return self.told.entry(ending.job, "put_back" if ending.put_back else verb, after=after, reason=reason)
 
@@ -129,7 +139,9 @@ class _Settling:
         except InvalidInput as problem:
             self._refuse(ending, it, str(problem))
             return
-        writer = self._writer(job, "" if answer is None else answer.note)
+        if answer is None and action in LOOKS:
+            answer = silence(self.tx, job, self.now)
+        writer = self._writer(job, answer.note if isinstance(answer, Finding) else "")
         policy = writer.policy(it)
         facts: dict[str, Any] = {"action": action}
         if outcome.audit_event_id is not None:
@@ -139,18 +151,32 @@ class _Settling:
             evidence = (f"job:{job.id}",)
             self._write(writer, Change(it, done, "overtaken", evidence, "scheduler_job", facts, ended=True))
             return
+        if isinstance(answer, Attend) and may_look(it, action, policy):
+            self._think(ending, it, answer)
+            return
+        if isinstance(answer, Attend):
+            answer = None  # time alone decides
         finding = self._finding(it, action, answer, policy, around)
         surroundings = around.of(it, verifier=verifier_of(job, outcome, answer))
         if action == "archive":
             kept = None if it.protected else why_kept(self.tx, it, around, policy, self.now)
             surroundings = replace(surroundings, kept_until=None if kept is None else kept.until)
         done = conclude(it, action, finding, policy, self.now, surroundings, asked_at=outcome.next_action_at)
-        if answer is not None and answer.cost and outcome.spent is None:
-            self.replaced[job.number] = replace(outcome, spent=dict(answer.cost))
         ids = () if answer is None else keep_evidence(writer, it, evidence_of(answer))
         if finding is not None:
             facts |= {"verdict": finding.verdict, "verifier": surroundings.verifier}
         self._write(writer, Change(it, done, "unchanged", (*ids, f"job:{job.id}"), None, facts, ended=True))
+
+    def _think(self, ending: JobEnding, it: GovernedObject, attend: Attend) -> None:
+        """Let an agent think about it: the job goes back until the agent has answered, or its time is over."""
+        until = ask_agent(self.tx, ending.job, it, attend, self.now)
+        after = replace(it, next_action_at=until, admitted_version=None)
+        self._save(it, after)
+        reason, outcome = f"{attend.lane} thinks about it", ending.outcome
+        self.replaced[ending.job.number] = Outcome(
+            "snoozed", error=reason, delay=until - self.now, spent=outcome.spent, audit_event_id=outcome.audit_event_id
+        )
+        self.entries.append(self.told.moved(ending.job, "released", it, after, reason))
 
     def _finding(
         self, it: GovernedObject, action: Action, answer: Finding | None, policy: Policy, around: Surroundings
@@ -197,7 +223,8 @@ class _Settling:
             fresh = self.tx.objects.by_number(each.number for each in self.objects.values())
             self.objects.update({(it.owner, it.kind, it.id): it for it in fresh.values()})
         else:
-            question_dependents(writer, after, list(self.objects.values()))
+            for questioned in question_dependents(writer, after, list(self.objects.values())):
+                self._remember(questioned)
         if before.kind == "cognition" and before.standing != after.standing:
             gate_changed(self.tx, after.owner, None, self.now)
 
@@ -210,12 +237,31 @@ def _acted_on(ending: JobEnding, it: GovernedObject) -> GovernedObject:
     return replace(it, next_action=cast(Action, ending.job.action))
 
 
-def verdict_in(result: str | None) -> Finding | None:
-    """Return the verdict inside a result; None where there is none, so that the built-in verifier judges."""
+def verdict_in(result: str | None) -> Answer | None:
+    """Return the answer inside a result; None where there is none, so that the built-in verifier judges."""
     if result is None:
         return None
     answer = json.loads(result)
-    return finding_from(answer) if isinstance(answer, Mapping) and "verdict" in answer else None
+    is_answer = isinstance(answer, Mapping) and ("verdict" in answer or ATTEND in answer)
+    return answer_from(answer) if is_answer else None
+
+
+def with_cost(ending: JobEnding) -> JobEnding:
+    """Return an ending that says what it has cost: as its verdict reports it; the built-in verifier costs nothing.
+
+    Whatever becomes of the verdict, it is charged. Without a report the attempt pays what it has reserved.
+    """
+    outcome = ending.outcome
+    if ending.put_back or outcome.ending != "succeeded" or outcome.spent is not None or ending.job.budget is None:
+        return ending
+    try:
+        answer = verdict_in(outcome.result)
+    except InvalidInput:
+        return ending
+    if answer is None:
+        return ending if outcome.by is not None else replace(ending, outcome=replace(outcome, spent={}))
+    cost = {} if isinstance(answer, Attend) else answer.cost
+    return replace(ending, outcome=replace(outcome, spent=dict(cost))) if cost else ending
 
 
 def verifier_of(job: Job, outcome: Outcome, answer: Finding | None) -> str:

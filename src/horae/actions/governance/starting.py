@@ -13,7 +13,7 @@ from horae.actions.governance.reviews import open_for_object
 from horae.actions.governance.writing import facts_of
 from horae.core.audit.entries import Entry
 from horae.core.governance.objects import GovernedObject
-from horae.core.jobs.job import Job
+from horae.core.jobs.job import Job, Lease
 from horae.ports import HasDice, PutBack, Tx
 
 Name = tuple[str, str, str]
@@ -64,6 +64,16 @@ def stop(
     if after.put_backs == ASK_AFTER:
         after, _ = open_for_object(world, tx, after, "gate", now, decision=tx.decisions.get(it.owner, decision))
     return after, ruling.reason
+
+
+def follow(tx: Tx, jobs: Sequence[Job], run_at: datetime) -> None:
+    """Let the objects of jobs that go back unasked be due when their jobs are."""
+    objects = lock_objects(tx, jobs)
+    held = tx.jobs.lock_held(Lease(job.number, job.token) for job in jobs if not job.cancel_requested)
+    for job in jobs:
+        it = objects.get(name_of(job))
+        if it is not None and it.job == job.number and job.number in held:
+            tx.objects.save([(it, replace(it, next_action_at=run_at, admitted_version=None))])
 
 
 def name_of(job: Job) -> Name:

@@ -17,13 +17,14 @@ from horae.actions.governance.reasons import private_reason
 from horae.actions.governance.rulings import decision_about
 from horae.core.access.callers import Caller
 from horae.core.audit.entries import Entry, EventKind
+from horae.core.governance.budgets import JobBudget, verify_budget
 from horae.core.governance.entries import ObjectVerb
-from horae.core.governance.machines import KINDS, Action
+from horae.core.governance.machines import KINDS
 from horae.core.governance.objects import PREFIXES, GovernedObject, ObjectVersion
 from horae.core.governance.policies import Policy
 from horae.core.governance.timers import may_look
 from horae.core.governance.transitions import Concluded, Move
-from horae.core.jobs.job import GOVERN, LIVE, Job, NewJob, band_of
+from horae.core.jobs.job import GOVERN, LIVE, Job, NewJob, band_of, govern_name
 from horae.core.jobs.payloads import encode, label
 from horae.core.time.instants import iso
 from horae.errors import Conflict, InvalidInput, NotFound, VersionConflict
@@ -70,6 +71,7 @@ class ObjectWriter:
         self.by = by
         self.now = now
         self._policies: dict[str, Policies] = {}
+        self._budgets: dict[str, JobBudget] = {}
 
     # -- find ------------------------------------------------------------------------------------------------------
 
@@ -217,16 +219,40 @@ class ObjectWriter:
 
     def _moved(self, job: Job, it: GovernedObject) -> bool:
         """Move the waiting job of an object to its next action."""
-        assert it.next_action is not None
-        assert it.next_action_at is not None
-        payload = encode(payload_of(it, it.next_action, self.policy(it)))
-        done = self.tx.jobs.replan(
-            job, action=it.next_action, run_at=it.next_action_at, band=band_of(it.risk), queue=it.queue, payload=payload
-        )
+        done = self.tx.jobs.replan(job, self.new_job(it))
         if not done:
             raise Conflict("job_changed", id=job.id)
         self.tx.wake([it.queue])
         return True
+
+    def new_job(self, it: GovernedObject) -> NewJob:
+        """Return the job that an object's next action needs."""
+        assert it.next_action is not None
+        assert it.next_action_at is not None
+        look = may_look(it, it.next_action, self.policy(it))
+        budget = self.verifications(it.kind) if look else None
+        return NewJob(
+            handler=GOVERN,
+            payload=encode({"look": look}),  # whether a verifier may be asked, or time alone decides
+            queue=it.queue,
+            band=band_of(it.risk),
+            run_at=it.next_action_at,
+            planned_at=it.next_action_at,
+            owner=it.owner,
+            key=f"{it.kind}:{it.id}:{it.version}",
+            object_type=it.kind,
+            object_id=it.id,
+            action=it.next_action,
+            budget=None if budget is None else encode(replace(budget, agent=it.agent).as_json()),
+        )
+
+    def verifications(self, kind: str) -> JobBudget:
+        """Return what a look at an object of a kind draws on: as its verifier declares it, else one call."""
+        if kind not in self._budgets:
+            declared = self.tx.definitions.get(govern_name(kind))
+            usual = JobBudget(verify_budget(kind), {"calls": 1})
+            self._budgets[kind] = usual if declared is None or declared.budget is None else declared.budget
+        return self._budgets[kind]
 
     def _end(self, job: Job | None) -> None:
         if job is not None and job.state == "queued":
@@ -239,7 +265,7 @@ def insert_jobs(writer: ObjectWriter, objects: Sequence[GovernedObject]) -> list
     """Plan the next action of objects as new jobs, and return their numbers."""
     if not objects:
         return []
-    new = [_new_job(each, writer.policy(each)) for each in objects]
+    new = [writer.new_job(each) for each in objects]
     placed = writer.tx.jobs.insert(new, writer.now)
     taken = [index for index, where in enumerate(placed) if where.deduplicated]
     numbers = [where.number for where in placed]
@@ -248,29 +274,6 @@ def insert_jobs(writer: ObjectWriter, objects: Sequence[GovernedObject]) -> list
         numbers[index] = writer.tx.jobs.insert([other], writer.now)[0].number
     writer.tx.wake({each.queue for each in objects})
     return numbers
-
-
-def _new_job(it: GovernedObject, policy: Policy) -> NewJob:
-    assert it.next_action is not None
-    assert it.next_action_at is not None
-    return NewJob(
-        handler=GOVERN,
-        payload=encode(payload_of(it, it.next_action, policy)),
-        queue=it.queue,
-        band=band_of(it.risk),
-        run_at=it.next_action_at,
-        planned_at=it.next_action_at,
-        owner=it.owner,
-        key=f"{it.kind}:{it.id}:{it.version}",
-        object_type=it.kind,
-        object_id=it.id,
-        action=it.next_action,
-    )
-
-
-def payload_of(it: GovernedObject, action: Action, policy: Policy) -> dict[str, Any]:
-    """Return what a worker is told beside object and action: whether a verifier may be asked."""
-    return {"look": may_look(it, action, policy)}
 
 
 # -- what entries and versions say -------------------------------------------------------------------------------------

@@ -123,8 +123,16 @@ def _return_all(world: World, jobs: Sequence[Job]) -> None:
     """Put jobs back after a failure; where the store is away, their leases run out."""
     run_at = world.clock.now() + AGAIN
     returned = [PutBack(job.number, job.token, run_at) for job in jobs]
+
+    def write(tx: Tx) -> set[int]:
+        if any(job.object_type is not None for job in jobs):
+            from horae.actions.governance.starting import follow
+
+            follow(tx, jobs, run_at)  # an object is due when its job is
+        return tx.jobs.put_back(returned)
+
     try:
-        not_returned = world.route().store.transact(lambda tx: tx.jobs.put_back(returned))
+        not_returned = world.route().store.transact(write)
         _end_cancelled(world, [job for job in jobs if job.number in not_returned])
     except Exception as problem:
         log.warning("%s claimed jobs wait for their leases to run out: %s", len(jobs), problem)

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from horae.actions.consistency import one_moment
+from horae.actions.jobs import lists
 from horae.actions.jobs.leases import with_wall_lease
 from horae.actions.jobs.requests import Enqueued, Request, make_enqueued, new_job
 from horae.core.audit.entries import Entry
@@ -31,14 +31,12 @@ from horae.core.jobs.machinery import MACHINERY, refuse_own
 from horae.core.jobs.masking import unmask
 from horae.core.time.instants import aware, instant, iso
 from horae.errors import Conflict, InvalidInput, NotAllowed, NotFound
-from horae.ports import Placed, Tx, World
+from horae.ports import End, Placed, Tx, World
 
 if TYPE_CHECKING:
     from horae.core.governance.objects import GovernedObject
 
 WINDOW = timedelta(days=1)
-LOOK_BACK = 20_000  # rows that one page of a list looks at where no index leads to what it wants
-LOOK_AT_ONCE = 500  # of those that are read whole, because the tables cannot answer
 CHILDREN = 200  # dealt with in one transaction, where their parents have ended
 
 
@@ -149,60 +147,32 @@ def find(world: World, wanted: Filter | None = None, *, limit: int = 50, before:
     check_states(wanted)
     number = None if before is None else job_number(before)
     found, _ = world.route(owner=wanted.owner, key=wanted.key).store.read(
-        lambda tx: look(tx, wanted, limit, number, None)
+        lambda tx: lists.look(tx, wanted, limit, number, None)
     )
     return [with_wall_lease(world, job) for job in found]
 
 
 def find_page(
-    world: World, wanted: Filter, *, limit: int = 50, before: str | None = None
-) -> tuple[list[Job], int | None]:
+    world: World, wanted: Filter, *, limit: int = 50, before: str | End | None = None
+) -> tuple[list[Job], int | End | None]:
     """Return a page of jobs, the newest first, and the number before which the next begins; None at the end.
 
-    Where no index leads to what the filter wants, a page looks back over a bounded number of rows; it may then be
-    short, or empty, although older jobs fit.
+    Where a filter names a time of end and no label, those that ended last come first, and the next page begins before
+    an end. Where neither an index nor a label leads to what the filter wants, a page looks back over a bounded number
+    of rows; it may then be short, or empty, although older jobs fit.
     """
     page_size(limit)
     check_states(wanted)
-    number = None if before is None else job_number(before)
 
-    def read(tx: Tx) -> tuple[list[Job], int | None]:
-        least = tx.jobs.look_back(LOOK_BACK, before=number) if wanted.needs_bound else None
-        return look(tx, wanted, limit, number, least)
+    def read(tx: Tx) -> tuple[list[Job], int | End | None]:
+        if isinstance(before, str):
+            return lists.page(tx, wanted, limit, job_number(before))
+        if before is not None or lists.is_by_end(wanted):
+            return lists.page_by_end(tx, wanted, limit, before)
+        return lists.page(tx, wanted, limit, None)
 
     found, further = world.route(owner=wanted.owner, key=wanted.key).store.read(read)
     return [with_wall_lease(world, job) for job in found], further
-
-
-def _asked_of_jobs(wanted: Filter) -> Callable[[Job], bool] | None:
-    """Return what is asked of each job because the tables cannot answer it; None where they answer all."""
-    if not wanted.terms:
-        return None
-    from horae.core.jobs.filters import computed, holds  # a list without a filter does not need the language
-
-    query = computed(wanted.terms)
-    return partial(holds, query) if query else None
-
-
-def look(tx: Tx, wanted: Filter, limit: int, before: int | None, least: int | None) -> tuple[list[Job], int | None]:
-    """Return the jobs of one page, and the number before which the next begins; None at the end.
-
-    What the tables cannot answer is asked of the jobs themselves, for a bounded number of them.
-    """
-    fits = _asked_of_jobs(wanted)
-    if fits is None:
-        found = tx.jobs.find(wanted, limit=limit, before=before, least=least)
-        return found, found[-1].number if len(found) == limit else least
-    fitting: list[Job] = []
-    for _ in range(LOOK_BACK // LOOK_AT_ONCE):
-        page = tx.jobs.find(wanted, limit=LOOK_AT_ONCE, before=before, least=least)
-        fitting += [job for job in page if fits(job)]
-        if len(fitting) >= limit:
-            return fitting[:limit], fitting[limit - 1].number
-        if len(page) < LOOK_AT_ONCE:
-            return fitting, least
-        before = page[-1].number
-    return fitting, before
 
 
 def check_states(wanted: Filter) -> None:
@@ -216,17 +186,19 @@ def counts(
 ) -> dict[str, dict[str, int]]:
     """Count jobs by queue and state; Horae's own only with *machinery*, or where *queue* names their queue.
 
-    Finished ones are counted over all time, from the statistics, and from the history what they do not hold yet. Those
-    of one tenant are counted in the history alone, because the statistics do not cross owners with queues.
+    Finished ones are counted over all time, from the statistics, and from the history what they do not hold yet. Of one
+    tenant's, only the newest thousand are counted, because the statistics do not cross owners with queues. Live jobs
+    are counted by a chore while there are many, so that their number may be a minute old.
     """
+    now = world.clock.now()
 
     def read(tx: Tx) -> dict[tuple[str, str], int]:
         if owner is not None:
-            return tx.jobs.counts(queue, owner, machinery)
+            return tx.jobs.counts(queue, owner, machinery, now=now)
         from horae.actions.statistics import count_finished
 
         rolled, finished = count_finished(tx)
-        found = tx.jobs.counts(queue, owner, machinery, rolled)
+        found = tx.jobs.counts(queue, owner, machinery, rolled, now=now)
         for (name, state), count in finished.items():
             if name == queue if queue is not None else machinery or name != MACHINERY:
                 found[name, state] = found.get((name, state), 0) + count

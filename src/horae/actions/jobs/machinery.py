@@ -26,7 +26,19 @@ from horae.actions.schedules.schedules import with_next_fire
 from horae.core.attention.lanes import Task, TaskWait
 from horae.core.attention.task import FINAL
 from horae.core.jobs.job import Job, Outcome
-from horae.core.jobs.machinery import ACT, DEADLINE, GATE, MACHINERY, REVIEW, ROLLBACK, SERVED_AT_ONCE, START, TIMEOUT
+from horae.core.jobs.machinery import (
+    ACT,
+    ASK,
+    DEADLINE,
+    GATE,
+    LET_IN,
+    MACHINERY,
+    REVIEW,
+    ROLLBACK,
+    SERVED_AT_ONCE,
+    START,
+    TIMEOUT,
+)
 from horae.core.schedules.schedule import Schedule, next_fire
 from horae.errors import HoraeError, StoreBusy, StoreError
 from horae.ports import Claim, Tx, World
@@ -87,6 +99,16 @@ def _come_due(world: World, job: Job) -> datetime | None:
         from horae.actions.governance.replanning import ask_gates_again
 
         ask_gates_again(world, str(job.payload["owner"]), job.payload["agent"])
+        return None
+    if job.handler == ASK:
+        from horae.actions.governance.thinking import come_due as ask_agent
+
+        ask_agent(world, job.payload)
+        return None
+    if job.handler == LET_IN:
+        from horae.actions.governance.replanning import let_in_objects
+
+        let_in_objects(world, job.payload["jobs"])
         return None
     if job.handler == REVIEW:
         return time_out(world, str(job.payload["owner"]), str(job.payload["review"]))

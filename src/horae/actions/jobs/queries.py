@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from horae.actions.consistency import one_moment
-from horae.actions.jobs import jobs
+from horae.actions.jobs import jobs, lists
 from horae.core.jobs.filters import computed
 from horae.core.jobs.fingerprints import fingerprint
 from horae.core.jobs.job import Filter
@@ -71,9 +71,9 @@ def count_groups(world: World, wanted: Filter) -> GroupCounts:
     jobs.check_states(wanted)
 
     def look(tx: Tx) -> GroupCounts:
-        least = tx.jobs.look_back(jobs.LOOK_BACK, before=None)
+        least = tx.jobs.look_back(lists.LOOK_BACK, before=None)
         if computed(wanted.terms):  # the tables cannot count these
-            page, least = jobs.look(tx, wanted, MOST_READ, None, least)
+            page, least = lists.look(tx, wanted, MOST_READ, None, least)
             found = dict(Counter((str(job.state), job.queue, job.handler) for job in page))
         else:
             found = tx.jobs.count_groups(wanted, least=least, most=MOST_COUNTED)

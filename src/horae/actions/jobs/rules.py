@@ -44,7 +44,7 @@ def settle_by_rules(world: World, endings: Sequence[Drafted], now: datetime) -> 
     left = _once(endings)
     while left:
         try:
-            return world.route().store.transact(partial(_write, world, left, now))
+            return world.route().store.transact(partial(settle_within, world, endings=left, now=now))
         except Overtaken as lost:
             left = [(job, done) for job, done in left if job.number not in lost.numbers]
     return {}
@@ -59,7 +59,8 @@ def _once(endings: Sequence[Drafted]) -> list[Drafted]:
     return list(kept.values())
 
 
-def _write(world: World, endings: Sequence[Drafted], now: datetime, tx: Tx) -> dict[int, Settlement]:
+def settle_within(world: World, tx: Tx, endings: Sequence[Drafted], now: datetime) -> dict[int, Settlement]:
+    """Write endings and what the rules write about them in a transaction; ``Overtaken`` must roll it back."""
     holders = {job.number: job.token for job in tx.jobs.some([job.number for job, _ in endings])}
     late = {job.number for job, done in endings if holders.get(job.number) != done.token}
     if late:  # most late endings are found here, before a rule is troubled with them

@@ -57,7 +57,7 @@ def forecast(
     known = [
         apply_shortest_interval(each, world.shortest_interval) for each in iterate(world, wanted) if each.is_active
     ]
-    coming = [(at, index) for index, each in enumerate(known) if (at := _first(each, now)) is not None and at <= end]
+    coming = [(at, index) for index, each in enumerate(known) if (at := first_of(each, now)) is not None and at <= end]
     heapq.heapify(coming)
     fires: list[tuple[datetime, Schedule]] = []
     minutes: Counter[datetime] = Counter()
@@ -92,7 +92,7 @@ def next_fires(
     # No schedule whose first fire is later than those of so many others can be among the next fires.
     found = world.route(owner=owner).store.read(lambda tx: tx.schedules.next_due(owner, wanted, limit=limit))
     known = [apply_shortest_interval(each, world.shortest_interval) for each in found]
-    coming = [(at, index) for index, each in enumerate(known) if (at := _first(each, now)) is not None]
+    coming = [(at, index) for index, each in enumerate(known) if (at := first_of(each, now)) is not None]
     heapq.heapify(coming)
     fires: list[tuple[datetime, Schedule]] = []
     fired: Counter[int] = Counter()
@@ -106,7 +106,8 @@ def next_fires(
     return fires
 
 
-def _first(schedule: Schedule, now: datetime) -> datetime | None:
+def first_of(schedule: Schedule, now: datetime) -> datetime | None:
+    """Return the next fire of a schedule as it stands; None where it has none."""
     if schedule.is_spent:
         return None
     if schedule.mode != "ALL_NODES":

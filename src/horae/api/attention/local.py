@@ -3,30 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from horae.actions.attention import inbox, journal, lanes, queries, waits
 from horae.api.attention.values import (
     AddedTask,
     Confirmation,
+    Lane,
     LaneControl,
+    LaneCounts,
     LaneDetail,
+    LaneSummary,
     PastLane,
     PostedEvent,
+    Task,
+    TaskDetail,
+    TaskFact,
+    TaskStory,
+    Wait,
     control_of,
     past_lane,
+    task_id,
 )
 from horae.api.here import Here
 from horae.api.operation import Tail
 from horae.api.values import enrich, to_public
 from horae.core.attention import lanes as core
 from horae.core.cursors import cursor_from, page_size, read_cursor
+from horae.core.jobs.masking import mask
 from horae.core.jobs.payloads import decode
 from horae.core.time.instants import iso
 from horae.errors import Conflict
+from horae.ports import LaneTally
 
 FOLLOWED_AT_ONCE = 200
 Rows = tuple[list[Any], str | None]
+T = TypeVar("T")
+SENSITIVE = ("payload", "context", "result", "arguments", "data", "about")
+GRANT = ("grant",)  # what a person allowed once; for the agent alone
+NESTED = ("task", "waits", "waiting", "facts")  # fields that hold such values; a wait names its task by its id
 
 
 def home(here: Here, owner: str | None) -> str:
@@ -41,6 +56,51 @@ def find_lanes(here: Here, owner: str | None, cursor: str | None, limit: int) ->
     after = _number(cursor) or 0
     found = lanes.find_lanes(here.world, owner=here.caller.filter_owner(owner), limit=page_size(limit), after=after)
     return found, cursor_from([found[-1].number]) if len(found) == limit else None
+
+
+def overview(here: Here, owner: str | None, cursor: str | None, limit: int) -> Rows:
+    found = queries.summaries(
+        here.world, owner=here.caller.filter_owner(owner), limit=limit, after=_number(cursor) or 0
+    )  # fmt: skip
+    further = cursor_from([found[-1][0].number]) if len(found) == limit else None
+    return [summary(lane, tally) for lane, tally in found], further
+
+
+def summary(lane: core.Lane, tally: LaneTally) -> LaneSummary:
+    """Return a lane and its tally as people see them."""
+    last = tally.last
+    return LaneSummary(
+        lane=to_public(Lane, lane),
+        focus=None if tally.focus is None else to_public(Task, tally.focus),
+        counts=LaneCounts(**{name: tally.tasks.get(name, 0) for name in ("suspended", "ready", "waiting", "created")}),
+        waits=sum(tally.waits.values()),
+        confirmations=tally.waits.get("confirm", 0),
+        last_at=None if last is None else last.at,
+        last_cause=None if last is None else last.cause,
+        last_task=None if last is None else task_id(last.task),
+    )
+
+
+def story(here: Here, lane: str, task: str, owner: str | None, limit: int) -> TaskStory:
+    found, waited, facts = queries.story(here.world, lane, task, owner=home(here, owner), limit=limit)
+    story = TaskStory(
+        task=to_public(TaskDetail, found),
+        waits=to_public(tuple[Wait, ...], waited),
+        facts=to_public(tuple[TaskFact, ...], facts),
+    )
+    return masked(story)
+
+
+def masked(value: T) -> T:
+    """Return what readers see of tasks, waits and facts: a mask in the place of what is named like a secret.
+
+    The agent itself gets the real values, with its turn.
+    """
+    if isinstance(value, tuple | list):
+        return type(value)(masked(each) for each in value)
+    changes: dict[str, Any] = {name: mask(getattr(value, name), GRANT) for name in SENSITIVE if hasattr(value, name)}
+    changes |= {name: masked(getattr(value, name)) for name in NESTED if getattr(value, name, None)}
+    return replace(value, **changes) if changes else value  # type: ignore[type-var]
 
 
 def find_tasks(
@@ -59,18 +119,19 @@ def snapshot(here: Here, lane: str, owner: str | None, limit: int) -> LaneDetail
     most = page_size(limit)
     seen: LaneDetail = to_public(LaneDetail, lanes.snapshot(here.world, lane, owner=home(here, owner)))
     return replace(
-        seen, stack=seen.stack[:most], backlog=seen.backlog[:most], waiting=seen.waiting[:most],
+        seen, stack=seen.stack[:most], backlog=seen.backlog[:most], waiting=masked(seen.waiting[:most]),
         created=seen.created[:most],
     )  # fmt: skip
 
 
-def find_waits(here: Here, lane: str, owner: str | None, limit: int) -> list[core.TaskWait]:
-    return [each.wait for each in queries.find_waits(here.world, lane, owner=home(here, owner), limit=limit)]
+def find_waits(here: Here, lane: str, owner: str | None, limit: int) -> tuple[Wait, ...]:
+    found = queries.find_waits(here.world, lane, owner=home(here, owner), limit=limit)
+    return masked(tuple(to_public(Wait, each.wait) for each in found))
 
 
 def confirmations(here: Here, lane: str, owner: str | None, limit: int) -> list[Confirmation]:
     found = queries.find_waits(here.world, lane, owner=home(here, owner), kind="confirm", limit=limit)
-    return [enrich(Confirmation, each.wait, task_kind=each.task.kind) for each in found]
+    return masked([enrich(Confirmation, each.wait, task_kind=each.task.kind) for each in found])
 
 
 # -- speak and decide --------------------------------------------------------------------------------------------------

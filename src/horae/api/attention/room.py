@@ -16,16 +16,18 @@ from horae.api.attention.values import (
     Lane,
     LaneControl,
     LaneDetail,
+    LaneSummary,
     PastLane,
     PostedEvent,
     Task,
     TaskDetail,
+    TaskStory,
     VerifiedJournal,
     Wait,
 )
 from horae.api.here import Here
 from horae.api.operation import GET, PAGES, POST, PUT, STREAM, Call, Listing, Page, Room, S
-from horae.api.values import drop_none
+from horae.api.values import drop_none, to_public
 from horae.core.attention.lanes import lane_name
 from horae.core.attention.task import NORMAL, TaskState
 from horae.core.cursors import LARGEST
@@ -50,6 +52,12 @@ class Attention(Room[S]):
         """List agents' lanes, the oldest first; an operator sees all tenants', or those of *owner*."""
         call = Call[Page[Lane]](Page[Lane], query=drop_none(owner=owner))
         return Listing(call, limit, lambda here, *page: local.find_lanes(here, owner, *page))
+
+    @PAGES("/attention/overview", *USER)
+    def overview(self, *, owner: str | None = None, limit: int | None = None) -> Listing[LaneSummary]:
+        """List lanes in numbers, the oldest first: focus, stack, backlog, waits, confirmations to answer, last step."""
+        call = Call[Page[LaneSummary]](Page[LaneSummary], query=drop_none(owner=owner))
+        return Listing(call, limit, lambda here, *page: local.overview(here, owner, *page))
 
     @GET(LANE, *USER)
     def get(self, lane: str, *, limit: int = 100, owner: str | None = None) -> Call[LaneDetail]:
@@ -82,9 +90,21 @@ class Attention(Room[S]):
         where = _task(lane, task_id)
 
         def fetch(here: Here) -> Any:
-            return queries.get_task(here.world, lane, task_id, owner=local.home(here, owner))
+            found = queries.get_task(here.world, lane, task_id, owner=local.home(here, owner))
+            return local.masked(to_public(TaskDetail, found))
 
         return Call(TaskDetail, fetch, at=where, query=drop_none(owner=owner))
+
+    @GET(f"{TASK}/story", *USER)
+    def story(self, lane: str, task_id: str, *, limit: int = 100, owner: str | None = None) -> Call[TaskStory]:
+        """Return a task, what it waits or waited for and what it was told: *limit* of each at most, newest first."""
+        where = _task(lane, task_id)
+        return Call(
+            TaskStory,
+            lambda here: local.story(here, lane, task_id, owner, limit),
+            at=where,
+            query=drop_none(limit=limit, owner=owner),
+        )
 
     @GET(f"{LANE}/waits", *USER)
     def waits(self, lane: str, *, limit: int = 100, owner: str | None = None) -> Call[tuple[Wait, ...]]:
@@ -301,7 +321,8 @@ def _end(
 
     def act(here: Here) -> Any:
         home = local.home(here, owner)
-        return verb(here.world, lane, task_id, reason=reason, owner=home, actor=here.actor, **how)
+        ended = verb(here.world, lane, task_id, reason=reason, owner=home, actor=here.actor, **how)
+        return local.masked(to_public(TaskDetail, ended))
 
     body = drop_none(reason=reason or None, **how)
     return Call(TaskDetail, act, at=where, query=drop_none(owner=owner), body=body, repeats=True)

@@ -28,7 +28,7 @@ HIDDEN = {
         "deadline_job",
     },
     # A grant is for the agent alone.
-    "TaskWait": {"lane", "job", "closed_at", "event", "grant", "granted_at", "used_at"},
+    "TaskWait": {"lane", "job", "event", "grant", "granted_at", "used_at"},
     "Event": {"lane", "data", "closed_at", "actor"},
     "Line": {"lane"},
 }  # fmt: skip
@@ -160,6 +160,7 @@ class Wait:
     state: WaitState
     deadline: datetime
     opened_at: datetime
+    closed_at: datetime | None = None
     action: str | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
     cites: tuple[str, ...] = ()
@@ -221,6 +222,58 @@ class LaneCounts:
     ready: int = 0
     waiting: int = 0
     created: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaneSummary:
+    """A lane in numbers: its focus, how much lies on the stack, in the backlog and waits, and its last step.
+
+    ``waits`` counts what is waited for, ``confirmations`` those of them that a person must answer.
+    """
+
+    __pydantic_config__ = PYDANTIC
+
+    lane: Lane
+    focus: Task | None = None
+    counts: LaneCounts = LaneCounts()
+    waits: int = 0
+    confirmations: int = 0
+    last_at: datetime | None = None
+    last_cause: str | None = None
+    last_task: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskFact:
+    """Something that a task was told: ``data`` came from outside, ``about`` is what Horae adds to it.
+
+    ``turn`` is the turn that took it up; None while it lies ready for the next one.
+    """
+
+    __pydantic_config__ = PYDANTIC
+    DERIVED: ClassVar[dict[str, Get]] = {
+        "id": lambda fact: fact.number,
+        "data": lambda fact: dict(fact.fact.data),
+        "about": lambda fact: dict(fact.fact.about),
+    }
+
+    id: int
+    kind: str
+    at: datetime
+    turn: int | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskStory:
+    """A task, all that it waits or waited for, and what it was told, each the newest first."""
+
+    __pydantic_config__ = PYDANTIC
+
+    task: TaskDetail
+    waits: tuple[Wait, ...] = ()
+    facts: tuple[TaskFact, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

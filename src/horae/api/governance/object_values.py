@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from horae.api.values import Get, enrich
 from horae.core.governance import objects as core
 from horae.core.governance.evidence import EvidenceKind
+from horae.core.governance.gates import Outcome
 from horae.core.governance.machines import Action, Kind, Standing
 from horae.core.governance.policies import Category, Impact, Mode, Risk, UnknownType
 from horae.core.governance.recalls import Usable
@@ -123,6 +124,20 @@ class Evidence:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ObjectToVerify(GovernedObject):
+    """An object as its verifier sees it: with its content, all its evidence, and the action that is due.
+
+    ``stored`` is False where a job names an object that is kept elsewhere: only kind, id, owner and action are known.
+    """
+
+    action: Action
+    content: str | None = None
+    rests_on: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    stored: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
 class AddedEvidence:
     """An object after evidence came: the pieces that are new, and those that it had."""
 
@@ -174,6 +189,94 @@ class WhyObject:
     rule: str | None = None
     last: ObjectEntry | None = None
     evidence: tuple[Evidence, ...] = ()
+    verbs: tuple[str, ...] = ()  # what the caller may do with it now
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectVersion:
+    """An object after one change. ``content`` stands where it changed, ``facts`` are those that changed with it."""
+
+    __pydantic_config__ = PYDANTIC
+    DERIVED: ClassVar[Mapping[str, Get]] = {
+        "status": lambda found: found.state.partition("/")[0],
+        "epistemic_state": lambda found: found.state.partition("/")[2] or None,
+        "facts": lambda found: dict(found.fields),
+    }
+
+    version: int
+    at: datetime
+    verb: str
+    status: str
+    epistemic_state: str | None = None
+    content: str | None = None
+    digest: str | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CitingDecision:
+    """A decision that cites an object, in short."""
+
+    __pydantic_config__ = PYDANTIC
+
+    id: str
+    outcome: Outcome
+    risk: Risk
+    agent: str
+    action: str
+    decided_at: datetime
+    rolled_back_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectLinks:
+    """The neighbours of an object: what it rests on, what rests on it, and what was decided on it; the newest of each.
+
+    ``more`` says that some of them are left out.
+    """
+
+    __pydantic_config__ = PYDANTIC
+
+    rests_on: tuple[GovernedObject, ...] = ()
+    carries: tuple[GovernedObject, ...] = ()
+    decisions: tuple[CitingDecision, ...] = ()
+    more: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateCount:
+    """How many objects of a kind have one state."""
+
+    __pydantic_config__ = PYDANTIC
+    DERIVED: ClassVar[Mapping[str, Get]] = {
+        "status": lambda found: found.state.partition("/")[0],
+        "epistemic_state": lambda found: found.state.partition("/")[2] or None,
+    }
+
+    kind: Kind
+    status: str
+    epistemic_state: str | None = None
+    count: int
+    contested: int = 0
+    stalled: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class GovernanceOverview:
+    """Objects by kind and state, what is due, and questions to a person. A count goes no further than 10,000.
+
+    ``counts`` are of the newest 10,000 objects; ``complete`` where there are no others. ``late``: due for more than
+    five minutes.
+    """
+
+    __pydantic_config__ = PYDANTIC
+
+    counts: tuple[StateCount, ...] = ()
+    looked_at: int
+    complete: bool
+    late: int
+    due_in_a_day: int
+    open_reviews: int
 
 
 @dataclass(frozen=True, kw_only=True)

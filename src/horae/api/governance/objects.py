@@ -13,12 +13,17 @@ from horae.actions.governance import erasure, judging, lives, queries, rollbacks
 from horae.actions.governance import evidence as evidence_verbs
 from horae.actions.governance.judging import Given
 from horae.actions.governance.proposing import Proposed, propose, propose_many
+from horae.actions.governance.queries import Order
 from horae.api.governance.object_values import (
     AddedEvidence,
+    CitingDecision,
     Evidence,
     ForecastStep,
+    GovernanceOverview,
     GovernedObject,
     ObjectEntry,
+    ObjectLinks,
+    ObjectVersion,
     ProposedObject,
     RecalledObject,
     WhyObject,
@@ -33,11 +38,14 @@ from horae.core.governance.forecast import Assume
 from horae.core.governance.machines import Action, Kind, Verdict
 from horae.core.governance.policies import Category, Impact, Mode, Risk, UnknownType
 from horae.core.governance.proposals import Proposal
+from horae.core.time.instants import instant, micros
 from horae.core.values import PYDANTIC
 
 ADMIN, PERSON, USER = ("admin",), ("review",), ("tasks", "review")
 AGENT, WORKER = ("tasks",), ("worker", "review")
+READER = (*USER, "worker")  # a verifier sees what it judges
 DEFAULT = Proposal("memory", "-")
+LATEST = 2**55  # microseconds: nothing is due later, and a year can still be written
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,27 +165,70 @@ class Objects(Room[S]):
         contested: bool | None = None,
         stalled: bool | None = None,
         due_before: datetime | None = None,
+        order: Order = "newest",
         owner: str | None = None,
         limit: int | None = None,
     ) -> Listing[GovernedObject]:
-        """List objects, newest first."""
+        """List objects, newest first; with *order* ``due`` those that come due for something, the next ones first."""
         wanted: dict[str, Any] = {
             "kind": kind, "status": status, "agent": agent, "subject": subject, "risk": risk, "contested": contested,
             "stalled": stalled, "due_before": due_before,
         }  # fmt: skip
 
         def fetch(here: Here, cursor: str | None, size: int) -> tuple[list[Any], str | None]:
-            begin, whose = read_cursor(cursor, int), here.caller.filter_owner(owner)
-            found = queries.find(
-                here.world, owner=whose, limit=size, before=None if begin is None else begin[0], **wanted
-            )
-            further = cursor_from([found[-1].number]) if len(found) == size else None
+            whose, begin = here.caller.filter_owner(owner), _begin(order, cursor)
+            found = queries.find(here.world, owner=whose, limit=size, order=order, **begin, **wanted)
+            further = _further(order, found[-1]) if len(found) == size else None
             return [to_public(GovernedObject, each) for each in found], further
 
-        query = drop_none(owner=owner, **wanted)
+        query = drop_none(owner=owner, order=None if order == "newest" else order, **wanted)
         return Listing(Call(Page[GovernedObject], query=query), limit, fetch)
 
-    @GET("/governance/objects/{object_id}", *USER)
+    @GET("/governance/overview", *USER)
+    def overview(self, *, owner: str | None = None) -> Call[GovernanceOverview]:
+        """Count objects by kind and state, those that are due, and open reviews; no count goes beyond 10,000."""
+
+        def fetch(here: Here) -> Any:
+            return queries.overview(here.world, owner=here.caller.filter_owner(owner))
+
+        return Call(GovernanceOverview, fetch, query=drop_none(owner=owner))
+
+    @GET("/governance/objects/{object_id}/links", *USER)
+    def links(
+        self, object_id: str, *, kind: Kind | None = None, limit: int = 100, owner: str | None = None
+    ) -> Call[ObjectLinks]:
+        """Return what an object rests on, what rests on it and the decisions that cite it, the newest of each."""
+
+        def fetch(here: Here) -> ObjectLinks:
+            whose = here.caller.resolve_owner(owner)
+            found = queries.links(here.world, object_id, owner=whose, kind=kind, limit=limit)
+            return ObjectLinks(
+                rests_on=tuple(to_public(GovernedObject, each) for each in found.rests_on),
+                carries=tuple(to_public(GovernedObject, each) for each in found.carries),
+                decisions=tuple(to_public(CitingDecision, each) for each in found.decisions),
+                more=limit in (len(found.rests_on), len(found.carries), len(found.decisions)),
+            )
+
+        query = drop_none(owner=owner, kind=kind, limit=limit)
+        return Call(ObjectLinks, fetch, at={"object_id": object_id}, query=query)
+
+    @PAGES("/governance/objects/{object_id}/versions", *USER)
+    def versions(
+        self, object_id: str, *, kind: Kind | None = None, owner: str | None = None, limit: int | None = None
+    ) -> Listing[ObjectVersion]:
+        """List the versions of an object, the newest first; content stands where it changed."""
+
+        def fetch(here: Here, cursor: str | None, size: int) -> tuple[list[Any], str | None]:
+            begin, whose = read_cursor(cursor, int), here.caller.resolve_owner(owner)
+            before = None if begin is None else begin[0]
+            found = queries.versions(here.world, object_id, owner=whose, kind=kind, limit=size, before=before)
+            further = cursor_from([found[-1].version]) if len(found) == size else None
+            return [to_public(ObjectVersion, each) for each in found], further
+
+        query = drop_none(owner=owner, kind=kind)
+        return Listing(Call(Page[ObjectVersion], at={"object_id": object_id}, query=query), limit, fetch)
+
+    @GET("/governance/objects/{object_id}", *READER)
     def get(self, object_id: str, *, kind: Kind | None = None, owner: str | None = None) -> Call[RecalledObject]:
         """Return an object with its content and whether it may be used. Reading moves no clock."""
 
@@ -211,12 +262,15 @@ class Objects(Room[S]):
         query = drop_none(subject=subject, agent=agent, strict=strict or None, limit=limit, owner=owner)
         return Call(tuple[RecalledObject, ...], fetch, query=query)
 
-    @GET("/governance/objects/{object_id}/why", *USER)
+    @GET("/governance/objects/{object_id}/why", *READER)
     def why(self, object_id: str, *, kind: Kind | None = None, owner: str | None = None) -> Call[WhyObject]:
         """Say why an object stands as it does: what moved it last, what it waits for, and by which rule."""
 
         def fetch(here: Here) -> WhyObject:
-            found = queries.explain(here.world, object_id, owner=here.caller.resolve_owner(owner), kind=kind)
+            caller = here.caller
+            found = queries.explain(
+                here.world, object_id, owner=caller.resolve_owner(owner), kind=kind, caller=caller
+            )  # fmt: skip
             return WhyObject(
                 object=to_public(GovernedObject, found.object),
                 usable=found.usability.usable,
@@ -225,6 +279,7 @@ class Objects(Room[S]):
                 rule=None if found.planned is None else found.planned.rule,
                 last=None if found.last is None else to_public(ObjectEntry, found.last),
                 evidence=tuple(to_public(Evidence, each) for each in found.evidence),
+                verbs=tuple(verb for verb in found.verbs if caller.may(*getattr(Objects, verb).needs.scopes)),
             )
 
         return Call(WhyObject, fetch, at={"object_id": object_id}, query=drop_none(owner=owner, kind=kind))
@@ -527,6 +582,19 @@ class Objects(Room[S]):
 
         body = drop_none(id=object_id, subject=subject, kind=kind, reason=reason or None)
         return Call(Erased, act, query=drop_none(owner=owner), body=body, repeats=True)
+
+
+def _begin(order: Order, cursor: str | None) -> dict[str, Any]:
+    """Return where a page of a list begins, as its verb takes it."""
+    if order == "due":
+        values = read_cursor(cursor, int, int, most=LATEST)
+        return {"after": None if values is None else (instant(values[0]), values[1])}
+    begin = read_cursor(cursor, int)
+    return {"before": None if begin is None else begin[0]}
+
+
+def _further(order: Order, last: Any) -> str:
+    return cursor_from([micros(last.next_action_at), last.number] if order == "due" else [last.number])
 
 
 def _rollback(about: str, done: core.Rollback) -> Rollback:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from horae.actions.consistency import moment
-from horae.actions.jobs import claims
+from horae.actions.jobs import claims, lists
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.keys import stored_key
 from horae.actions.jobs.masking import mask_for_readers
@@ -23,7 +23,7 @@ from horae.core.jobs.retry import span
 from horae.core.time.instants import aware
 from horae.core.values import PYDANTIC
 from horae.errors import InvalidInput
-from horae.ports import Drain, Node, World
+from horae.ports import Drain, End, Node, World
 
 if TYPE_CHECKING:
     from horae.actions.jobs.queries import GroupCounts, Related
@@ -223,10 +223,17 @@ def find(
         from horae.core.jobs.filters import narrow, parse_filter
 
         wanted = narrow(wanted, parse_filter(where, now=here.world.clock.now()))
-    at = read_cursor(cursor, int, least=1, most=LARGEST - 1)
-    after = before if at is None else f"job_{at[0]}"
-    found, further = verbs.find_page(here.world, _check_filter(here, wanted), limit=limit, before=after)
-    return found, None if further is None else cursor_from([further])
+    wanted = _check_filter(here, wanted)
+    after: str | End | None = before
+    if cursor is not None and before is None and lists.is_by_end(wanted):
+        end, number = read_cursor(cursor, int, int, most=LARGEST - 1) or (0, 0)
+        after = (end, number)
+    elif at := read_cursor(cursor, int, least=1, most=LARGEST - 1):
+        after = f"job_{at[0]}"
+    found, further = verbs.find_page(here.world, wanted, limit=limit, before=after)
+    if further is None:
+        return found, None
+    return found, cursor_from([further] if isinstance(further, int) else list(further))
 
 
 def count_groups(here: Here, wanted: Filter, where: str | None) -> GroupCounts:

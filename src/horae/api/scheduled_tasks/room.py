@@ -13,6 +13,7 @@ from horae.api.operation import DELETE, GET, PAGES, POST, PUT, Call, Listing, Pa
 from horae.api.scheduled_tasks.values import (
     ScheduledTask,
     ScheduledTaskRun,
+    TaskLimits,
     TaskPreview,
     TaskReasons,
     TaskTerms,
@@ -65,6 +66,23 @@ class ScheduledTasks(Room[S]):
 
         query = drop_none(reason=reason or None, lang=_check_language(lang))
         return Call(ScheduledTask, make, query=query, body=to_json(terms_of(wish)), creates=True, key=key)
+
+    @GET("/scheduled-tasks/limits", *USER, by_queue=True)
+    def limits(self) -> Call[TaskLimits]:
+        """Return how many of your tasks are enabled and may be, and what a task may run."""
+
+        def fetch(here: Here) -> Any:
+            terms = _terms(here)
+            quota = verbs.quota(here.world, owner=here.owner, terms=terms)
+            return TaskLimits(
+                enabled=quota.enabled,
+                max_enabled=quota.allowed,
+                shortest_interval=terms.shortest,
+                handler=terms.handler,
+                handlers=tuple(terms.handlers),
+            )
+
+        return Call(TaskLimits, fetch)
 
     @GET("/scheduled-tasks/{task_id}", *USER, by_queue=True)
     def get(self, task_id: str, *, lang: Language = "en") -> Call[ScheduledTask]:

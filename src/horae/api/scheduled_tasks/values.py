@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict
 
 from horae.actions.scheduled_tasks import Preview
@@ -103,6 +103,7 @@ class ScheduledTask:
     payload: Any = None
     next_run_at: datetime | None = None
     last_run_at: datetime | None = None
+    last_status: RunStatus | None = None
     locked_by: str | None = None
     locked_until: datetime | None = None
     created_at: datetime | None = None
@@ -190,6 +191,21 @@ class TaskPreview:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TaskLimits:
+    """What the operator allows: how many tasks may be enabled (0: any number) and are, how often one may run, and what
+    it may run; ``handler`` is taken where a task names none.
+    """
+
+    __pydantic_config__ = PYDANTIC
+
+    enabled: int
+    max_enabled: int
+    shortest_interval: timedelta
+    handler: str
+    handlers: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskReasons:
     """The status of a task, and the reasons why it does or does not run."""
 
@@ -220,6 +236,7 @@ def task_of(
         payload=schedule.payload,
         next_run_at=facts.next_run_at,
         last_run_at=None if facts.last is None else facts.last.finished_at,
+        last_status=None if facts.last is None else status_of(facts.last.outcome),
         locked_by=None if running is None else running.worker_id,
         locked_until=None if running is None else running.leased_until,
         created_at=schedule.created_at,
@@ -236,6 +253,11 @@ def task_of(
     )
 
 
+def status_of(outcome: str) -> RunStatus:
+    """Return document 001's word for how a run ended."""
+    return STATUS.get(outcome, "failed")
+
+
 def run_of(task_id: str, attempt: Attempt) -> ScheduledTaskRun:
     """Return an attempt in document 001's words."""
     run = attempt.run
@@ -243,7 +265,7 @@ def run_of(task_id: str, attempt: Attempt) -> ScheduledTaskRun:
         id=run.id,
         task_id=task_id,
         user_id=run.owner,
-        status=STATUS.get(run.outcome, "failed"),
+        status=status_of(run.outcome),
         trace_id=trace_id_of(run.trace_id),
         started_at=run.started_at,
         finished_at=run.finished_at,

@@ -13,6 +13,7 @@ from horae.actions.schedules import schedules
 from horae.actions.schedules.admission import admit
 from horae.actions.schedules.forecast import forecast as compute_forecast
 from horae.actions.schedules.forecast import next_fires as compute_next_fires
+from horae.actions.schedules.timetable import timetable as compute_timetable
 from horae.api.here import Here
 from horae.api.jobs.room import Reason
 from horae.api.schedules.values import (
@@ -25,6 +26,9 @@ from horae.api.schedules.values import (
     RunSummary,
     ScheduleDetail,
     ScheduleResult,
+    Timetable,
+    TimetableEntry,
+    TimetableHour,
     UpcomingFire,
 )
 from horae.api.schedules.values import Schedule as PublicSchedule
@@ -152,6 +156,32 @@ def forecast(here: Here, hours: float, owner: str | None, limit: int) -> Forecas
         total=ahead.total,
         fires=tuple(enrich(UpcomingFire, each, at=at) for at, each in ahead.fires),
         pile_ups=tuple(PileUp(minute=minute, fires=fires) for minute, fires in ahead.piles),
+    )
+
+
+def timetable(
+    here: Here, days: int, past: int, zone: str, hour: datetime | None, owner: str | None
+) -> Timetable:  # fmt: skip
+    owned_by, queues = here.caller.filter_owner(owner), here.caller.queues
+    found = compute_timetable(
+        here.world, days=days, past=past, zone=zone, hour=hour, owner=owned_by, queues=queues
+    )  # fmt: skip
+    return Timetable(
+        now=here.world.clock.now(),
+        since=found.since,
+        until=found.until,
+        complete=found.complete,
+        past_complete=found.past_complete,
+        schedules=found.schedules,
+        zone=zone,
+        hours=tuple(
+            TimetableHour(at=at, fires=each.fires, ran=each.ran, missed=each.missed) for at, each in found.hours.items()
+        ),
+        pile_ups=tuple(PileUp(minute=minute, fires=fires) for minute, fires in found.piles),
+        entries=tuple(
+            enrich(TimetableEntry, each.schedule, fires=each.fires, ran=each.ran, missed=each.missed)
+            for each in found.entries
+        ),
     )
 
 

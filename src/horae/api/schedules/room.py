@@ -19,6 +19,7 @@ from horae.api.schedules.values import (
     Preview,
     Schedule,
     ScheduleDetail,
+    Timetable,
     Timing,
     Triggered,
     UpcomingFire,
@@ -113,6 +114,26 @@ class Schedules(Room[S]):
             return local.next_fires(here, owner, limit)
 
         return Call(tuple[UpcomingFire, ...], fetch, query=drop_none(owner=owner, limit=limit))
+
+    @GET("/forecast/timetable", *ADMIN, by_queue=True)
+    def timetable(
+        self,
+        *,
+        days: int = 14,
+        past: int = 7,
+        zone: str = "UTC",
+        hour: datetime | None = None,
+        owner: str | None = None,
+    ) -> Call[Timetable]:
+        """Count fires by hour of a *zone*: those to come by the rules as they are, those of the *past* as recorded.
+
+        With *hour*, an instant, the schedules of that hour are listed too.
+        """
+
+        def fetch(here: Here) -> Any:
+            return local.timetable(here, days, past, zone, hour, owner)
+
+        return Call(Timetable, fetch, query=drop_none(days=days, past=past, zone=zone, hour=hour, owner=owner))
 
     # -- make and change -------------------------------------------------------------------------------------------
 

@@ -99,6 +99,35 @@ def _show_task(terminal: Terminal, here: Verbs, lane: str, owner: str | None, ta
     terminal.result(document, screen.task_page(terminal, task, waits, here.now()))
 
 
+@command(group, "story", by_url=True)
+def story(
+    terminal: Terminal,
+    task: TaskId,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=MANY, help="Of each.")] = 20,
+    lane: LaneOf = None,
+    owner: OwnerOf = None,
+) -> None:
+    """Show what a task waits or waited for, and what it was told, the newest first."""
+    with reached(terminal) as here:
+        name, owned_by = resolve_lane(here, lane, owner)
+        found, now = here.attention.story(name, task, limit=limit, owner=owned_by), here.now()
+    terminal.result(to_json(found), screen.story_page(terminal, found, now))
+
+
+@command(group, "overview", by_url=True)
+def overview(
+    terminal: Terminal,
+    owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this owner's.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=MANY, help="How many.")] = 100,
+) -> None:
+    """List lanes in numbers: focus, stack, backlog, waits, questions to answer, and the last step."""
+    with reached(terminal) as here:
+        found, now = list(here.attention.overview(owner=owner, limit=limit)), here.now()
+    headers = ("LANE", "OWNER", "FOCUS", "STACK", "BACKLOG", "WAITS", "TO ANSWER", "LAST STEP")
+    text = terminal.table(headers, [screen.summary_row(each, now) for each in found]) if found else "No lane yet."
+    terminal.result(as_list(found), text)
+
+
 @command(
     group, "add", by_url=True, examples=("horae attention add report --lane main --arg topic=sales --priority 50",)
 )
@@ -245,11 +274,13 @@ def at(
     owner: OwnerOf = None,
 ) -> None:
     """Show a lane as it was after a line of its journal."""
+    from horae.api.attention.past import view_after
+
     with reached(terminal) as here:
         name, owned_by = resolve_lane(here, lane, owner)
         past = here.attention.at(name, line, owner=owned_by)
         (entry,) = here.attention.journal(name, since=line - 1, limit=1, owner=owned_by)
-    view = screen.view_after(past, entry.at)
+    view = view_after(past, entry.at)
     who = f" {entry.task}" if entry.task else ""
     head = f"{name}  {words.exact(entry.at)}  after line {line}:{who} {entry.cause}"
     text = "\n".join([terminal.bold(head), *screen.view_lines(view, entry.at)])

@@ -4,89 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from horae.api.attention.values import PastLane, Task, Wait, WaitingTask
 from horae.cli import words
-from horae.core.time.instants import from_iso
 
 if TYPE_CHECKING:
-    from horae.api.attention.values import JournalEntry, LaneDetail, TaskDetail, VerifiedJournal
+    from horae.api.attention.past import PastView
+    from horae.api.attention.values import (
+        JournalEntry,
+        LaneDetail,
+        LaneSummary,
+        Task,
+        TaskDetail,
+        TaskStory,
+        VerifiedJournal,
+        Wait,
+    )
     from horae.cli.terminal import Terminal
 
 WIDTH = 100
 NOTHING = "-"
 PHASES = {"think": "thinks", "act": "acts", "gap": "is between two steps"}
-Row = dict[str, Any]
-
-
-# -- as of a line of the journal -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class PastView:
-    """A lane as it was after a line of its journal; contexts and payloads are known by their digests only."""
-
-    seq: int
-    at: datetime
-    focus: Task | None
-    stack: tuple[Task, ...]
-    backlog: tuple[Task, ...]
-    waiting: tuple[WaitingTask, ...]
-    created: tuple[Task, ...]
-    ended: tuple[Task, ...]
-
-
-def view_after(past: PastLane, at: datetime) -> PastView:
-    """Sort the rows of a past lane into focus, stack, backlog and waits."""
-    from horae.core.attention.task import Policy, Weighed, in_order
-
-    rows = list(past.tasks.values())
-    tasks = {row["number"]: _task(row) for row in rows}
-    weighed = [
-        Weighed(row["number"], "ready", row["base"], _at(row["ready_since"]), _at(row["due_by"]))
-        for row in rows
-        if row["state"] == "ready"
-    ]
-
-    def of(*states: str) -> tuple[Task, ...]:
-        return tuple(task for state in states for task in tasks.values() if task.state == state)
-
-    interrupted = sorted((row for row in rows if row["state"] == "suspended"), key=lambda row: -row["place"])
-    return PastView(
-        seq=past.seq,
-        at=at,
-        focus=next(iter(of("running")), None),
-        stack=tuple(tasks[row["number"]] for row in interrupted),
-        backlog=tuple(tasks[each.number] for each in in_order(weighed, at, Policy())),
-        waiting=tuple(WaitingTask(task=task, waits=_open_waits(past, task)) for task in of("waiting")),
-        created=of("created"),
-        ended=of("completed", "failed", "cancelled"),
-    )
-
-
-def _task(row: Row) -> Task:
-    kept = ("kind", "state", "phase", "key", "turn", "step", "reason", "cancel_requested")
-    moments = ("created_at", "start_at", "ready_since", "due_by", "expires_at")
-    same: Row = {name: row[name] for name in kept} | {name: _at(row[name]) for name in moments}
-    return Task(id=f"t{row['number']}", priority=row["base"], **same)
-
-
-def _open_waits(past: PastLane, task: Task) -> tuple[Wait, ...]:
-    own = (row for row in past.waits.values() if row["state"] == "open" and f"t{row['task']}" == task.id)
-    return tuple(
-        Wait(
-            id=row["number"], task=task.id, key=row["key"], kind=row["kind"], state=row["state"],
-            deadline=from_iso(row["deadline"]), opened_at=from_iso(row["opened_at"]), intent_hash=row["intent_hash"],
-        )
-        for row in own
-    )  # fmt: skip
-
-
-def _at(text: str | None) -> datetime | None:
-    return None if text is None else from_iso(text)
 
 
 # -- as text -------------------------------------------------------------------------------------------------------
@@ -194,6 +133,29 @@ def lane_row(view: LaneDetail, now: datetime) -> tuple[str, ...]:
     doing = NOTHING if view.focus is None else _about(view.focus)
     driver = (lane.driver or NOTHING) if _is_driven(view, now) else NOTHING
     return (lane.name, lane.owner, doing, *numbers, str(lane.seq), driver)
+
+
+def summary_row(seen: LaneSummary, now: datetime) -> tuple[str, ...]:
+    counts = (seen.counts.suspended, seen.counts.ready, seen.waits, seen.confirmations)
+    doing = NOTHING if seen.focus is None else _about(seen.focus)
+    last = NOTHING if seen.last_at is None else f"{seen.last_cause}, {words.relative(seen.last_at, now)}"
+    return (seen.lane.name, seen.lane.owner, doing, *map(str, counts), last)
+
+
+def story_page(terminal: Terminal, story: TaskStory, now: datetime) -> str:
+    """Return a task, its waits and its facts."""
+    lines = [task_page(terminal, story.task, [], now)]
+    lines += [f"  {'waits':<14}{_past_wait(each, now)}" for each in story.waits]
+    for fact in story.facts:
+        told = _word({**fact.data, **fact.about})
+        lines.append(f"  {words.exact(fact.at)}  {fact.kind}  {words.first_line(told, 60)}")
+    return "\n".join(lines)
+
+
+def _past_wait(wait: Wait, now: datetime) -> str:
+    if wait.state == "open" or wait.closed_at is None:
+        return _wait(wait, now)
+    return f"{describe_intent(wait) or wait.key}: {wait.state}, {words.exact(wait.closed_at)}"
 
 
 def task_page(terminal: Terminal, task: TaskDetail, waits: Sequence[Wait], now: datetime) -> str:

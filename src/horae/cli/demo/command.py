@@ -13,7 +13,11 @@ import typer
 from horae.cli.terminal import Terminal, command
 from horae.errors import Conflict, InvalidInput
 
-DEMOS = {"attention": "One agent, one focus: interrupted, waiting, timed out, resumed."}
+DEMOS = {
+    "attention": "One agent, one focus: interrupted, waiting, resumed.",
+    "governance": "Five memories: verified, forged, uncertain, blocked, back.",
+}
+STORIES = 5
 
 group = typer.Typer(
     help="See Horae at work: stories that need nothing set up.",
@@ -42,7 +46,7 @@ def attention(
         typer.Option("--keep", metavar="FILE", help="Leave the database there, to look at with horae attention."),
     ] = None,
 ) -> None:
-    """One agent, one focus: interrupted, waiting, timed out, resumed.
+    """One agent, one focus: interrupted, waiting, resumed.
 
     A report is being written when the database goes down. The alert takes the focus, pages Alice and waits; the report
     goes on meanwhile. Alice stays silent, Bob answers, both finish. Rules play the model's part, and time is
@@ -56,6 +60,36 @@ def attention(
 
     with _database_file(keep) as database:
         asyncio.run(Performance(terminal, database, Switches(crash, early, confirm, real)).run())
+
+
+@command(group, "governance", examples=("horae demo governance", "horae demo governance --story 2 --crash"))
+def governance(
+    terminal: Terminal,
+    story: Annotated[
+        int | None, typer.Option("--story", min=1, max=STORIES, metavar="N", help="Only this one, 1 to 5.")
+    ] = None,
+    crash: Annotated[
+        bool, typer.Option("--crash", help="Kill the process with SIGKILL inside a verifier, and restart.")
+    ] = False,
+    keep: Annotated[
+        str | None,
+        typer.Option("--keep", metavar="FILE", help="Leave the database there, to look at with horae object."),
+    ] = None,
+) -> None:
+    """Five memories: verified, forged, uncertain, blocked, back.
+
+    What an agent remembers comes due: it is verified, looked at again, doubted, taken back with all that rests on it.
+    The stories are told from the entries that they leave in the audit, and each ends with its proof. Rules play the
+    verifier's part, and time is simulated: it jumps to whatever is due next.
+    """
+    if terminal.database is not None:
+        raise InvalidInput("demo_database_given")
+    import asyncio
+
+    from horae.cli.demo.telling import tell
+
+    with _database_file(keep) as database:
+        asyncio.run(tell(terminal, database, [story] if story else range(1, STORIES + 1), crash=crash))
 
 
 @contextmanager

@@ -6,8 +6,10 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from horae.cli.demo.story import BEGINS, Outside, Pager, Spans, Time, begin, make_agent
 from horae.clock import StoryClock, SystemClock
@@ -17,9 +19,14 @@ from horae.errors import ConfigurationError
 
 def until_killed(database: Path, spans: Spans, real: bool) -> datetime:
     """Let another process begin the story, kill it inside "page", and return when that was by its clock."""
-    arguments = json.dumps({"database": str(database), "minute": spans.minute.total_seconds(), "real": real})
+    arguments = {"database": str(database), "minute": spans.minute.total_seconds(), "real": real}
+    return from_iso(killed_inside("horae.cli.demo.crash", arguments))
+
+
+def killed_inside(module: str, arguments: Mapping[str, Any]) -> str:
+    """Run a module until it prints a line, kill it there with SIGKILL, and return the line."""
     with subprocess.Popen(
-        [sys.executable, "-m", "horae.cli.demo.crash", arguments],
+        [sys.executable, "-m", module, json.dumps(arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -31,7 +38,7 @@ def until_killed(database: Path, spans: Spans, real: bool) -> datetime:
             inside = victim.stdout.readline()
             if not inside:
                 raise ConfigurationError("demo_process_ended", problem=victim.stderr.read().strip())
-            return from_iso(inside.strip())
+            return inside.strip()
         finally:
             victim.kill()
 

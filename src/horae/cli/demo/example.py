@@ -9,8 +9,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from horae.actions.jobs.requests import Enqueued
+from horae.api.governance.object_values import ObjectToVerify
 from horae.app import Horae
 from horae.clock import SystemClock
+from horae.core.governance.answers import Verdict
 from horae.core.jobs.retry import Retry
 from horae.runtime.loop import Alarm
 from horae.runtime.worker.context import Context
@@ -83,6 +85,32 @@ def invoice(ctx: Context, customer: str, amount: str, api_key: str = "") -> floa
 def backup(ctx: Context) -> str:
     """Run once a night, in a time zone of its own."""
     return "backed up"
+
+
+# What the example's agent remembers, and what a look at the world finds out about it.
+MEMORIES = {
+    "mem_example_terms": ("ACME pays within 30 days.", Verdict.confirmed(evidence=["ledger:acme"], confidence=0.9)),
+    "mem_example_price": ("The blue lamp costs 12.", Verdict.refuted(evidence=["shop:lamp"])),
+    "mem_example_taste": ("ACME likes to be called early.", Verdict.inconclusive(note="nobody picked up the phone")),
+}
+
+
+@app.verifier("memory")
+def look(it: ObjectToVerify) -> Verdict:
+    """Find out whether a memory holds: one does, one does not, one cannot be decided now."""
+    known = MEMORIES.get(it.id)
+    return Verdict.inconclusive(note="not one of the example") if known is None else known[1]
+
+
+def remember() -> None:
+    """Let the example's agent remember; however often this is called, each memory is there once."""
+    agent = app.acting_as("agent/example")
+    for object_id, (content, _) in MEMORIES.items():
+        agent.objects.propose("memory", content, id=object_id, agent="example", subject="ACME", evidence=["chat:1"])
+    agent.objects.propose(
+        "experience", "Remind ACME after 35 days, not earlier.", id="exp_example_remind", agent="example",
+        subject="ACME", rests_on=["memory:mem_example_terms"], evidence=["ledger:acme"],
+    )  # fmt: skip
 
 
 def enqueue_samples() -> list[tuple[Enqueued, str]]:

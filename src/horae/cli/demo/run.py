@@ -15,10 +15,11 @@ from typing import Any
 
 from horae.actions.attention.queries import everything
 from horae.actions.jobs.claims import peek
+from horae.api.attention.past import PastView, view_after
 from horae.api.attention.values import LaneDetail, VerifiedJournal, past_lane
 from horae.api.values import to_json, to_public
 from horae.attention import Attention
-from horae.cli.attention.screen import WIDTH, PastView, four_lines, one_line, sound, view_after
+from horae.cli.attention.screen import WIDTH, four_lines, one_line, sound
 from horae.cli.demo.crash import until_killed
 from horae.cli.demo.journal import Narrator, Row
 from horae.cli.demo.story import ACK, BEGINS, SHORT, Outside, Pager, Spans, Time, begin, make_agent

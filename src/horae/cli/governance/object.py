@@ -73,6 +73,7 @@ def list_(
     risk: Annotated[str | None, typer.Option("--risk", metavar="RISK", help="low, medium or high.")] = None,
     contested: Annotated[bool, typer.Option("--contested", help="Only what is contested.")] = False,
     stalled: Annotated[bool, typer.Option("--stalled", help="Only what nobody could verify.")] = False,
+    due: Annotated[bool, typer.Option("--due", help="Only what comes due for something, the next ones first.")] = False,
     owner: Owner = None,
     limit: LIMIT = 50,
 ) -> None:
@@ -81,7 +82,8 @@ def list_(
         found = tuple(
             here.objects.list(
                 kind=cast("Any", kind), status=status, agent=agent, subject=subject, risk=cast("Any", risk),
-                contested=contested or None, stalled=stalled or None, owner=owner, limit=limit,
+                contested=contested or None, stalled=stalled or None, order="due" if due else "newest", owner=owner,
+                limit=limit,
             )
         )  # fmt: skip
         now = here.now()
@@ -169,6 +171,30 @@ def history(terminal: Terminal, object_id: Id, kind: Kind = None, owner: Owner =
 def _state(facts: dict[str, Any]) -> str:
     status, epistemic = facts.get("status"), facts.get("epistemic_state")
     return "-" if status is None else f"{status}/{epistemic}" if epistemic else str(status)
+
+
+@command(group, "links", by_url=True)
+def links(terminal: Terminal, object_id: Id, kind: Kind = None, owner: Owner = None, limit: LIMIT = 50) -> None:
+    """Show what an object rests on, what rests on it, and what was decided on it."""
+    with reached(terminal) as here:
+        found = here.objects.links(object_id, kind=cast("Any", kind), owner=owner, limit=limit)
+    rows = [("rests on", f"{it.kind}:{it.id}", it.status) for it in found.rests_on]
+    rows += [("carries", f"{it.kind}:{it.id}", it.status) for it in found.carries]
+    rows += [("cited by", f"decision:{it.id}", it.outcome) for it in found.decisions]
+    text = terminal.table(("LINK", "WHAT", "STATUS"), rows) if rows else "Nothing is linked with it."
+    terminal.result(to_json(found), text)
+
+
+@command(group, "versions", by_url=True)
+def versions(terminal: Terminal, object_id: Id, kind: Kind = None, owner: Owner = None, limit: LIMIT = 50) -> None:
+    """Show an object after each change, newest first."""
+    with reached(terminal) as here:
+        found = tuple(here.objects.versions(object_id, kind=cast("Any", kind), owner=owner, limit=limit))
+    rows = [
+        (str(each.version), words.exact(each.at), each.verb, each.status, words.first_line(each.content, 60) or "-")
+        for each in found
+    ]
+    terminal.result(as_list(found), terminal.table(("VERSION", "AT", "WHAT", "STATUS", "CONTENT"), rows))
 
 
 @command(group, "forecast", by_url=True, examples=("horae object forecast mem_ab12 --assume confirmed",))

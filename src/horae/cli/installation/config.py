@@ -12,7 +12,7 @@ import typer
 from horae.cli.installation.check import Config, Target, load_application
 from horae.cli.terminal import Terminal, command, shown_url
 from horae.errors import StoreError
-from horae.settings import Settings
+from horae.settings import Settings, is_secret, origin_of
 
 if TYPE_CHECKING:
     from horae.app import Horae
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 group = typer.Typer(help="See which settings are in force.", no_args_is_help=True, rich_markup_mode=None)
 JOB_VALUES = ("enabled", "schedule", "zone", "mode", "lock_ttl", "misfire", "overlap", "queue")
-SECRET = ("password", "secret", "token")
 
 
-@command(group, "show")
+@command(group, "show", by_url="flag")
 def show(
     terminal: Terminal,
     target: Target = None,
@@ -33,12 +32,12 @@ def show(
     """Print the settings, and what holds for each job.
 
     The jobs are those of the application, where one is named. A job's value comes from the API (api) over jobs.conf
-    (file) over the declaration (code) over the default. Passwords are not shown.
+    (file) over the declaration (code) over the default. Passwords are not shown. With --url those of a running server.
     """
-    settings = _settings(terminal)
+    settings = _settings(terminal) if terminal.url is None else _settings_of_server(terminal)
     lines = _lines(settings, origin)
     document: dict[str, Any] = {"settings": _as_json(settings, origin)}
-    if target or terminal.settings.app:
+    if terminal.url is None and (target or terminal.settings.app):
         app = load_application(terminal, target, config, "config show")
         jobs, note = _jobs(app)
         document["jobs"] = {key: _as_json(values, origin) for key, values in jobs.items()}
@@ -54,13 +53,17 @@ def show(
 def _settings(terminal: Terminal) -> dict[str, tuple[Any, str]]:
     values = {}
     for each in fields(Settings):
-        env = each.metadata["env"]
         from_option = each.name == "database_url" and terminal.database is not None
-        file = f"{env}_FILE" if each.metadata["file"] else ""
-        given = next((name for name in (env, file, each.metadata["also"]) if name and os.environ.get(name)), None)
-        where = "option --db" if from_option else f"environment {given}" if given else "default"
+        where = "option --db" if from_option else origin_of(each, os.environ)
         values[each.name] = (_printable(each.name, getattr(terminal.settings, each.name)), where)
     return values
+
+
+def _settings_of_server(terminal: Terminal) -> dict[str, tuple[Any, str]]:
+    from horae.cli.verbs import reached
+
+    with reached(terminal) as here:
+        return {each.name: (each.value, each.origin) for each in here.admin.settings()}
 
 
 def _jobs(app: Horae) -> tuple[dict[str, dict[str, tuple[Any, str]]], str | None]:
@@ -111,7 +114,7 @@ def _printable(name: str, value: Any) -> Any:
         return f"{value.total_seconds():g}s"
     if name == "database_url":
         return shown_url(str(value))
-    if isinstance(value, str) and any(word in name for word in SECRET):
+    if isinstance(value, str) and is_secret(name):
         return "***"
     if isinstance(value, tuple):
         return ", ".join(value)

@@ -16,6 +16,7 @@ from horae.actions.jobs.leftovers import find_stuck, may_move
 from horae.cli.failures import Exit
 from horae.cli.terminal import Terminal
 from horae.cli.words import count, span
+from horae.core.governance.objects import GOVERNANCE
 from horae.errors import StoreError
 from horae.runtime.loop import Alarm
 from horae.runtime.systemd import READY, STOPPING, notify, supervised
@@ -95,7 +96,9 @@ class Serving:
     async def _until_empty(self) -> None:
         """Stop once the served queues hold neither running jobs nor any that may run without help."""
         alarm = Alarm(self.worker.world.clock)
-        world, queues = self.worker.world, list(self.worker.settings.queues)
+        served = list(self.worker.settings.queues)
+        queues = [each for each in served if each != GOVERNANCE] or served  # what is remembered never ends to come due
+        world = self.worker.world
         while await self._may_go_on(queues):
             await alarm.sleep(None, LOOK_EVERY)
         with suppress(StoreError):

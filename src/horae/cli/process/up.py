@@ -38,7 +38,7 @@ def up(
     terminal: Terminal,
     host: Host = None,
     port: Port = None,
-    bare: Annotated[bool, typer.Option("--bare", help="No example jobs, schedules and agent.")] = False,
+    bare: Annotated[bool, typer.Option("--bare", help="No example jobs, schedules, agent and memories.")] = False,
 ) -> None:
     """See Horae at work: service, worker and example jobs.
 
@@ -73,7 +73,7 @@ class Running:
 
     def __init__(self, terminal: Terminal, story: Story, app: Horae, *, bare: bool, or_any: bool) -> None:
         self.terminal, self.story, self.app, self.bare = terminal, story, app, bare
-        self.door = Door(terminal, app, or_any=or_any)
+        self.door = Door(terminal, app, bare=bare, or_any=or_any)
         self._signals = 0
 
     async def run(self) -> int:
@@ -118,14 +118,15 @@ class Running:
             self.worker.kill()
 
     def _begin(self) -> list[str]:
-        """Enqueue the story, wake the schedules of an earlier time, give the agent something to do."""
+        """Enqueue the story, wake the schedules of an earlier time, give the agent something to do and to remember."""
         from horae.cli.demo.agent import add_tasks, make_agent
-        from horae.cli.demo.example import GROUP, LEASE, enqueue_samples
+        from horae.cli.demo.example import GROUP, LEASE, enqueue_samples, remember
 
         with suppress(HoraeError):  # there is none yet, or all of them are awake
             self.app.schedules.resume_group(GROUP, reason="horae up has started")
         add_tasks(make_agent(self.app))
         samples = enqueue_samples()
+        remember()
         self.terminal.say(
             f"A worker runs {SLOTS} jobs of each queue at once. Times are UTC. Ctrl-C ends everything. Kill the "
             f"worker, if you dare: its jobs are taken up again after {LEASE.total_seconds():g} seconds.\n"
@@ -147,8 +148,8 @@ class Running:
 class Door:
     """The service, and a token for it while it runs; none without the extra."""
 
-    def __init__(self, terminal: Terminal, app: Horae, *, or_any: bool) -> None:
-        self.terminal, self.app, self.or_any = terminal, app, or_any
+    def __init__(self, terminal: Terminal, app: Horae, *, bare: bool, or_any: bool) -> None:
+        self.terminal, self.app, self.bare, self.or_any = terminal, app, bare, or_any
         self._http: ServiceServer | None = None
         self._token_id: str | None = None
 
@@ -158,7 +159,7 @@ class Door:
 
         settings = self.terminal.settings
         try:
-            service = self.app.asgi(settings)
+            service = self.app.asgi(settings, example=not self.bare)
         except ConfigurationError as problem:
             if not isinstance(problem.__cause__, ModuleNotFoundError):
                 raise

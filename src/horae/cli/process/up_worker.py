@@ -57,7 +57,7 @@ async def _serve(terminal: Terminal, *, bare: bool) -> int:
     app = bare_application("up", settings) if bare else example
     app.database = settings.database_url
     add_built_in(app, settings)
-    queues = with_alerts(dict.fromkeys(("default",) if bare else (QUEUE, "default"), SLOTS), settings)
+    queues = with_alerts(dict.fromkeys(app.served_queues if bare else (QUEUE, *app.served_queues), SLOTS), settings)
     lease = settings.lease if bare or "HORAE_LEASE" in os.environ else LEASE
     try:
         await asyncio.to_thread(app.wait_for_store)

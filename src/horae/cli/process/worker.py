@@ -159,7 +159,7 @@ def _serve(terminal: Terminal, app: Horae, until_empty: bool, metrics: tuple[str
     raise_for(problems)
     for each in problems:
         terminal.say(f"warning: {each}")
-    queues = settings.queues or dict.fromkeys(sorted({"default", *(each.queue for each in app.definitions)}), SLOTS)
+    queues = settings.queues or dict.fromkeys(app.served_queues, SLOTS)
     if terminal.url is None:
         app.wait_for_store()
         queues = with_alerts(queues, settings)

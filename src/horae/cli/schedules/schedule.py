@@ -8,13 +8,13 @@ import typer
 
 from horae.api.values import to_json
 from horae.cli import words
-from horae.cli.arguments import arguments_from
+from horae.cli.arguments import arguments_from, instant_from
 from horae.cli.failures import Exit
 from horae.cli.jobs.acting import Reason
 from horae.cli.schedules import explain as explaining
 from horae.cli.schedules.explain import Count, clock, fire_lines
 from horae.cli.schedules.options import values_from, with_options, zone_of
-from horae.cli.schedules.tables import fire_table, schedule_page, schedule_table
+from horae.cli.schedules.tables import fire_table, schedule_page, schedule_table, timetable_page
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
 from horae.errors import InvalidInput
@@ -114,6 +114,27 @@ def preview(terminal: Terminal, key: Key, count: Count = 10, owner: Owner = "sys
     counts_from_end = schedule.kind == "every" and schedule.anchor == "finish"
     if counts_from_end and ahead.fires and not terminal.is_json:
         terminal.say("It counts from the end of each job; shown here as if jobs took no time.")
+
+
+@command(group, "timetable", by_url=True, examples=("horae schedule timetable --days 3 --zone Europe/Berlin",))
+def timetable(
+    terminal: Terminal,
+    days: Annotated[int, typer.Option("--days", metavar="N", min=1, max=31, help="How far ahead.")] = 14,
+    past: Annotated[int, typer.Option("--past", metavar="N", min=0, max=31, help="How far back.")] = 0,
+    zone: Annotated[str, typer.Option("--zone", metavar="ZONE", help="Whose hours, such as Europe/Berlin.")] = "UTC",
+    hour: Annotated[
+        str | None, typer.Option("--hour", metavar="INSTANT", help="List the schedules of this hour too.")
+    ] = None,
+    owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this owner's.")] = None,
+) -> None:
+    """Count the fires of all schedules by hour, and name the minutes in which many come together."""
+    chosen = None if hour is None else instant_from(hour)
+    with reached(terminal) as here:
+        found = here.schedules.timetable(days=days, past=past, zone=zone, hour=chosen, owner=owner)
+    terminal.result(to_json(found), timetable_page(terminal, found))
+    if not (found.complete and found.past_complete) and not terminal.is_json:
+        reach = f"from {words.exact(found.since)} to {words.exact(found.until)}"
+        terminal.say(f"There is more than is counted at once; this reaches {reach}.")
 
 
 def _mention_more(terminal: Terminal, cursor: str | None) -> None:

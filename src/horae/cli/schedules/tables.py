@@ -12,7 +12,7 @@ from horae.cli.schedules.explain import clock
 from horae.words.languages import Language
 
 if TYPE_CHECKING:
-    from horae.api.schedules.values import Fire, RunSummary, Schedule, ScheduleDetail, Version
+    from horae.api.schedules.values import Fire, RunSummary, Schedule, ScheduleDetail, Timetable, Version
     from horae.cli.terminal import Terminal
 
 # What a person may want to know of a schedule, with where the value comes from; the rest stands in sentences.
@@ -50,6 +50,21 @@ def schedule_table(
         headers = (*headers, "RESULTS")
         rows = [(*row, _results(each)) for row, each in zip(rows, schedules, strict=True)]
     return terminal.table(headers, rows)
+
+
+def timetable_page(terminal: Terminal, found: Timetable) -> str:
+    """Return the hours in which something fires, the minutes with many fires, and the schedules of the hour."""
+    if not found.hours:
+        return "Nothing fires."
+    rows = [(clock(each.at, found.zone), str(each.fires), str(each.ran), str(each.missed)) for each in found.hours]
+    lines = [terminal.table(("HOUR", "TO FIRE", "RAN", "NOT RUN"), rows)]
+    lines += [
+        f"{words.count(each.fires, 'schedule')} at {clock(each.minute, found.zone)}" for each in found.pile_ups[:5]
+    ]
+    entries = [(each.key, each.owner, str(each.fires), str(each.ran), str(each.missed)) for each in found.entries]
+    if entries:
+        lines.append(terminal.table(("KEY", "OWNER", "TO FIRE", "RAN", "NOT RUN"), entries))
+    return "\n".join(lines)
 
 
 def _results(schedule: Schedule) -> str:

@@ -17,6 +17,7 @@ from horae.api.rooms import Rooms
 from horae.api.schedules.values import Forecast
 from horae.api.statistics import Figures
 from horae.console import drawing, series
+from horae.console.pages.workers import to_kill
 from horae.console.rendering import MOST, number, render
 from horae.console.routing import Doors
 from horae.console.texts import _, ngettext
@@ -61,6 +62,7 @@ async def home(visit: Visit) -> Response:
     return render(
         visit,
         "home.html",
+        kill=await to_kill(visit),
         day=day,
         needs=needs,
         sentence=_sentence(day.now, needs),

@@ -18,7 +18,8 @@ doors = Doors()
 @doors.page("/workers", Workers.list)
 async def workers(visit: Visit) -> Response:
     found = await visit.read(lambda rooms: rooms.workers.list())
-    return render(visit, "workers.html", workers=found, sentence=_sentence(found), shapes=SHAPES)
+    kill = await to_kill(visit)
+    return render(visit, "workers.html", kill=kill, workers=found, sentence=_sentence(found), shapes=SHAPES)
 
 
 @doors.act("/workers/{worker_id}/drain", Workers.drain)
@@ -33,6 +34,14 @@ async def drain(visit: Visit, worker_id: str) -> Response:
 async def resume(visit: Visit, worker_id: str) -> Response:
     await visit.act(lambda rooms: rooms.workers.resume(worker_id, reason=visit.form.get("reason", "")))
     return visit.redirect("/workers", Flash(_("It takes jobs again."), undo=f"/workers/{worker_id}/drain"))
+
+
+async def to_kill(visit: Visit) -> int | None:
+    """Return the process of the example's worker, which its reader is dared to kill; None elsewhere."""
+    if not visit.service.options.example or not visit.may("admin"):
+        return None
+    found = await visit.read(lambda rooms: rooms.workers.list())
+    return next((each.pid for each in found if each.state == "running"), None)
 
 
 # How the state of a worker is drawn.

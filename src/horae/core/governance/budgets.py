@@ -179,6 +179,11 @@ def job_budget(budget: str | None, cost: Mapping[str, int] | None) -> JobBudget 
     return JobBudget(name, {"calls": 1} | ({} if cost is None else amounts_from(cost)), agent)
 
 
+def verify_budget(kind: str) -> str:
+    """Return the name of the budget that verifications of a kind of objects draw on, unless its verifier names one."""
+    return f"verify.{kind}"
+
+
 def reference_from(budget: Any) -> tuple[str, str]:
     """Return name and agent of a budget that is written as ``llm`` or ``llm/researcher``."""
     if not isinstance(budget, str):

@@ -19,6 +19,7 @@ from horae.core.governance.machines import (
     status_of,
 )
 from horae.core.governance.policies import DAY, Category, Impact, Mode, Risk, UnknownType
+from horae.core.values import replacing
 
 PREFIXES: dict[str, str] = {"memory": "mem_", "experience": "exp_", "cognition": "cog_"}
 MAX_CONTENT = 256 * 1024
@@ -143,6 +144,9 @@ class GovernedObject:
         return unseen and self.reinforced_at >= self.stale_since
 
 
+changed = replacing(GovernedObject)  # like dataclasses.replace, and quicker
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectVersion:
     """An object as it was after one change; the first version has the content, a later one only where it changed.
@@ -181,6 +185,17 @@ class Removals:
     day: datetime
     removed: int = 0
     live: int | None = None  # counted once a day, when the floor of the cap is reached
+
+
+@dataclass(frozen=True, slots=True)
+class StateCount:
+    """How many objects of a kind are in one state, and how many of those are contested or stalled."""
+
+    kind: str
+    state: str
+    count: int
+    contested: int = 0
+    stalled: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from horae.core.governance.boundaries import agent_name
 from horae.core.governance.evidence import EVIDENCE_KINDS, EvidenceKind
 from horae.core.governance.gates import folded
 from horae.core.governance.machines import KINDS, MACHINES, Kind, is_uncertain
-from horae.core.governance.objects import MAX_CONTENT, MAX_SUBJECT, PREFIXES, GovernedObject
+from horae.core.governance.objects import MAX_CONTENT, MAX_SUBJECT, PREFIXES, GovernedObject, changed
 from horae.core.governance.policies import (
     CATEGORIES,
     IMPACTS,
@@ -147,11 +147,11 @@ def propose(
     A trusted source verifies a memory at once, never one of high risk. What a tamper score suspects, or what says again
     what was once rejected, is suspected at once; the second only a person may clear.
     """
-    it = replace(it, stability=policy.stability, needs_person=known_as_rejected, contested=known_as_rejected)
+    it = changed(it, stability=policy.stability, needs_person=known_as_rejected, contested=known_as_rejected)
     if is_uncertain(it.state):
-        it = replace(it, **begin_uncertainty(it, policy, now))
+        it = changed(it, **begin_uncertainty(it, policy, now))
     else:
-        it = replace(it, unknown_type=None, mode=None)
+        it = changed(it, unknown_type=None, mode=None)
     moves = [Move("proposed", it, it)]
     event = _first_event(it, policy, known_as_rejected)
     if event is not None:
@@ -159,12 +159,12 @@ def propose(
         moves.append(Move(event, it, after))
         it = after
     if asked_at is not None:
-        it = replace(it, asked_action="verify", asked_at=max(asked_at, now))
+        it = changed(it, asked_action="verify", asked_at=max(asked_at, now))
     planned = next_action(it, policy, now)
     at = None if planned is None else planned.at
-    it = replace(it, next_action=None if planned is None else planned.action, next_action_at=at)
+    it = changed(it, next_action=None if planned is None else planned.action, next_action_at=at)
     if event == "verified":
-        it = replace(it, review_due_at=at)
+        it = changed(it, review_due_at=at)
     moves[-1] = replace(moves[-1], after=it)
     return Concluded(it, tuple(moves), planned)
 

@@ -18,7 +18,7 @@ from horae.core.governance.machines import (
     standing_of,
     way_to_archive,
 )
-from horae.core.governance.objects import GovernedObject, Opinion
+from horae.core.governance.objects import GovernedObject, Opinion, changed
 from horae.core.governance.policies import Policy
 from horae.core.governance.timers import Planned, archive_at, may_look, next_action
 from horae.core.governance.verdicts import Finding
@@ -101,7 +101,7 @@ def move(it: GovernedObject, event: str, policy: Policy, now: datetime) -> Gover
         changes |= {"mode": _mode_after_time(it), "uncertain_until": None}
     elif is_uncertain(state) and (event in BEGUN_ANEW or not it.is_uncertain):
         changes |= begin_uncertainty(it, policy, now)
-    return replace(it, **changes)
+    return changed(it, **changes)
 
 
 def begin_uncertainty(it: GovernedObject, policy: Policy, now: datetime) -> dict[str, Any]:
@@ -120,19 +120,19 @@ def walk(it: GovernedObject, events: Sequence[str], policy: Policy, now: datetim
     The version is raised at least once, so that every change can be told from the one before.
     """
     before = it
-    it = replace(it, **changes)
+    it = changed(it, **changes)
     moves = []
     for event in events:
         after = move(it, event, policy, now)
         moves.append(Move(event, before, after))
         before = it = after
     if not events:
-        it = replace(it, version=it.version + 1)
+        it = changed(it, version=it.version + 1)
     planned = next_action(it, policy, now)
     due = None if planned is None else planned.at
-    it = replace(it, next_action=None if planned is None else planned.action, next_action_at=due)
+    it = changed(it, next_action=None if planned is None else planned.action, next_action_at=due)
     if SETTLED & set(events):
-        it = replace(it, review_due_at=due)
+        it = changed(it, review_due_at=due)
     if moves:
         moves[-1] = replace(moves[-1], after=it)
     return Concluded(it, tuple(moves), planned)
@@ -163,7 +163,7 @@ def conclude(
         "put_backs": 0,
         "admitted_version": None,
     }
-    counted = replace(counted, opinions=opinions, **done_with)
+    counted = changed(counted, opinions=opinions, **done_with)
     events = _events(it, counted, action, finding, policy, now, around)
     changes: dict[str, Any] = {}
     if action == "archive" and not events and not it.protected:
@@ -181,10 +181,10 @@ def ask(done: Concluded, at: datetime, policy: Policy, now: datetime) -> Conclud
     if done.object.is_final:
         return done
     action: Action = done.planned.action if done.planned is not None else "reinstate-check"
-    it = replace(done.object, asked_action=action, asked_at=max(at, now))
+    it = changed(done.object, asked_action=action, asked_at=max(at, now))
     planned = next_action(it, policy, now)
     assert planned is not None
-    it = replace(it, next_action=planned.action, next_action_at=planned.at)
+    it = changed(it, next_action=planned.action, next_action_at=planned.at)
     moves = (*done.moves[:-1], replace(done.moves[-1], after=it)) if done.moves else ()
     return Concluded(it, moves, planned)
 
@@ -242,7 +242,7 @@ def _count(
     unknowable = never and it.status not in ("quarantine", "archived")
     automatic = action in ("verify", "revalidate") and finding.looked and around.is_automatic
     in_budget = it.is_uncertain and may_look(it, action, policy)
-    return replace(
+    return changed(
         it,
         checked_at=now,
         confidence=it.confidence if finding.confidence is None else finding.confidence,
@@ -303,7 +303,7 @@ def _events(
         return () if event is None else (event,)
     event = event_of(it.kind, action, it.state, None if finding is None else finding.verdict)
     event = _with_surroundings(before, event, action, finding, policy, around)
-    if event is None and it.kind == "cognition" and _is_over(before, policy, now) and not it.is_unknowable:
+    if event is None and it.kind == "cognition" and _is_over(it, policy, now) and not it.is_unknowable:
         event = "aged" if (it.state, "aged") in MACHINES["cognition"].arrows else None
     return () if event is None else (event,)
 

@@ -307,6 +307,16 @@ def job_number(job_id: str | int) -> int:
     raise NotFound("job_id_unreadable", id=str(job_id))
 
 
+def govern_name(kind: str) -> str:
+    """Return the name of the verifier of one kind of objects among the handlers of a process."""
+    return f"{GOVERN}.{kind}"
+
+
+def handler_of(job: Job) -> str:
+    """Return the handler that runs a job: for one about an object the verifier of its kind, where there is one."""
+    return job.handler if job.handler != GOVERN or job.object_type is None else govern_name(job.object_type)
+
+
 def band_of(priority: str) -> int:
     """Return the number of a priority; high is 0, so that ascending order serves it first."""
     if priority not in PRIORITIES:

@@ -18,6 +18,9 @@ TIMEOUT, START, DEADLINE = "attention.timeout", "attention.start", "attention.de
 REVIEW = "governance.review"  # the deadline of a review
 ROLLBACK = "governance.rollback"  # one batch of a rollback; the job is put off until the next
 GATE = "governance.gate"  # asks again about jobs that a gate has put back, once it has changed
+ASK = "governance.ask"  # puts a question about an object into the lane of an agent, or takes it back
+LET_IN = "governance.let_in"  # lets objects come due for which a budget has room again
+THINKING = "verify:"  # prefix of the keys of tasks in which an agent thinks about an object
 ACT = "acts.batch"  # one batch of a bulk act; the job is put off until the next
 HANDLERS = (TIMEOUT, START, DEADLINE)
 OWN_NAMES = "horae:"  # prefix of the unique names of these jobs, reserved for them
@@ -54,6 +57,9 @@ def refuse_own(job: Job) -> None:
         advice = "let it finish; it is not to be stopped half way"
     elif job.handler == GATE:
         kept = "the jobs that a gate has put back going"
+        advice = "let it run; it takes a moment"
+    elif job.handler in (ASK, LET_IN):
+        kept = "the verification of an object going"
         advice = "let it run; it takes a moment"
     elif job.handler == TIMEOUT:
         kept = f"the timeout of wait {payload.get('wait')}"

@@ -23,7 +23,9 @@ from horae.actions.budgets.repair import settle_leftovers
 from horae.actions.chores import HeldChore
 from horae.actions.jobs import jobs, machinery
 from horae.actions.jobs.acts import restart_lost
+from horae.actions.jobs.labels import label_jobs
 from horae.actions.jobs.leftovers import find_lost_parents, let_in_forgotten
+from horae.actions.metrics import count_live
 from horae.actions.retention import Retention, clean_step
 from horae.errors import HandlerFailed, HoraeError, StoreError
 from horae.ports import Upcoming, World
@@ -67,6 +69,14 @@ CHORES = (
         lambda look: look.unsealed,
     ),
     Chore("roll up endings", timedelta(minutes=1), roll_up.keep_up, lambda look: look.unrolled),
+    Chore("label jobs", timedelta(seconds=10), label_jobs, lambda look: look.unlabelled or look.unrolled),
+    Chore(
+        "count live jobs",
+        timedelta(minutes=1),
+        count_live,
+        lambda look: look.unlabelled or look.unrolled,
+        goes_on=False,
+    ),
     Chore("settle children", timedelta(seconds=10), jobs.settle_children, lambda look: look.unsettled),
     Chore("seal journals", timedelta(minutes=5), seal_left, lambda look: look.unsealed_lines),
     Chore("repair what Horae keeps", timedelta(minutes=30), machinery.repair, goes_on=False),

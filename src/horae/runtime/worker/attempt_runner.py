@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
-from horae.core.jobs.job import Outcome
+from horae.core.jobs.job import Outcome, handler_of
 from horae.ports import Clock, Limiter
 from horae.runtime.logs import job_fields, running_job
 from horae.runtime.worker.attempts import (
@@ -85,7 +85,7 @@ class AttemptRunner:
 
     async def _outcome(self, attempt: Attempt, ask: Ask) -> Outcome:
         job, ctx = attempt.job, attempt.ctx
-        handler = self._resolve(job.handler)
+        handler = self._resolve(handler_of(job))
         if handler is None or is_closed(job, handler):
             return snooze_unknown_handler(job, handler, self._clock.now())
         if job.cancel_requested:  # requested while an earlier attempt was failing

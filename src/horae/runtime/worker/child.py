@@ -318,11 +318,15 @@ def _find_handler(module: types.ModuleType, order: Message) -> tuple[Callable[..
 
 def _handles(module: types.ModuleType, qualname: str) -> Iterator[Any]:
     named = getattr(module, qualname, None)
-    yield from (value for value in [named, *vars(module).values()] if _is_ours(value, "JobHandle"))
+    yield from (value for value in [named, *vars(module).values()] if _is_handle(value))
 
 
 def _apps(module: types.ModuleType) -> list[Any]:
     return [value for value in vars(module).values() if _is_ours(value, "Horae")]
+
+
+def _is_handle(value: Any) -> bool:
+    return _is_ours(value, "JobHandle") or _is_ours(value, "Verifier")
 
 
 def _is_ours(value: Any, name: str) -> bool:

@@ -24,7 +24,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from horae.actions.retention import Retention
-from horae.core.jobs.job import Change, Job, Lease, Outcome
+from horae.core.jobs.job import Change, Job, Lease, Outcome, handler_of
 from horae.core.jobs.machinery import MACHINERY
 from horae.errors import HoraeError, ServiceUnavailable, StoreError
 from horae.ports import Drain, JobSource, Node, Upcoming, World
@@ -403,7 +403,7 @@ class Worker:
         attempt = self._held.get((lease.job_number, lease.token))
         if attempt is None:
             return None
-        return time_left(attempt, self.resolve(attempt.job.handler), self.world.clock.monotonic())
+        return time_left(attempt, self.resolve(handler_of(attempt.job)), self.world.clock.monotonic())
 
     # -- the end -------------------------------------------------------------------------------------------------
 

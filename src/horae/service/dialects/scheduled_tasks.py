@@ -17,6 +17,7 @@ from horae.api.scheduled_tasks.room import ScheduledTasks
 from horae.api.scheduled_tasks.values import (
     ScheduledTask,
     ScheduledTaskRun,
+    TaskLimits,
     TaskPreview,
     TaskReasons,
     TaskTerms,
@@ -188,6 +189,15 @@ async def preview_new(
     body: TaskBody, lang: RequestLanguage, count: Count = 5, rooms: CallerRooms = rooms_for(ScheduledTasks.preview_new)
 ) -> Response:
     return answer(await rooms.scheduled_tasks.preview_new(count=count, lang=lang, **body.terms))
+
+
+@router.get(
+    "/limits", operation_id="get_task_limits", summary="How many tasks you may enable, and what they may run",
+    response_model=TaskLimits,
+)  # fmt: skip
+async def limits(rooms: CallerRooms = rooms_for(ScheduledTasks.limits)) -> Response:
+    """`max_enabled` is 0 where any number may be enabled; `enabled` counts those that are."""
+    return answer(await rooms.scheduled_tasks.limits())
 
 
 @router.get(

@@ -11,11 +11,11 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from fastapi import Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from horae.errors import HoraeError, TooManyRequests
 from horae.service import languages, problems
 from horae.service.auth import sessions as browsers
-from horae.service.guard import bodies
+from horae.service.guard import bodies, cross_origin
 from horae.service.problems import method_not_allowed, problem, refusal
 from horae.service.state import CALLER, Service, address_of, authenticate, bearer_of
 
@@ -75,11 +75,13 @@ class Guard:
         request_id = given if SANE_ID.fullmatch(given) else self.options.names()
         scope.setdefault("state", {})["request_id"] = request_id
         out = ResponseWriter(scope, send, request_id, self.options.monotonic or untimed)
+        out.origins = self.options.cors_origins
+        out.origin = cross_origin.allowed_origin(out.origins, path_of(scope), headers)
         if scope["method"] == "HEAD":
             scope["method"] = "GET"  # the same answer without its body
         try:
             body: bytes | JSONResponse = b""
-            refusal = self._check_head(scope, headers)
+            refusal = self._check_head(scope, headers, is_allowed=out.origin is not None)
             if announces_body(headers):
                 out.closes = True  # unless it is read to its end
                 if refusal is None and browsers.is_console(path_of(scope)):
@@ -108,20 +110,26 @@ class Guard:
 
     # -- before the body -----------------------------------------------------------------------------------------
 
-    def _check_head(self, scope: Scope, headers: Headers) -> JSONResponse | None:
-        """Return a refusal by the head of the request; None where it may go on."""
+    def _check_head(self, scope: Scope, headers: Headers, *, is_allowed: bool) -> Response | None:
+        """Return an answer by the head of the request, a refusal most often; None where it may go on.
+
+        *is_allowed* says that the request comes from a page of an origin that may call.
+        """
         try:
             self.limits.count_address(None if scope.get("client") is None else scope["client"][0])
         except TooManyRequests as error:
             return problems.answer_error(Request(scope), error)
         if self.options.hosts and host_of(headers.get("host", "")) not in self.options.hosts:
             return refusal(421, "wrong_host", "host_unknown_here")
-        if scope["method"] not in SAFE and self._is_cross_site(headers):
+        if scope["method"] not in SAFE and not is_allowed and self._is_cross_site(headers):
             return refusal(403, "cross_site", "page_of_other_site")
         if b"%00" in scope.get("query_string", b"") or "\0" in scope["path"]:
             return refusal(422, "invalid_input", "nul_in_address")
         if headers.get("content-encoding", "identity").lower() != "identity":
             return refusal(415, "unsupported_media", "body_encoded")
+        asked_first = cross_origin.preflight(scope["method"], headers) if is_allowed else None
+        if asked_first is not None:
+            return asked_first
         methods = self.methods.get(path_of(scope))
         if methods is not None and scope["method"] not in methods:
             return method_not_allowed(methods)
@@ -204,6 +212,8 @@ class ResponseWriter:
         self.scope = scope
         self.status = 0
         self.closes = False  # whether the connection ends with the answer, because a body on it was not read
+        self.origins: Collection[str] = ()  # those that may call
+        self.origin: str | None = None  # the one that does
         self._method = scope["method"]
         self._send = send
         self._request_id = request_id
@@ -218,6 +228,7 @@ class ResponseWriter:
             headers["X-Request-Id"] = self._request_id
             if self.closes:
                 headers["Connection"] = "close"
+            cross_origin.mark(headers, self.origins, self.origin)
             for name, value in HEADERS.items():
                 headers.setdefault(name, value)
             if self.status in BODILESS:

@@ -11,7 +11,16 @@ from fastapi.responses import Response
 from pydantic import AfterValidator, ConfigDict, Field
 
 from horae.actions.jobs.definitions import MOST_NAMES
-from horae.api.admin import SCHEDULER, Admin, Definition, Examination, LoggedRun, Retention, RunsCleaned
+from horae.api.admin import (
+    SCHEDULER,
+    Admin,
+    Definition,
+    EffectiveSetting,
+    Examination,
+    LoggedRun,
+    Retention,
+    RunsCleaned,
+)
 from horae.api.operation import Page
 from horae.core.jobs.parameters import MOST as MOST_PARAMETERS
 from horae.core.jobs.parameters import Parameter
@@ -167,6 +176,15 @@ async def examine(rooms: CallerRooms = rooms_for(Admin.doctor)) -> Response:
     seconds. 409 where the server does not offer it.
     """
     return answer(await rooms.admin.doctor())
+
+
+@router.get(
+    "/admin/settings", tags=["health"], operation_id="list_settings", summary="The settings that are in force",
+    response_model=Page[EffectiveSetting], responses=refuses(409),
+)  # fmt: skip
+async def list_settings(rooms: CallerRooms = rooms_for(Admin.settings)) -> Response:
+    """Of the process that answers, each with its origin; secrets are masked. 409 where it does not offer that."""
+    return answer(await rooms.admin.settings())
 
 
 @router.get(

@@ -22,10 +22,12 @@ from horae.api.attention.values import (
     Lane,
     LaneControl,
     LaneDetail,
+    LaneSummary,
     PastLane,
     PostedEvent,
     Task,
     TaskDetail,
+    TaskStory,
     VerifiedJournal,
     Wait,
 )
@@ -42,6 +44,7 @@ from horae.service.rooms import CallerRooms, answer, answer_in_words, caller_for
 from horae.service.state import CurrentWorld
 
 router = APIRouter(prefix="/attention/lanes", tags=["attention"])
+overview_router = APIRouter(prefix="/attention/overview", tags=["attention"])
 OneLine = AfterValidator(check_one_line)
 LaneName = Annotated[
     str,
@@ -137,6 +140,17 @@ async def list_lanes(
     return answer(await rooms.attention.lanes(owner=owner).page(cursor, limit=limit))
 
 
+@overview_router.get(
+    "", operation_id="get_attention_overview", summary="Agents' lanes in numbers, the oldest first",
+    response_model=Page[LaneSummary], responses=refuses(404),
+)  # fmt: skip
+async def get_overview(
+    owner: Tenant = None, limit: Limit = 100, cursor: Cursor = None, rooms: CallerRooms = rooms_for(Attention.overview)
+) -> Response:
+    """Focus, how much lies on the stack and in the backlog, waits, confirmations to answer, and the last step."""
+    return answer_in_words(await rooms.attention.overview(owner=owner).page(cursor, limit=limit))
+
+
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
 
@@ -188,6 +202,22 @@ async def get_task(
     lane: LaneName, task_id: TaskId, owner: Tenant = None, rooms: CallerRooms = rooms_for(Attention.task)
 ) -> Response:
     return answer_in_words(await rooms.attention.task(lane, task_id, owner=owner))
+
+
+@router.get(
+    "/{lane:path}/tasks/{task_id}/story", operation_id="get_lane_task_story",
+    summary="One task, what it waits or waited for, and what it was told", response_model=TaskStory,
+    responses=refuses(404),
+)  # fmt: skip
+async def get_story(
+    lane: LaneName,
+    task_id: TaskId,
+    limit: Limit = 100,
+    owner: Tenant = None,
+    rooms: CallerRooms = rooms_for(Attention.story),
+) -> Response:
+    """The newest first, at most `limit` waits and facts. Values whose names are those of secrets are masked."""
+    return answer_in_words(await rooms.attention.story(lane, task_id, limit=limit, owner=owner))
 
 
 @router.post(

@@ -64,9 +64,7 @@ async def conclude(
     if_match: IfMatch = None,
     rooms: CallerRooms = rooms_for(Objects.conclude),
 ) -> Response:
-    done = await rooms.objects.conclude(
-        object_id, **body.model_dump(), expected_version=version_from(if_match), owner=owner
-    )
+    done = await rooms.objects.conclude(object_id, **dict(body), expected_version=version_from(if_match), owner=owner)
     return answer(done, ETag=etag(done.version))
 
 
@@ -81,9 +79,7 @@ async def verify(
     if_match: IfMatch = None,
     rooms: CallerRooms = rooms_for(Objects.verify_now),
 ) -> Response:
-    done = await rooms.objects.verify_now(
-        object_id, **body.model_dump(), expected_version=version_from(if_match), owner=owner
-    )
+    done = await rooms.objects.verify_now(object_id, **dict(body), expected_version=version_from(if_match), owner=owner)
     return answer(done, ETag=etag(done.version))
 
 

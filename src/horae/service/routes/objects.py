@@ -8,10 +8,14 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import AfterValidator
 
+from horae.actions.governance.queries import Order
 from horae.api.governance.object_values import (
     ForecastStep,
+    GovernanceOverview,
     GovernedObject,
     ObjectEntry,
+    ObjectLinks,
+    ObjectVersion,
     ProposedObject,
     RecalledObject,
     WhyObject,
@@ -75,6 +79,7 @@ async def list_objects(
     contested: bool | None = None,
     stalled: bool | None = None,
     due_before: Instant | None = None,
+    order: Order = "newest",
     owner: Tenant = None,
     limit: Limit = 100,
     cursor: Cursor = None,
@@ -82,9 +87,18 @@ async def list_objects(
 ) -> Response:
     found = rooms.objects.list(
         kind=kind, status=status, agent=agent, subject=subject, risk=risk, contested=contested, stalled=stalled,
-        due_before=due_before, owner=owner,
+        due_before=due_before, order=order, owner=owner,
     )  # fmt: skip
     return answer(await found.page(cursor, limit=limit))
+
+
+@router.get(
+    "/overview", operation_id="get_governance_overview", summary="Objects by kind and state, and what is due",
+    response_model=GovernanceOverview, responses=refuses(404),
+)  # fmt: skip
+async def overview(owner: Tenant = None, rooms: CallerRooms = rooms_for(Objects.overview)) -> Response:
+    """No count goes beyond 10,000; counts by state are of the newest 10,000 objects."""
+    return answer(await rooms.objects.overview(owner=owner))
 
 
 @router.get(
@@ -161,6 +175,37 @@ async def history(
     rooms: CallerRooms = rooms_for(Objects.history),
 ) -> Response:
     found = rooms.objects.history(object_id, kind=kind, owner=owner)
+    return answer(await found.page(cursor, limit=limit))
+
+
+@router.get(
+    "/objects/{object_id}/links", operation_id="get_object_links",
+    summary="What an object rests on, what rests on it, and what was decided on it", response_model=ObjectLinks,
+    responses=refuses(404),
+)  # fmt: skip
+async def links(
+    object_id: Id,
+    kind: KindFilter = None,
+    limit: Limit = 100,
+    owner: Tenant = None,
+    rooms: CallerRooms = rooms_for(Objects.links),
+) -> Response:
+    return answer(await rooms.objects.links(object_id, kind=kind, limit=limit, owner=owner))
+
+
+@router.get(
+    "/objects/{object_id}/versions", operation_id="list_object_versions", summary="An object after each change",
+    response_model=Page[ObjectVersion], responses=refuses(404),
+)  # fmt: skip
+async def versions(
+    object_id: Id,
+    kind: KindFilter = None,
+    owner: Tenant = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    rooms: CallerRooms = rooms_for(Objects.versions),
+) -> Response:
+    found = rooms.objects.versions(object_id, kind=kind, owner=owner)
     return answer(await found.page(cursor, limit=limit))
 
 

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from horae.actions.schedules.forecast import LONGEST, MOST_NEXT
 from horae.actions.schedules.schedules import MOST_RESULTS
+from horae.actions.schedules.timetable import MOST_DAYS
 from horae.api.operation import Page
 from horae.api.schedules.room import Schedules
 from horae.api.schedules.values import (
@@ -20,6 +21,7 @@ from horae.api.schedules.values import (
     Preview,
     Schedule,
     ScheduleDetail,
+    Timetable,
     Timing,
     Triggered,
     UpcomingFire,
@@ -304,6 +306,22 @@ async def next_fires(
 ) -> Response:
     """Quick with any number of schedules; jobs that every node runs by itself are not among them."""
     return answer(await rooms.schedules.next_fires(owner=owner, limit=limit))
+
+
+@router.get(
+    "/forecast/timetable", operation_id="get_timetable", summary="Fires by hour, behind and ahead",
+    response_model=Timetable, responses=refuses(404),
+)  # fmt: skip
+async def timetable(
+    days: Annotated[int, Query(ge=1, le=MOST_DAYS, description="How far ahead.")] = 14,
+    past: Annotated[int, Query(ge=0, le=MOST_DAYS, description="How far back.")] = 7,
+    zone: Annotated[str, Query(max_length=64, description="Whose hours.", examples=["Asia/Shanghai"])] = "UTC",
+    hour: Annotated[Instant | None, Query(description="List the schedules of this hour too.")] = None,
+    owner: Tenant = None,
+    rooms: CallerRooms = rooms_for(Schedules.timetable),
+) -> Response:
+    """Computed from the current rules and from records; bounded, and the answer says how far it reaches."""
+    return answer(await rooms.schedules.timetable(days=days, past=past, zone=zone, hour=hour, owner=owner))
 
 
 def _answer_with_etag(schedule: Schedule, status: int = 200) -> Response:

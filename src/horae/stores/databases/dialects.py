@@ -38,13 +38,28 @@ class Dialect:
     # a scalar that is not NULL while a line of a journal may be without a seal
     unsealed_line: str = "(SELECT lane_id FROM horae_journal WHERE hash IS NULL ORDER BY lane_id LIMIT 1)"
     unsealed_index: str = ""  # forces the index that finds audit entries without a seal, where it is not chosen
+    owned_index: str = ""  # forces the index that holds a tenant's jobs in the order of a claim, where it is not chosen
     groups_by_sorting: bool = False  # and in this process, so that a dictionary groups many rows faster
     no_limits: tuple[str, ...] = ()  # statements that lift every limit of a session
     limits_end_with_transaction: bool = True  # so that lifting them affects no other transaction
+    arrays: bool = False  # all values of a column can be one parameter, read as rows by unnest
     lateral: bool = False  # a subquery in FROM may name a table that stands before it
     # rows of a catch-all that are given a partition of their own while a lock keeps writers waiting less than a second
     moved_at_most: int = 0
+    # the numbers of the first transaction that begins after now, and of the first that has not ended; empty where job
+    # numbers are committed in their order, or can be read before they are
+    next_transaction: str = ""
+    first_open_transaction: str = ""
     partitions: str = ""  # asks for name and bounds of the partitions of :table, the catch-all last; empty: has none
+
+    def rows_from_json(self, **columns: type[int | str]) -> str:
+        """Return SQL that reads the JSON list of lists ``:rows`` as rows ``v`` with these columns."""
+        number, words = self.json_column
+        parts = [
+            (number if kind is int else words).format(index=index, name=name)
+            for index, (name, kind) in enumerate(columns.items())
+        ]
+        return self.json_rows.format(columns=", ".join(parts))
 
 
 SQLITE = Dialect(
@@ -102,7 +117,10 @@ POSTGRES = Dialect(
         "SET LOCAL lock_timeout = 0",
         "SET LOCAL idle_in_transaction_session_timeout = 0",
     ),
+    arrays=True,
     lateral=True,
+    next_transaction="SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint",
+    first_open_transaction="SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
     moved_at_most=300_000,  # they are read, not copied
     partitions=(
         "SELECT substr(c.relname, length(p.relname) + 2), (regexp_match(b.text, 'FROM \\(''?(-?[0-9]+)'))[1]::bigint, "
@@ -133,6 +151,7 @@ MYSQL = Dialect(
     upsert=("ON DUPLICATE KEY UPDATE", "VALUES({name})"),
     unsealed_line="1",  # without a partial index only a walk over all lanes could tell
     unsealed_index=" FORCE INDEX (horae_audit_chain)",
+    owned_index=" FORCE INDEX (horae_jobs_owned)",
     time_micros="TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
     drawn_number="SELECT auto_increment FROM information_schema.tables"
     " WHERE table_schema = DATABASE() AND table_name = '{table}'",

@@ -54,6 +54,11 @@ UNROLLED = (
     "(SELECT finished_at FROM horae_runs WHERE finished_at >= COALESCE((SELECT rolled_until FROM horae_roll_up "
     "WHERE id = 1), 0) ORDER BY finished_at LIMIT 1)"
 )
+# Jobs that the map of labels has to take up; what has ended already is noticed by UNROLLED.
+UNLABELLED = (
+    "(CASE WHEN EXISTS (SELECT 1 FROM horae_labelling WHERE labelled < seen) OR EXISTS (SELECT 1 FROM horae_jobs "
+    "WHERE id >= COALESCE((SELECT seen FROM horae_labelling WHERE id = 1), 1)) THEN 1 END)"
+)
 STATE, TOKEN, WORKER, LEASED, STARTED, LINKED = map(
     JOBS.columns.index, ("state", "token", "worker_id", "leased_until", "started_at", "linked")
 )
@@ -74,8 +79,11 @@ class Hot:
         due, first = "AND band = %s AND run_at <= %s", f"ORDER BY run_at, id LIMIT %s{dialect.locking}"
         self.candidate_sql = f"{waiting} AND held = '' {due} {first}"
         # Two scans and not `held IN (…)`: each follows an index in order, where the list would be sorted, and locked.
+        # Without partial indexes one index holds a tenant's jobs in order, whatever they are held for.
+        helds = (f"= '{held}'" for held in ("", CLOSED)) if dialect.partial_indexes else (f"IN ('', '{CLOSED}')",)
+        tenants = waiting.replace("horae_jobs", f"horae_jobs{dialect.owned_index}")
         self.owned_sql = tuple(
-            f"{waiting} AND held = '{held}' {due} AND owner = %s AND owner <> 'system' {first}" for held in ("", CLOSED)
+            f"{tenants} AND held {held} {due} AND owner = %s AND owner <> 'system' {first}" for held in helds
         )
         copied = ", ".join(("job_id", "token", *ATTEMPT, *ENDING, "state", "finished_at"))
         source = ", ".join(("id", "token", *ATTEMPT))
@@ -373,10 +381,10 @@ class Hot:
         )
         parts.append("(SELECT next_due_at FROM horae_schedules WHERE next_due_at > 0 ORDER BY next_due_at LIMIT 1)")
         parts += (UNSETTLED, UNSEALED.format(self.dialect.unsealed_index), self.dialect.unsealed_line)
-        parts += (UNROLLED, self.dialect.time_micros, "NULL" if node_id is None else DRAIN)
+        parts += (UNROLLED, UNLABELLED, self.dialect.time_micros, "NULL" if node_id is None else DRAIN)
         parameters += [] if node_id is None else [node_id]
         found = driver.rows(f"{opening}SELECT {', '.join(parts)}", parameters)[0]
-        *dues, machinery, expiry, fire, unsettled, unsealed, line, unrolled, time, drain = found
+        *dues, machinery, expiry, fire, unsettled, unsealed, line, unrolled, unlabelled, time, drain = found
         due = min((value for value in dues if value is not None), default=None)
         stopping: frozenset[int] = frozenset()
         if worker_id is not None:
@@ -392,6 +400,7 @@ class Hot:
             unsealed=unsealed is not None,
             unsealed_lines=line is not None,
             unrolled=bool(unrolled),
+            unlabelled=unlabelled is not None,
             unsettled=unsettled is not None,
             drain=drain,
         )

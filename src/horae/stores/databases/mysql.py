@@ -6,7 +6,7 @@ There is no NOTIFY; sleeping workers of other processes look often instead.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any
@@ -30,10 +30,11 @@ from horae.stores.databases.mysql_connections import BoundedConnection
 from horae.stores.partitions import FIRES, Partitions
 from horae.stores.schedules.fires import MOVED, Firings
 from horae.stores.schema import lift_timeouts
-from horae.stores.store import SqlStore, driver_error, unavailable
+from horae.stores.store import SqlStore, T, driver_error, unavailable
 from horae.stores.tables.jobs import ATTEMPT, ENDING, INSERT_COLUMNS, SNAPSHOT, ending_row, new_job_row, runs
 from horae.stores.tables.jobs import jobs as job_table
 from horae.stores.tables.schedules import schedules
+from horae.stores.transaction import Transaction
 
 RETRIED = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT}
 GONE = {2003, 2006, 2013, 2055, 1053, 1152, 1158, 1159, 1160, 1161, 1205, 4031}
@@ -222,6 +223,15 @@ class MysqlStore(SqlStore):
             with closing(connection.connection.cursor()) as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield connection
+
+    def read_uncommitted(self, work: Callable[[Transaction], T]) -> T | None:
+        def attempt() -> T:
+            with self.acquire(self.engine.connect) as connection:
+                with closing(connection.connection.cursor()) as cursor:
+                    cursor.execute("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED, READ ONLY")
+                return work(Transaction(connection))
+
+        return self.run_with_retry(attempt, self.timeouts.statement, sent=False)
 
     def limit(self, connection: Any, limit: timedelta | None) -> None:
         if isinstance(connection, BoundedConnection):  # leave connections of a caller's own engine alone

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import IsolationLevel
 from psycopg import errors as pg
-from sqlalchemy import BigInteger, Column, Connection, Engine, Integer, Table, func, select
+from sqlalchemy import Connection, Engine, Table, func, select
 
 from horae.core.jobs.job import OPEN_HANDLERS, PRIORITIES, Job, NewJob, Order, Settlement
 from horae.core.partitions import Partition
@@ -25,6 +25,7 @@ from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull
 from horae.ports import Claim, Node, PartitionChange, Upcoming
 from horae.stores.codecs import Json
 from horae.stores.databases.arrays import arrays
+from horae.stores.databases.bulk import type_of
 from horae.stores.databases.dialects import POSTGRES
 from horae.stores.databases.driver import Driver, marks
 from horae.stores.databases.hot import BANDS, BEATEN, Hot
@@ -45,19 +46,9 @@ LOCK_PATIENCE = timedelta(seconds=1)  # of a change of partitions: a settle that
 PARTITION_PATIENCE = 3 * LOCK_PATIENCE
 
 
-def _type_of(column: Column[Any]) -> str:
-    """Return the type of a column's values in an array that is unnested into rows."""
-    kind = column.type
-    if isinstance(kind, Json):
-        return "json"
-    if isinstance(kind, Integer):  # of which the others are kinds
-        return "bigint" if isinstance(kind, BigInteger) else "int"
-    return "text"
-
-
 def _unnest(table: Table, names: Iterable[str]) -> str:
     """Return a parameter for each column, all its values in one array."""
-    return ", ".join(f"%s::{_type_of(table.c[name])}[]" for name in names)
+    return ", ".join(f"%s::{type_of(table.c[name])}[]" for name in names)
 
 
 INSERT_ONE = (

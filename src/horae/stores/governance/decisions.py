@@ -74,6 +74,12 @@ class Decisions:
         """Return what these decisions cite."""
         return self._cites(cites.c.decision_number, numbers)
 
+    def citing_one(self, number: int, *, limit: int) -> list[Decision]:
+        """Return the newest decisions that cite an object."""
+        query = select(*DECISIONS.select).join_from(cites, decisions, decisions.c.id == cites.c.decision_number)
+        newest = query.where(cites.c.object_number == number).order_by(decisions.c.id.desc()).limit(limit)
+        return [DECISIONS.read(row) for row in self.connection.execute(newest)]
+
     def citing(self, objects: Iterable[int]) -> list[Cite]:
         """Return by which decisions these objects are cited."""
         return self._cites(cites.c.object_number, objects)

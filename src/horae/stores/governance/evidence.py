@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select, update
 
 from horae.core.governance.evidence import Evidence
+from horae.stores.databases.bulk import insert_rows
 from horae.stores.tables.governance import EVIDENCE, evidence
 
 AT_ONCE = 500
@@ -17,8 +18,7 @@ class EvidenceRows:
         self.connection = connection
 
     def add(self, new: Sequence[Evidence]) -> None:
-        if new:
-            self.connection.execute(insert(evidence), [EVIDENCE.row(each) for each in new])
+        insert_rows(self.connection, evidence, [EVIDENCE.row(each) for each in new])
 
     def of(self, number: int, *, limit: int = 1000) -> list[Evidence]:
         """Return the evidence about an object, the oldest first."""

@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, and_, bindparam, func, insert, or_, select, text, tuple_, update
+from sqlalchemy import Connection, Select, and_, bindparam, func, insert, or_, select, text, update
 from sqlalchemy.exc import IntegrityError
 
-from horae.core.governance.objects import GovernedObject, Link, ObjectFilter, ObjectVersion, Removals
+from horae.core.governance.objects import GovernedObject, Link, ObjectFilter, ObjectVersion, Removals, StateCount
 from horae.core.jobs.job import GOVERN, Job
 from horae.core.time.instants import micros
 from horae.errors import Conflict
+from horae.stores.databases.bulk import any_of, insert_drawing, insert_rows
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.tables.governance import (
     LINKS,
@@ -49,12 +50,21 @@ class Objects:
         return [OBJECTS.read(row) for row in rows]
 
     def by_name(self, names: Iterable[Name]) -> dict[Name, GovernedObject]:
-        known = tuple_(objects.c.owner, objects.c.kind, objects.c.object_id)
         found: dict[Name, GovernedObject] = {}
-        for some in _chunks(sorted(set(names))):
-            for each in self._read(select(*OBJECTS.select).where(known.in_(some))):
+        for query, given in self._named(select(*OBJECTS.select), names):
+            for each in self._read(query, given):
                 found[each.owner, each.kind, each.id] = each
         return found
+
+    def _named(self, query: Select[Any], names: Iterable[Name]) -> Iterator[tuple[Select[Any], dict[str, Any]]]:
+        """Yield queries, each with its parameters, for the objects of these names."""
+        by_kind: dict[tuple[str, str], list[str]] = {}
+        for owner, kind, name in set(names):
+            by_kind.setdefault((owner, kind), []).append(name)
+        for (owner, kind), ids in sorted(by_kind.items()):
+            same = query.where(objects.c.owner == owner, objects.c.kind == kind)
+            for condition, given in any_of(self.connection, objects.c.object_id, ids):
+                yield same.where(condition), given
 
     def by_number(self, numbers: Iterable[int]) -> dict[int, GovernedObject]:
         found = {}
@@ -77,12 +87,37 @@ class Objects:
         query = _filtered(wanted).order_by(objects.c.id.desc()).limit(limit)
         return self._read(query if before is None else query.where(objects.c.id < before))
 
+    def find_due(self, wanted: ObjectFilter, *, limit: int, after: tuple[datetime, int] | None) -> list[GovernedObject]:
+        """Return a page of objects that come due for something, those that are due first."""
+        query = _filtered(wanted).where(objects.c.next_action_at.is_not(None))
+        if after is not None:
+            at, number = micros(after[0]), after[1]
+            same = and_(objects.c.next_action_at == at, objects.c.id > number)
+            query = query.where(or_(objects.c.next_action_at > at, same))
+        return self._read(query.order_by(objects.c.next_action_at, objects.c.id).limit(limit))
+
+    def count_states(self, owner: str | None, *, most: int) -> list[StateCount]:
+        """Count the newest objects, at most so many, by kind and state, and those of them that are in trouble."""
+        columns = (objects.c.kind, objects.c.state, objects.c.contested, objects.c.stalled)
+        newest = select(*columns).order_by(objects.c.id.desc()).limit(most)
+        seen = (newest if owner is None else newest.where(objects.c.owner == owner)).subquery()
+        flags = (func.sum(seen.c.contested), func.sum(seen.c.stalled))
+        query = select(seen.c.kind, seen.c.state, func.count(), *flags).group_by(seen.c.kind, seen.c.state)
+        return [StateCount(kind, state, *map(int, numbers)) for kind, state, *numbers in self.connection.execute(query)]
+
+    def count_due(self, owner: str | None, before: datetime, *, most: int) -> int:
+        """Count objects that are due before an instant, up to *most*."""
+        due = select(objects.c.id).where(objects.c.next_action_at <= micros(before))
+        due = due if owner is None else due.where(objects.c.owner == owner)
+        counted = select(func.count()).select_from(due.limit(most).subquery())
+        return int(self.connection.execute(counted).scalar_one())
+
     def with_fingerprint(self, owner: str, fingerprints: Collection[str]) -> list[GovernedObject]:
         """Return the objects that say the same about the same subject."""
         found: list[GovernedObject] = []
-        for some in _chunks(sorted(set(fingerprints))):
-            same = (objects.c.owner == owner, objects.c.fingerprint.in_(some))
-            found += self._read(select(*OBJECTS.select).where(*same).order_by(objects.c.id))
+        for condition, given in any_of(self.connection, objects.c.fingerprint, fingerprints):
+            same = select(*OBJECTS.select).where(objects.c.owner == owner, condition)
+            found += self._read(same.order_by(objects.c.id), given)
         return found
 
     def put_back(self, owner: str, agent: str | None, *, limit: int) -> list[int]:
@@ -122,7 +157,10 @@ class Objects:
         return self._read(query.order_by(objects.c.next_action_at, objects.c.id).limit(limit))
 
     def superfluous_jobs(self, *, limit: int) -> list[Job]:
-        """Return jobs that wait or run for a stored object beside the one that it has planned."""
+        """Return jobs that wait or run for a stored object beside the one that it has planned.
+
+        What still runs for an object that was retracted meanwhile was asked to end, and changes nothing.
+        """
         same = (
             (objects.c.owner == jobs.c.owner)
             & (objects.c.kind == jobs.c.object_type)
@@ -130,6 +168,7 @@ class Objects:
         )
         other = or_(objects.c.job_id.is_(None), objects.c.job_id != jobs.c.id)
         live = (jobs.c.handler == GOVERN, jobs.c.state.in_(("queued", "running")), other)
+        live += (or_(jobs.c.state == "queued", objects.c.state.not_in(FINAL)),)
         query = select(*JOBS.select).join_from(jobs, objects, same).where(*live).order_by(jobs.c.id).limit(limit)
         return [JOBS.read(row) for row in self.connection.execute(query)]
 
@@ -145,16 +184,19 @@ class Objects:
         """Store new objects and return their numbers in the same order."""
         if not new:
             return []
+        rows = [OBJECTS.row(each) for each in new]
         try:
-            self.connection.execute(insert(objects), [OBJECTS.row(each) for each in new])
+            drawn = insert_drawing(self.connection, objects, rows, objects.c.id)
+            if drawn is not None:
+                return drawn
+            self.connection.execute(insert(objects), rows)
         except IntegrityError as problem:
             raise Conflict("object_exists", kind=new[0].kind, id=new[0].id) from problem
         names = [(each.owner, each.kind, each.id) for each in new]
-        known = tuple_(objects.c.owner, objects.c.kind, objects.c.object_id)
         numbers: dict[Name, int] = {}
-        for some in _chunks(names):
-            query = select(objects.c.owner, objects.c.kind, objects.c.object_id, objects.c.id).where(known.in_(some))
-            numbers |= {(row[0], row[1], row[2]): row[3] for row in self.connection.execute(query)}
+        wanted = select(objects.c.owner, objects.c.kind, objects.c.object_id, objects.c.id)
+        for query, given in self._named(wanted, names):
+            numbers |= {(row[0], row[1], row[2]): row[3] for row in self.connection.execute(query, given)}
         return [numbers[each] for each in names]
 
     def save(self, changed: Sequence[tuple[GovernedObject, GovernedObject]]) -> None:
@@ -168,11 +210,11 @@ class Objects:
     # -- versions and content --------------------------------------------------------------------------------------
 
     def add_versions(self, new: Sequence[ObjectVersion]) -> None:
-        if new:
-            self.connection.execute(insert(versions), [VERSIONS.row(each) for each in new])
+        insert_rows(self.connection, versions, [VERSIONS.row(each) for each in new])
 
-    def versions(self, number: int, *, limit: int = 1000) -> list[ObjectVersion]:
+    def versions(self, number: int, *, limit: int = 1000, before: int | None = None) -> list[ObjectVersion]:
         query = select(*VERSIONS.select).where(versions.c.object_number == number)
+        query = query if before is None else query.where(versions.c.version < before)
         rows = self.connection.execute(query.order_by(versions.c.version.desc()).limit(limit))
         return [VERSIONS.read(row) for row in rows]
 
@@ -194,8 +236,7 @@ class Objects:
     # -- links -----------------------------------------------------------------------------------------------------
 
     def add_links(self, new: Sequence[Link]) -> None:
-        if new:
-            self.connection.execute(insert(links), [LINKS.row(each) for each in new])
+        insert_rows(self.connection, links, [LINKS.row(each) for each in new])
 
     def rests_on(self, numbers: Iterable[int]) -> list[Link]:
         """Return what these objects rest on."""
@@ -204,6 +245,17 @@ class Objects:
     def resting_on(self, numbers: Iterable[int]) -> list[Link]:
         """Return what rests on these objects."""
         return self._links(links.c.rests_on, numbers)
+
+    def neighbours(self, number: int, *, limit: int) -> tuple[list[GovernedObject], list[GovernedObject]]:
+        """Return what an object rests on and what rests on it, the newest of each."""
+        return (
+            self._linked(links.c.rests_on, links.c.object_number == number, limit),
+            self._linked(links.c.object_number, links.c.rests_on == number, limit),
+        )
+
+    def _linked(self, other: Any, here: Any, limit: int) -> list[GovernedObject]:
+        query = select(*OBJECTS.select).join_from(links, objects, objects.c.id == other).where(here)
+        return self._read(query.order_by(objects.c.id.desc()).limit(limit))
 
     # -- removals --------------------------------------------------------------------------------------------------
 
@@ -227,8 +279,8 @@ class Objects:
 
     # -- queries ---------------------------------------------------------------------------------------------------
 
-    def _read(self, query: Select[Any]) -> list[GovernedObject]:
-        return [OBJECTS.read(row) for row in self.connection.execute(query)]
+    def _read(self, query: Select[Any], given: dict[str, Any] | None = None) -> list[GovernedObject]:
+        return [OBJECTS.read(row) for row in self.connection.execute(query, given)]
 
     def _links(self, column: Any, numbers: Iterable[int]) -> list[Link]:
         found: list[Link] = []

@@ -16,6 +16,7 @@ from horae.core.jobs.job import NewJob
 from horae.core.time.instants import micros
 from horae.errors import KeyConflict, NotFound
 from horae.ports import Placed
+from horae.stores.databases.bulk import any_of, insert_drawing, insert_free
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.databases.driver import CallerDriver
 from horae.stores.jobs.needs import Needs
@@ -164,12 +165,12 @@ class Insertion:
         found: dict[Name, tuple[int, str]] = {}
         for scope, owner in sorted({name[:2] for name in wanted}):
             texts = [name[2] for name in wanted if name[:2] == (scope, owner)]
-            for start in range(0, len(texts), CHUNK):
+            for condition, given in any_of(self.connection, keys.c.name, texts):
                 query = select(keys.c.name, keys.c.job_id, keys.c.request_hash).where(
-                    keys.c.scope == scope, keys.c.owner == owner, keys.c.name.in_(texts[start : start + CHUNK])
+                    keys.c.scope == scope, keys.c.owner == owner, condition
                 )
                 for name, number, request_hash in self.connection.execute(
-                    query.with_for_update(read=True) if latest else query
+                    query.with_for_update(read=True) if latest else query, given
                 ):
                     found[scope, owner, name] = (number, request_hash)
         return found
@@ -182,6 +183,9 @@ class Insertion:
         return numbers
 
     def _add_rows(self, rows: list[dict[str, Any]]) -> list[int]:
+        drawn = insert_drawing(self.connection, jobs, rows, jobs.c.id)
+        if drawn is not None:
+            return drawn
         last = BY_NAME[self.connection.dialect.name].last_number
         if last:  # the only writer draws consecutive numbers
             self.connection.execute(insert(jobs), rows)
@@ -227,16 +231,7 @@ class Insertion:
 
     def take_names(self, rows: Sequence[dict[str, Any]]) -> int:
         """Insert the names that are free; how many that were."""
-        before, behind = BY_NAME[self.connection.dialect.name].insert_ignore
-        names = list(rows[0])
-        taken = 0
-        for start in range(0, len(rows), CHUNK):
-            chunk = rows[start : start + CHUNK]
-            slots = ", ".join("(" + ", ".join(f":{name}{index}" for name in names) + ")" for index in range(len(chunk)))
-            values = {f"{name}{index}": value for index, row in enumerate(chunk) for name, value in row.items()}
-            statement = text(f"{before} horae_keys ({', '.join(names)}) VALUES {slots} {behind}")
-            taken += self.connection.execute(statement, values).rowcount
-        return taken
+        return insert_free(self.connection, keys, rows)
 
 
 def chunks(new: Sequence[NewJob], most: int, most_text: int = 4_000_000) -> Iterator[Sequence[NewJob]]:

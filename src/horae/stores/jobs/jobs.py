@@ -8,7 +8,7 @@ one list.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -18,20 +18,22 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
+    Table,
     and_,
     case,
     delete,
     func,
     insert,
     literal,
+    or_,
     select,
     update,
 )
 
-from horae.core.jobs.job import CLOSED, Filter, Job, Lease, NewJob, Run, Settlement
+from horae.core.jobs.job import CLOSED, SYSTEM, Filter, Job, Lease, NewJob, Run, Settlement
 from horae.core.jobs.machinery import MACHINERY
-from horae.core.time.instants import instant, micros
-from horae.ports import DueBacklog, Placed, PutBack
+from horae.core.time.instants import MICROSECOND, micros
+from horae.ports import DueBacklog, End, Placed, PutBack
 from horae.stores.databases.dialects import BY_NAME, Dialect
 from horae.stores.databases.driver import Driver
 from horae.stores.declaration import Reader
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
     from horae.stores.databases.hot import Hot
 
 FINISHED = ("succeeded", "cancelled")  # what lives on only in the history
+MOST_OF_OWNER = 10_000  # an owner's live jobs that are counted
+MOST_RATED = 1_000  # of the newest live jobs, for the rate of those that were tried again
+MOST_ENDED_OF_OWNER = 1_000  # and its finished ones: each is looked up by its number
 
 
 class Jobs:
@@ -77,14 +82,14 @@ class Jobs:
         query = select(*JOBS.select).where(jobs.c.id.in_(sorted(numbers))).order_by(jobs.c.id).with_for_update()
         return [JOBS.read(row) for row in self.connection.execute(query)]
 
-    def look_back(self, rows: int, *, before: int | None) -> int | None:
-        """Return the number down to which a look over so many live and so many ended rows reaches; None: to the end.
+    def look_back(self, rows: int, *, before: int | None, least: int = 0) -> int | None:
+        """Return the number down to which a look over so many live and so many ended rows reaches; None: to *least*.
 
         Both walks read a key alone, so that they cost little beside the look itself.
         """
         reached = []
         for column in (jobs.c.id, runs.c.job_id):
-            walk = select(column).order_by(column.desc()).offset(rows).limit(1)
+            walk = select(column).where(column >= least).order_by(column.desc()).offset(rows).limit(1)
             walk = walk if before is None else walk.where(column < before)
             reached.append(self.connection.execute(walk).scalar())
         return max((int(number) for number in reached if number is not None), default=None)
@@ -105,6 +110,39 @@ class Jobs:
             for row in self.connection.execute(ended):  # one that ended between the looks is found twice
                 found[row.job_id] = FINISHED_JOBS.read(row)
         return [found[number] for number in sorted(found, reverse=True)[:limit]]
+
+    def find_among(self, wanted: Filter, numbers: Sequence[int]) -> list[Job]:
+        """Return those of these jobs that a filter wants, the newest first."""
+        found: dict[int, Job] = {}
+        if not wanted.states or set(wanted.states) - set(FINISHED):
+            live = apply_filter(select(*JOBS.select).where(jobs.c.id.in_(numbers)), JOBS, wanted)
+            found |= {row[0]: JOBS.read(row) for row in self.connection.execute(live)}
+        if not wanted.states or set(wanted.states) & set(FINISHED):
+            ended = select(*FINISHED_JOBS.select).where(runs.c.job_id.in_(numbers), runs.c.state.is_not(None))
+            for row in self.connection.execute(apply_filter(ended, FINISHED_JOBS, wanted)):
+                found[row.job_id] = FINISHED_JOBS.read(row)
+        return [found[number] for number in sorted(found, reverse=True)]
+
+    def look_back_ends(self, rows: int, since: int, *, before: End | None) -> int | None:
+        """Return the end down to which a look over so many endings since an instant reaches; None: over all of them."""
+        walk = select(runs.c.finished_at).where(runs.c.finished_at >= since, *_ended_before(runs, before))
+        walk = walk.order_by(runs.c.finished_at.desc()).offset(rows).limit(1)
+        found = self.connection.execute(walk).scalar()
+        return None if found is None else int(found)
+
+    def find_by_end(self, wanted: Filter, *, limit: int, before: End | None, least: int | None) -> list[Job]:
+        """Return a page of finished and dead jobs, those that ended last first; none that ended before *least*."""
+        found: list[tuple[End, Job]] = []
+        for reader, states in ((JOBS, ("dead",)), (FINISHED_JOBS, FINISHED)):
+            if wanted.states and not set(wanted.states) & set(states):
+                continue
+            number, end, state = reader["number"], reader["finished_at"], reader["state"]
+            query = apply_filter(select(*reader.select), reader, wanted)
+            query = query.where(state == "dead" if reader is JOBS else state.is_not(None))
+            query = query.where(*_ended_before(reader.table, before), *([] if least is None else [end >= least]))
+            rows = self.connection.execute(query.order_by(end.desc(), number.desc()).limit(limit))
+            found += [((row.finished_at, row[0]), reader.read(row)) for row in rows]
+        return [job for _, job in sorted(found, key=lambda each: each[0], reverse=True)[:limit]]
 
     def count_groups(self, wanted: Filter, *, least: int | None, most: int) -> dict[tuple[str, str, str], int]:
         """Count jobs by state, queue and handler; running and dead ones whatever their number, dead ones up to *most*.
@@ -135,38 +173,63 @@ class Jobs:
         return [*ended, running_run(job)] if job is not None and under_way else ended
 
     def counts(
-        self, queue: str | None, owner: str | None, machinery: bool = False, ended_since: datetime | None = None
+        self,
+        queue: str | None,
+        owner: str | None,
+        machinery: bool = False,
+        ended_since: datetime | None = None,
+        *,
+        now: datetime,
     ) -> dict[tuple[str, str], int]:
-        """Return how many jobs are in which (queue, state); those of the history only from *ended_since* on."""
+        """Return how many jobs are in which (queue, state); those of the history only from *ended_since* on.
+
+        Where there are many live jobs, they are as they were counted last. Of an owner's jobs a bounded number counts.
+        """
         found: dict[tuple[str, str], int] = {}
-        for table in (jobs, runs):
-            query = select(table.c.queue, table.c.state, func.count()).where(table.c.state.is_not(None))
-            query = query.group_by(table.c.queue, table.c.state)
-            if queue is not None:
-                query = query.where(table.c.queue == queue)
-            elif not machinery:
-                query = query.where(table.c.queue != MACHINERY)
-            if owner is not None:
-                query = query.where(table.c.owner == owner)
-            if table is runs and ended_since is not None:
-                query = query.where(runs.c.finished_at >= micros(ended_since))
-            for name, state, count in self.connection.execute(query):
-                found[name, state] = found.get((name, state), 0) + count
+        parts = (
+            [self._count_all(ended_since, now)] if owner is None else [self._count_live(owner), self._count_of(owner)]
+        )
+        for name, state, count in (row for part in parts for row in part):
+            if name == queue if queue is not None else machinery or name != MACHINERY:
+                found[name, state] = found.get((name, state), 0) + int(count)
         return found
+
+    def _count_all(self, ended_since: datetime | None, now: datetime) -> Iterator[tuple[str, str, int]]:
+        from horae.stores.jobs.depths import Depths
+
+        for (queue, state), depth in Depths(self.connection).read(now).items():
+            yield queue, state, depth.jobs
+        query = select(runs.c.queue, runs.c.state, func.count()).where(runs.c.state.is_not(None))
+        query = query if ended_since is None else query.where(runs.c.finished_at >= micros(ended_since))
+        for queue, state, count in self.connection.execute(query.group_by(runs.c.queue, runs.c.state)):
+            yield queue, state, count
+
+    def _count_live(self, owner: str) -> Iterator[tuple[str, str, int]]:
+        some = select(jobs.c.queue, jobs.c.state).where(*_owned_by(owner)).limit(MOST_OF_OWNER).subquery()
+        query = select(some.c.queue, some.c.state, func.count()).group_by(some.c.queue, some.c.state)
+        yield from (row._tuple() for row in self.connection.execute(query))
+
+    def _count_of(self, owner: str) -> Iterator[tuple[str, str, int]]:
+        """Count an owner's finished jobs among the newest of its jobs that the map of labels knows, and newer ones."""
+        from horae.core.jobs.labels import Label
+        from horae.stores.jobs.labels import Labels
+
+        labels = Labels(self.connection)
+        labelled = labels.state().labelled
+        numbers = labels.members(Label.of("owner", owner), before=labelled, limit=MOST_ENDED_OF_OWNER)
+        least = self.look_back(MOST_OF_OWNER, before=None, least=labelled) or labelled
+        for which in (runs.c.job_id.in_(numbers[:MOST_ENDED_OF_OWNER]), runs.c.job_id >= least):
+            query = select(runs.c.queue, runs.c.state, func.count()).where(which, runs.c.owner == owner)
+            query = query.where(runs.c.state.is_not(None)).group_by(runs.c.queue, runs.c.state)
+            yield from (row._tuple() for row in self.connection.execute(query))
 
     def metrics(
         self, *, now: datetime, since: datetime, owner: str | None, ended_since: datetime | None = None
     ) -> dict[str, Any]:
         """Return the raw figures behind S0-29 to S0-33; finished jobs count from *since*, or *ended_since*, on."""
-        conditions = [jobs.c.queue != MACHINERY, *([jobs.c.owner == owner] if owner is not None else [])]
-        due = and_(jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at <= micros(now))
-        due_count, oldest = self.connection.execute(
-            select(func.count(), func.min(jobs.c.run_at)).where(due, *conditions)
-        ).one()
-        dead = self.connection.execute(
-            select(func.count(), func.coalesce(func.sum(case((jobs.c.finished_at >= micros(since), 1), else_=0)), 0))
-            .where(jobs.c.state == "dead", *conditions)
-        ).one()  # fmt: skip
+        conditions = [jobs.c.queue != MACHINERY, *(_owned_by(owner) if owner is not None else [])]
+        due_count, oldest, dead = self._due_and_dead(now, owner)
+        recently = select(func.count()).where(jobs.c.state == "dead", jobs.c.finished_at >= micros(since), *conditions)
         recent = [runs.c.finished_at >= micros(ended_since or since), runs.c.queue != MACHINERY]
         recent += [runs.c.owner == owner] if owner is not None else []
         ended = self.connection.execute(
@@ -176,21 +239,43 @@ class Jobs:
                 func.coalesce(func.sum(case((and_(runs.c.state.is_not(None), runs.c.attempt > 0), 1), else_=0)), 0),
             ).where(*recent)
         ).one()
+        newest = select(jobs.c.attempt, jobs.c.created_at).where(*conditions).order_by(jobs.c.id.desc())
+        some = newest.limit(MOST_RATED).subquery()
         live = self.connection.execute(
-            select(func.count(), func.coalesce(func.sum(case((jobs.c.attempt > 0, 1), else_=0)), 0))
-            .where(jobs.c.created_at >= micros(since), *conditions)
+            select(func.count(), func.coalesce(func.sum(case((some.c.attempt > 0, 1), else_=0)), 0))
+            .where(some.c.created_at >= micros(since))
         ).one()  # fmt: skip
         return {
             "due": due_count,
             "oldest_due": oldest,
-            "dead": dead[0],
-            "dead_recently": int(dead[1]),
+            "dead": dead,
+            "dead_recently": int(self.connection.execute(recently).scalar_one()),
             "succeeded": int(ended[0]),
             "finished": int(ended[1]),
             "finished_after_retry": int(ended[2]),
             "live": live[0],
             "live_after_retry": int(live[1]),
         }
+
+    def _due_and_dead(self, now: datetime, owner: str | None) -> tuple[int, int | None, int]:
+        """Return how many jobs are due, since when the first, and how many are dead; an owner's up to a bound."""
+        if owner is None:
+            from horae.stores.jobs.depths import Depths
+
+            depths = Depths(self.connection)
+            found = {key: each for key, each in depths.read(now).items() if key[0] != MACHINERY}
+            waiting, dead = (
+                depths.waiting(now, found),
+                sum(each.jobs for key, each in found.items() if key[1] == "dead"),
+            )
+            oldest = min((micros(each.since) for each in waiting.values()), default=None)
+            return sum(each.count for each in waiting.values()), oldest, dead
+        theirs = (*_owned_by(owner), jobs.c.queue != MACHINERY)
+        due = (jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at <= micros(now))
+        some = select(jobs.c.run_at).where(*due, *theirs).limit(MOST_OF_OWNER).subquery()
+        count, first = self.connection.execute(select(func.count(), func.min(some.c.run_at))).one()
+        lost = select(jobs.c.id).where(jobs.c.state == "dead", *theirs).limit(MOST_OF_OWNER).subquery()
+        return count, first, int(self.connection.execute(select(func.count()).select_from(lost)).scalar_one())
 
     def died(self, since: datetime, *, limit: int) -> list[Job]:
         """Return jobs that have been dead since an instant or later, the newest first."""
@@ -200,11 +285,13 @@ class Jobs:
 
     def waiting(self, due_before: datetime, *, not_in: Iterable[str]) -> list[DueBacklog]:
         """Queues, other than these, with jobs that were due before an instant while none of theirs is running."""
-        busy = select(jobs.c.queue).where(jobs.c.state == "running")
-        due = (jobs.c.state == "queued", jobs.c.held == "", jobs.c.run_at < micros(due_before))
-        query = select(jobs.c.queue, func.count(), func.min(jobs.c.run_at)).where(*due, jobs.c.queue.not_in(busy))
-        others = query.where(jobs.c.queue.not_in(sorted(not_in))).group_by(jobs.c.queue).order_by(jobs.c.queue)
-        return [DueBacklog(queue, count, instant(oldest)) for queue, count, oldest in self.connection.execute(others)]
+        from horae.stores.jobs.depths import Depths
+
+        busy = {queue for (queue,) in self.connection.execute(
+            select(jobs.c.queue).where(jobs.c.state == "running").distinct())}  # fmt: skip
+        found = Depths(self.connection).waiting(due_before - MICROSECOND)
+        others = set(found) - busy - set(not_in)
+        return [DueBacklog(queue, found[queue].count, found[queue].since) for queue in sorted(others)]
 
     # -- jobs that wait for others -----------------------------------------------------------------------------
 
@@ -391,12 +478,28 @@ class Jobs:
 
     def move(self, job: Job, queue: str) -> bool:
         """Put a waiting or dead job into another queue."""
+        self._label(job, queue)
         return self._update_guarded(job, {"queue": queue})
 
-    def replan(self, job: Job, *, action: str, run_at: datetime, band: int, queue: str, payload: str) -> bool:
-        """Let the waiting job of an object stand for another action, at another time."""
-        values = {"action": action, "run_at": micros(run_at), "band": band, "queue": queue, "payload": payload}
+    def replan(self, job: Job, new: NewJob) -> bool:
+        """Let the waiting job of an object stand for another action, at another time; it begins anew."""
+        self._label(job, new.queue)
+        at = micros(new.run_at)
+        values = {"action": new.action, "run_at": at, "planned_at": at, "band": new.band, "queue": new.queue}
+        values |= {"payload": new.payload, "budget": new.budget, "checkpoint": None}
         return self._update_guarded(job, values | {"attempt": 0, "held": "", "held_for": None})
+
+    def keep_checkpoint(self, job: Job, checkpoint: str | None) -> bool:
+        """Write the checkpoint of a job that its holder is about to end; False where it has another holder."""
+        return self._update_guarded(job, {"checkpoint": checkpoint})
+
+    def _label(self, job: Job, queue: str) -> None:
+        """Let lists find a job in its new queue, too, where the map of labels has reached it already."""
+        if queue != job.queue:
+            from horae.core.jobs.labels import Labelled
+            from horae.stores.jobs.labels import Labels
+
+            Labels(self.connection).add([Labelled(job.number, queue, job.handler, job.owner)])
 
     def _update_guarded(self, job: Job, values: dict[str, Any]) -> bool:
         return self.connection.execute(update(jobs).where(*_guard(job)).values(values)).rowcount == 1
@@ -458,6 +561,11 @@ def _lost_above(number: int) -> Select[tuple[int, int]]:
     return found.where(needs.c.state == "settled").group_by(up.c.parent)
 
 
+def _owned_by(owner: str) -> list[ColumnElement[bool]]:
+    """Name an owner's jobs so that the index of tenants' jobs, which leaves out the house's, can be used."""
+    return [jobs.c.owner == owner, *([] if owner == SYSTEM else [jobs.c.owner != SYSTEM])]
+
+
 def apply_filter(query: Select[Any], reader: Reader[Job], wanted: Filter) -> Select[Any]:
     """Keep what the filter wants: by equal values where it has a field of the job's, else as said here."""
     query = query.where(*reader.equal(wanted))
@@ -482,6 +590,14 @@ def apply_filter(query: Select[Any], reader: Reader[Job], wanted: Filter) -> Sel
 
         query = query.where(*conditions(reader, wanted.terms))
     return query
+
+
+def _ended_before(table: Table, before: End | None) -> list[ColumnElement[bool]]:
+    """Keep what ended before a place in the order of ends; not by comparing pairs, which MariaDB does not index."""
+    if before is None:
+        return []
+    number, end = (table.c.id if table is jobs else table.c.job_id), table.c.finished_at
+    return [end <= before[0], or_(end < before[0], number < before[1])]
 
 
 def _stands_alone(job: Job) -> bool:

@@ -10,6 +10,7 @@ from sqlalchemy import (
     Connection,
     Select,
     and_,
+    case,
     delete,
     func,
     insert,
@@ -27,7 +28,7 @@ from horae.core.jobs.locks import LOCK
 from horae.core.schedules.schedule import Fire, FireKind, Schedule, ScheduleResult, Unfinished
 from horae.core.time.instants import instant, micros
 from horae.errors import Conflict, VersionConflict
-from horae.ports import ScheduleFilter, Tally
+from horae.ports import FiredQuarter, ScheduleFilter, Tally
 from horae.stores.codecs import at
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.jobs.filters import contains
@@ -47,6 +48,7 @@ from horae.stores.tables.schedules import (
 RESULT_TIMES = ("finished_at", "started_at", "fire_at")
 ARMS = 200  # selects in one union; SQLite takes 500
 FIRE_KINDS = get_args(FireKind)
+QUARTER = 15 * 60 * 1_000_000  # microseconds
 
 
 class Schedules:
@@ -232,6 +234,47 @@ class Schedules:
             query = query.where(schedules.c.queue.in_(sorted(queues)))
         query = query.order_by(schedules.c.next_due_at, schedules.c.id).limit(limit)
         return [SCHEDULES.read(row) for row in self.connection.execute(query)]
+
+    def fired_by_quarter(
+        self, since: datetime, *, owner: str | None, queues: Collection[str], most: int
+    ) -> tuple[list[FiredQuarter], datetime | None]:
+        """Count fires since an instant by quarter of an hour and verdict, from the *most* newest records."""
+        newest = self._fired(owner, queues).where(
+            fires.c.fire_at >= micros(since), fires.c.recorded_at >= micros(since)
+        )
+        part = newest.order_by(fires.c.recorded_at.desc()).limit(most).subquery("part")
+        quarter = (part.c.fire_at - part.c.fire_at % QUARTER).label("quarter")
+        query = select(
+            quarter, part.c.verdict, func.sum(part.c.fire_count), func.count(), func.min(part.c.recorded_at)
+        ).group_by(quarter, part.c.verdict)
+        rows = self.connection.execute(query).all()
+        found = [FiredQuarter(instant(int(at)), verdict, int(count)) for at, verdict, count, _, _ in rows]
+        is_cut = sum(int(row[3]) for row in rows) >= most
+        return found, instant(min(int(row[4]) for row in rows)) if is_cut else None
+
+    def fired_between(
+        self, begin: datetime, end: datetime, recorded_before: datetime, *, owner: str | None, queues: Collection[str],
+        most: int, limit: int,
+    ) -> list[tuple[Schedule, int, int]]:  # fmt: skip
+        """Return schedules that fired in a span, how often they ran and how often not, the busiest first."""
+        times = (fires.c.fire_at >= micros(begin), fires.c.fire_at < micros(end))
+        recorded = (fires.c.recorded_at >= micros(begin), fires.c.recorded_at < micros(recorded_before))
+        part = self._fired(owner, queues).where(*times, *recorded).limit(most).subquery("part")
+        ran = func.sum(case((part.c.verdict == "ran", part.c.fire_count), else_=0))
+        whole = func.sum(part.c.fire_count)
+        busiest = select(part.c.schedule_id, ran, whole).group_by(part.c.schedule_id)
+        rows = self.connection.execute(busiest.order_by(whole.desc(), part.c.schedule_id).limit(limit)).all()
+        known = self.by_number(number for number, _, _ in rows)
+        return [(known[number], int(ran), int(all_) - int(ran)) for number, ran, all_ in rows if number in known]
+
+    def _fired(self, owner: str | None, queues: Collection[str]) -> Select[Any]:
+        """Select the records of fires that schedules made by themselves, of these owners and queues."""
+        columns = [fires.c[name] for name in ("schedule_id", "fire_at", "verdict", "fire_count", "recorded_at")]
+        query = select(*columns).where(fires.c.kind == "schedule")
+        if owner is None and not queues:
+            return query
+        query = query.join(schedules, schedules.c.id == fires.c.schedule_id).where(*SCHEDULES.equal({"owner": owner}))
+        return query.where(schedules.c.queue.in_(sorted(queues))) if queues else query
 
     def results(self, numbers: Collection[int], *, limit: int) -> dict[int, list[ScheduleResult]]:
         """Return the last results of each of these schedules, the newest first: for each one walk along an index."""

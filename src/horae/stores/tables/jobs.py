@@ -137,7 +137,7 @@ RUNS = Declaration(
     *(each for name, each in _EVERY.items() if name not in _PLACED),
     # The fence is the token on the job's row. The end belongs to the key because the table is partitioned by it.
     PrimaryKeyConstraint("job_id", "token", "finished_at"),
-    Index("horae_runs_finished", "finished_at"),
+    Index("horae_runs_finished", "finished_at", "job_id"),
     Index("horae_runs_schedule", "schedule_id", "job_id"),
 )
 runs = RUNS.table
@@ -234,6 +234,7 @@ PARTIAL_INDEXES = (
     ("horae_jobs_leases", "leased_until", "state = 'running'"),
     ("horae_jobs_slots", "held_for, band, run_at, id", "held = 'slot'"),
     ("horae_jobs_dead", "id", "state = 'dead'"),
+    ("horae_jobs_died", "finished_at, id", "state = 'dead'"),
     ("horae_jobs_schedule", "schedule_id, state", "schedule_id IS NOT NULL"),
     # Tenants' rows only, so that the traffic of an application without tenants pays nothing for them.
     ("horae_jobs_owned", "owner, queue, band, run_at, id", "state = 'queued' AND held = '' AND owner <> 'system'"),
@@ -248,14 +249,24 @@ FULL_INDEXES = (
     ("horae_jobs_leases", "state, leased_until", ""),
     ("horae_jobs_slots", "held_for, held, band, run_at, id", ""),
     ("horae_jobs_schedule", "schedule_id, state", ""),
+    ("horae_jobs_died", "finished_at, id", ""),  # NULL unless dead
+    # Without state and held, so that a claim does not change it: a tenant's claim passes its own jobs alone.
+    ("horae_jobs_owned", "owner, queue, band, run_at, id", ""),
 )
 
 
+# The same for the history: name, columns, condition.
+RUN_INDEXES = {
+    True: (("horae_runs_cancelled", "job_id", "state = 'cancelled'"),),
+    False: (("horae_runs_cancelled", "state, job_id", ""),),
+}
+
+
 def job_indexes(partial: bool) -> dict[str, str]:
-    """Return the statements that index the job table, by name."""
-    if not partial:
-        return {name: f"CREATE INDEX {name} ON horae_jobs ({columns})" for name, columns, _ in FULL_INDEXES}
+    """Return the statements that index jobs and their history, by name."""
+    wanted = {"horae_jobs": PARTIAL_INDEXES if partial else FULL_INDEXES, "horae_runs": RUN_INDEXES[partial]}
     return {
-        name: f"CREATE INDEX {name} ON horae_jobs ({columns}) WHERE {condition}"
-        for name, columns, condition in PARTIAL_INDEXES
+        name: f"CREATE INDEX {name} ON {table} ({columns})" + (f" WHERE {condition}" if condition else "")
+        for table, indexes in wanted.items()
+        for name, columns, condition in indexes
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Index, Integer, PrimaryKeyConstraint, Table
+from sqlalchemy import BigInteger, Column, Index, Integer, PrimaryKeyConstraint, String, Table
 
 from horae.core.jobs.running_limits import LimitSource
 from horae.ports import Node, Queue
@@ -20,6 +20,18 @@ QUEUES = Declaration(
     absent=("max_running",),  # limits have sources of their own
 )
 queues = QUEUES.table
+
+# Live jobs by queue and state, as a chore counted them: only while there are so many that readers do not.
+depths = Table(
+    "horae_depths",
+    metadata,
+    Column("queue", String(100), nullable=False),
+    Column("state", String(12), nullable=False),
+    Column("jobs", BigInteger, nullable=False),
+    Column("due", BigInteger, nullable=False),
+    Column("sampled_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("queue", "state"),
+)
 
 # How many jobs may run at once: "queue:mail", "group:etl", "global".
 limits = Table(

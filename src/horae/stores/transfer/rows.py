@@ -21,6 +21,9 @@ PREFIX = "horae_"
 LEFT_OUT = {
     "horae_calls": "calls of the last minutes, counted anew",
     "horae_counted_partitions": "partitions that are about to be dropped; their runs are left out with them",
+    "horae_depths": "counts of live jobs, made anew",
+    "horae_labelling": "how far the map of labels reaches",
+    "horae_labels": "a map of jobs, made anew",
     "horae_lease_line": "the boot of the machine that keeps the database",
     "horae_locks": "held by processes that work on the old database; they end by themselves",
     "horae_login_codes": "valid for minutes",

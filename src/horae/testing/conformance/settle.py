@@ -142,7 +142,7 @@ class SettleConformance:
 
         assert store.settle(written, now=NOON) == set()
 
-        counts = store.read(lambda tx: tx.jobs.counts(None, None))
+        counts = store.read(lambda tx: tx.jobs.counts(None, None, now=NOON))
         verdicts = {state: counts.get(("default", state), 0) for state in ("succeeded", "cancelled", "dead", "queued")}
         assert verdicts == {"succeeded": 200, "cancelled": 200, "dead": 100, "queued": 500}
 

@@ -10,6 +10,7 @@ ERRORS = {
     "cites_unreadable": "cites 应是引用的列表，例如 memory:mem_ab12cd34ef56，而不是 {given}；类型有 {kinds}。",
     "decision_cites_decision": "决定依据的是对象，而 {cite} 是决定。请引用那个决定所依据的对象。",
     "decision_unknown": "没有决定 {id!r}；`horae decide list` 会列出现有的决定。",
+    "erase_not_confirmed": "没有抹除任何内容。抹除无法撤销，请输入标识 {id} 以确认。",
     "erase_one_of": "请给出对象的标识或主题，二者选一。",
     "governed_reason_outside": "原因、备注或问题最多 {most} 个字符。请缩短。",
     "object_unknown": "没有 {kind} {id!r}。",

@@ -53,5 +53,7 @@ ERRORS = {
     "service_extra_missing": "服务需要 {module!r}，但尚未安装。请运行：pip install 'horae[server]'",
     "sensitive_not_names": '{handler} 的 sensitive={value} 不是名称列表；可写作 sensitive=["password"]。',
     "tenants_not_boolean": "{handler} 的 tenants={value} 既不是 True 也不是 False；请说明租户能否运行它。",
+    "verifier_kind_unknown": "没有可验证的对象种类 {kind}。请选择以下之一：{choices}。",
+    "verifier_parameters": "{kind} 的验证器接受一个参数，即对象，需要上下文时前面再加 ctx；这一个接受 {signature}。",
     "worker_needs_database": "这些声明需要数据库；请用 --db 运行 worker：\n{problems:lines}",
 }

@@ -1,6 +1,9 @@
 """Chinese for :mod:`horae.words.governance`."""
 
 ERRORS = {
+    "attend_priority_outside": "思考对象的优先级是 0 到 {most} 的整数：它从不抢占真正工作的焦点。",
+    "attend_timeout_outside": "Attend 的超时至少一秒，最多 {most_days} 天。",
+    "attend_unreadable": "attend 是含 lane、kind 和以秒计的 timeout 的对象，旁边没有别的；它的字段是 {fields}。",
     "content_missing": "对象需要内容：一段非空的文本。",
     "content_too_large": "内容有 {size:,} 字节；最多接受 {most:,} 字节。请存到别处，只保存引用。",
     "cost_not_whole": "以 {unit} 计的成本必须是不小于 0 的整数。请向上取整；金额以 micros（百万分之一）计。",
@@ -17,6 +20,7 @@ ERRORS = {
     "ground_retracted": "{kind} {id} 已被撤回，不能作为依据。请去掉它。",
     "job_of_object": "{id} 是 {kind} {object_id} 唯一的任务，由它推动。请改期，或归档、撤回该对象："
     "horae object archive {object_id}。",
+    "job_without_object": "{id} 没有指明对象，{handler} 无可查看。请提出一个对象；它的作业会自行安排。",
     "link_downwards": "{kind} 不能以 {lower} {id} 为依据：链接只能从 memory 到 experience 再到 cognition。",
     "object_ambiguous": "有多个对象的 id 是 {id}：{kinds}。请指明种类。",
     "object_changed": "{kind} {id} 刚刚被他人修改。请重新读取后再试。",
@@ -42,6 +46,8 @@ ERRORS = {
     "policy_unreadable": "策略是含有一个或多个设置 {fields} 的对象。",
     "policy_version_old": "{agent} 的 {kind} 策略现在的版本是 {version}，不是 {expected}。请重新读取后再试。",
     "removals_used_up": "{kind} {id} 今天不能归档：该所有者当天的移除额度已用完。请明天（UTC）再试。",
+    "report_ahead": "报告只能截止到现在或更早，不能到 {until}。请不要给出 until。",
+    "report_period_unfit": "报告的周期必须大于零，且不超过 {most_days} 天。",
     "review_closed": "复核 {id} 已经关闭。请另开一个。",
     "share_unreadable": "{name} 是 0 到 1 之间的数，而不是 {value}。",
     "successor_unfit": "{id} 不能取代一个 {kind}：它必须是同类且未被撤回的对象。",
@@ -53,4 +59,19 @@ ERRORS = {
     "verdict_unknown": "未知的结论 {verdict}；请选择以下之一：{choices}。",
     "verdict_unreadable": "结论是包含字段 {fields} 的对象；只有 verdict 是必需的。",
     "verify_budget_used": "{kind} {id} 不确定，且已验证 {budget} 次，预算用尽。请补充证据，或由人来要求。",
+}
+WHY = {
+    "report_dead_letters": "死信：{count} 个。请用 `horae job list --state dead` 查看，排除原因后恢复它们。",
+    "report_due": "已到期并在等待：{count:,} 个；延迟 {p50:,} 秒（p50）、{p95:,} 秒（p95），最长 {longest:,} 秒。",
+    "report_incomplete": "记录超过报告一次能统计的数量，最早的部分未计入。请选择更短的周期。",
+    "report_jobs": "任务：{jobs:,} 个，其中成功 {succeeded:,} 个，退回 {put_back:,} 个，放弃 {dead:,} 个；"
+    "成功率 {success}，重试率 {retry}。",
+    "report_late": "延迟的第 95 百分位为 {seconds:,} 秒，超过 {most} 秒。请再启动一个 worker。",
+    "report_many_retries": "{share} 的任务有过失败的尝试，超过 {most}。请查看验证器的错误：`horae errors list`。",
+    "report_nothing_due": "没有已到期而在等待的事项。",
+    "report_objects": "对象：{total:,} 个，其中 {live:,} 个既未归档也未撤回。",
+    "report_overdrawn": "当前周期内超支的预算：{names}。",
+    "report_reviews": "复核：{waiting:,} 个等待答复；本期新开 {opened:,} 个，其中 {answered:,} 个已关闭。",
+    "report_rollback_open": "尚未完成的回滚：{count} 个。完成之前，相关智能体的高风险决策一律被阻止。",
+    "report_window": "治理报告，{since} 至 {until}（UTC）。",
 }

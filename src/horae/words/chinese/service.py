@@ -33,6 +33,8 @@ ERRORS = {
     "再重试。",
     "service_connect_timeout": "位于 {url} 的服务未在 {seconds:g} 秒内接受连接。请确认它在运行，且 URL 正确。",
     "doctor_not_offered": "本进程不检查安装情况。请设置 HORAE_SERVER_DOCTOR=1，或在其所在机器上运行 `horae doctor`。",
+    "settings_not_offered": "本进程不展示其设置。请询问由 `horae server` 启动的服务，或在其所在机器上运行 "
+    "`horae config show --origin`。",
     "service_only": "{method} {path} 只能由服务应答；请用 horae.Client 请求服务。",
     "service_silent": "位于 {url} 的服务未在 {seconds:g} 秒内应答。请确认它在运行，且 URL 正确。",
     "service_silent_outcome_unknown": "位于 {url} 的服务未在 {seconds:g} 秒内应答。请求是否已执行未知；请先查看再"

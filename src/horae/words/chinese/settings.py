@@ -7,6 +7,7 @@ ERRORS = {
     "locks_unknown": "locks = {value} 无法识别；请选择 'database'、'memory'、redis://localhost 这样的 URL，或给出"
     "你自己的锁管理器。",
     "minutes_unreadable": "{text!r} 不是大于零的分钟数。",
+    "origin_unreadable": "{text!r} 不是来源；请像浏览器那样书写，例如 https://app.example:8443，不带路径。",
     "poll_outside": "{text!r} 超出 100ms 至 60s 的范围。",
     "port_taken": "无法监听 {host} 的端口 {port}：{problem}。请用 --port 选择别的端口；0 表示任选一个空闲端口。",
     "queue_served_anyway": "每个 worker 本来就服务队列 {queue!r}；请去掉它。",

@@ -1,0 +1,47 @@
+"""Adding jobs to the map of labels, so that lists find them without reading past others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from horae.core.jobs.labels import Labelled
+from horae.ports import Tx, World
+
+AT_ONCE = 4_096  # numbers that one step reads
+
+
+def label_jobs(world: World) -> bool:
+    """Add jobs to the map in one bounded step; return whether the next may follow at once.
+
+    Any number of processes may call it: a step is written only where nothing else was written in between.
+    """
+    store, now = world.route().store, world.clock.now()
+    before = store.read(lambda tx: tx.labels.state())
+    if before.labelled == before.marked:
+
+        def advance(tx: Tx) -> bool:
+            state = tx.labels.state(lock=True)
+            state = state.advance(tx.labels.next_number(), tx.labels.horizon(), now)
+            tx.labels.save(state)
+            return state.labelled < state.marked
+
+        return store.transact(advance)
+    low, high = before.labelled, min(before.marked, before.labelled + AT_ONCE)
+    late = store.read_uncommitted(lambda tx: tx.labels.read_live(low, high))
+
+    def read(tx: Tx) -> list[Labelled] | None:
+        if not tx.labels.has_passed(before.horizon):
+            return None
+        return tx.labels.read_live(low, high) + tx.labels.read_ended(low, high)
+
+    found = store.read(read)
+    if found is None:
+        return False
+
+    def write(tx: Tx) -> bool:
+        if tx.labels.state(lock=True) == before:
+            tx.labels.add([*(late or ()), *found])
+            tx.labels.save(replace(before, labelled=high))
+        return True
+
+    return store.transact(write)

@@ -1,0 +1,85 @@
+"""How many live jobs there are, by queue and state: counted while they are few, else as a chore counted them last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from sqlalchemy import Connection, delete, insert, select, text
+
+from horae.core.metrics import Backlog
+from horae.core.time.instants import instant, micros
+from horae.ports import Depth
+from horae.stores.tables.jobs import jobs
+from horae.stores.tables.queues import depths
+
+MOST = 10_000  # jobs that are counted by each reader
+COUNT = (
+    "SELECT queue, state, COUNT(*), SUM(is_due) FROM (SELECT queue, state, CASE WHEN state = 'queued' AND held = '' "
+    "AND run_at <= :now THEN 1 ELSE 0 END AS is_due FROM horae_jobs {at_most}) counted GROUP BY queue, state"
+)
+BANDS = (0, 1, 2)
+AT_ONCE = 50  # queues whose heads are read in one statement, which is written as text: to build it would take longer
+HEAD = (
+    "(SELECT run_at FROM horae_jobs WHERE queue = :queue{at} AND state = 'queued' AND held = '' AND band = {band} "
+    "ORDER BY run_at LIMIT 1)"
+)
+
+
+class Depths:
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def count(self, now: datetime, *, most: int | None) -> dict[tuple[str, str], Depth]:
+        """Count live jobs by queue and state, and how many of them are due, no further than *most* in all."""
+        at_most = "" if most is None else "LIMIT :most"
+        found = self.connection.execute(text(COUNT.format(at_most=at_most)), {"now": micros(now), "most": most})
+        return {(queue, state): Depth(int(count), int(due)) for queue, state, count, due in found}
+
+    def read(self, now: datetime) -> dict[tuple[str, str], Depth]:
+        """Return the counts as of the last sample, which exists while there are many jobs; else count them."""
+        rows = self.connection.execute(select(depths.c.queue, depths.c.state, depths.c.jobs, depths.c.due))
+        sample = {(queue, state): Depth(int(count), int(due)) for queue, state, count, due in rows}
+        return sample or self.count(now, most=MOST)
+
+    def sample(self, now: datetime) -> bool:
+        """Keep a sample while there are more jobs than each reader counts; return whether there are."""
+        many = self.connection.execute(select(jobs.c.id).order_by(jobs.c.id).offset(MOST).limit(1)).first() is not None
+        found = self.count(now, most=None) if many else {}
+        self.connection.execute(delete(depths))
+        rows = [
+            {"queue": queue, "state": state, "jobs": depth.jobs, "due": depth.due, "sampled_at": micros(now)}
+            for (queue, state), depth in sorted(found.items())
+        ]
+        if rows:
+            self.connection.execute(insert(depths), rows)
+        return many
+
+    def waiting(self, now: datetime, found: Mapping[tuple[str, str], Depth] | None = None) -> dict[str, Backlog]:
+        """Return by queue how many jobs are due, and since when the first of them; *found*: what :meth:`read` gave.
+
+        The number may be of the sample, while the first is that of now.
+        """
+        found = self.read(now) if found is None else found
+        due = {queue: depth.due for (queue, state), depth in found.items() if state == "queued"}
+        oldest = self._oldest(due)
+        return {
+            queue: Backlog(max(1, due[queue]), instant(first))
+            for queue, first in sorted(oldest.items())
+            if first <= micros(now)
+        }
+
+    def _oldest(self, queues: Mapping[str, object]) -> dict[str, int]:
+        """Return when the first waiting job of each queue is due: a look at the head of an index for each band."""
+        named, found = sorted(queues), dict[str, int]()
+        for start in range(0, len(named), AT_ONCE):
+            chunk = named[start : start + AT_ONCE]
+            heads = [
+                f"SELECT {at} AS place, {', '.join(HEAD.format(at=at, band=band) for band in BANDS)}"
+                for at in range(len(chunk))
+            ]
+            values = {f"queue{at}": queue for at, queue in enumerate(chunk)}
+            for place, *firsts in self.connection.execute(text(" UNION ALL ".join(heads)), values):
+                due = [int(first) for first in firsts if first is not None]
+                found |= {chunk[place]: min(due)} if due else {}
+        return found
