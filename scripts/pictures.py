@@ -37,7 +37,7 @@ def as_webp(page: Any, png: bytes) -> bytes:
 def main() -> None:
     wanted = sys.argv[1:] or list(PICTURES)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory() as place, shop(Path(place)) as (url, app), chromium() as browser:
+    with TemporaryDirectory() as place, shop(Path(place)) as (url, app, _), chromium() as browser:
         dead = next(iter(app.jobs.list(state="dead", limit=1))).id
         converter = browser.new_page()  # a page without a content security policy
         for look in LOOKS:
