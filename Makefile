@@ -98,7 +98,7 @@ clean: ## remove what these targets made
 $(RUN_STAMP): pyproject.toml constraints.txt
 	@test -x $(PY) || { echo "making $(VENV) ..."; $(call make_venv,$(VENV)); }
 	@echo "installing what Horae needs to run into $(VENV) ..."
-	@$(PY) scripts/requirements.py $(RUN_EXTRAS) > $(VENV)/requirements.txt
+	@$(PY) scripts/dependencies.py $(RUN_EXTRAS) > $(VENV)/requirements.txt
 	@$(call pip,$(VENV)) install --no-compile -c constraints.txt -r $(VENV)/requirements.txt
 	@$(PY) scripts/link.py
 	@touch $@

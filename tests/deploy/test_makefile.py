@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.requirements import requirements
+from scripts.dependencies import requirements
 
 ROOT = Path(__file__).parents[2]
 
