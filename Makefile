@@ -3,7 +3,6 @@
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
-PIP := $(PY) -m pip --disable-pip-version-check --quiet
 EXTRAS := client,server,postgres,mysql,redis,mcp,otel,dev
 RUN_EXTRAS := client,server
 ARGS ?=
@@ -83,9 +82,9 @@ lock: ## choose the newest allowed versions of everything and pin them in constr
 	@rm -rf build/lock
 	@$(call make_venv,build/lock)
 	@echo "resolving ..."
-	@build/lock/bin/python -m pip --disable-pip-version-check --quiet install '.[$(EXTRAS),bench,site]'
+	@$(call pip,build/lock) --quiet install pip '.[$(EXTRAS),bench,site]'
 	@{ echo '# Exact versions of everything that `make venv`, `make bench` and `make site` install. Written by `make lock`; do not edit.'; \
-	   build/lock/bin/python -m pip freeze --exclude horae; } > build/constraints.txt
+	   build/lock/bin/python -m pip freeze --exclude horae --exclude pip; } > build/constraints.txt
 	@mv build/constraints.txt constraints.txt
 	@rm -rf build/lock
 	@git --no-pager diff --stat -- constraints.txt || true
@@ -94,34 +93,44 @@ clean: ## remove what these targets made
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 	@find src tests $(wildcard benchmarks scripts) -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Without --quiet, so that a newcomer sees it go on; without compiling, as Python compiles what is imported by itself.
+# Without --quiet, so that a newcomer sees it go on; without compiling, as Python compiles what is imported by itself; and
+# without building us, which would first install a builder: a path and a command do until the tools are installed.
 $(RUN_STAMP): pyproject.toml constraints.txt
 	@test -x $(PY) || { echo "making $(VENV) ..."; $(call make_venv,$(VENV)); }
 	@echo "installing what Horae needs to run into $(VENV) ..."
-	@$(PY) -m pip --disable-pip-version-check install --no-compile -c constraints.txt -e '.[$(RUN_EXTRAS)]'
+	@$(PY) scripts/requirements.py $(RUN_EXTRAS) > $(VENV)/requirements.txt
+	@$(call pip,$(VENV)) install --no-compile -c constraints.txt -r $(VENV)/requirements.txt
+	@$(PY) scripts/link.py
 	@touch $@
 
 $(STAMP): pyproject.toml constraints.txt $(RUN_STAMP)
 	@echo "installing Horae's tools into $(VENV) ..."
-	@$(PIP) install -c constraints.txt -e '.[$(EXTRAS)]'
+	@$(call pip,$(VENV)) --quiet install pip
+	@$(call pip,$(VENV)) --quiet install -c constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
 
 $(BENCH_STAMP): $(STAMP)
 	@echo "installing the peers we compare with ..."
-	@$(PIP) install -c constraints.txt -e '.[bench]'
+	@$(call pip,$(VENV)) --quiet install -c constraints.txt -e '.[bench]'
 	@touch $@
 
 $(SITE_STAMP): $(STAMP)
 	@echo "installing what builds the documentation site ..."
-	@$(PIP) install -c constraints.txt -e '.[site]'
+	@$(call pip,$(VENV)) --quiet install -c constraints.txt -e '.[site]'
 	@touch $@
 
-# Debian ships Python without ensurepip unless python3-venv is installed; pip itself can then fill the environment.
+# The pip of an environment, or that of $(PYTHON): filling an environment with a pip of its own takes a newcomer seconds.
+define pip
+"$$($(1)/bin/python -c 'import pip' 2>/dev/null && echo $(1)/bin/python || echo $(PYTHON))" -m pip \
+  --python $(1)/bin/python --disable-pip-version-check
+endef
+
+# Where $(PYTHON) has a pip that can fill another environment, none is put into it. Debian ships Python without ensurepip
+# unless python3-venv is installed.
 define make_venv
 { $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
     || { echo "Horae needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Try: make venv PYTHON=python3.12" >&2; exit 1; }; } \
-&& if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m venv $(1); \
-   elif $(PYTHON) -m pip --version >/dev/null 2>&1; then \
-     $(PYTHON) -m venv --without-pip $(1) && $(PYTHON) -m pip --quiet --python $(1)/bin/python install pip; \
+&& if $(PYTHON) -m pip --python "$$(command -v $(PYTHON))" --version >/dev/null 2>&1; then $(PYTHON) -m venv --without-pip $(1); \
+   elif $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m venv $(1); \
    else echo "'$(PYTHON)' has neither ensurepip nor pip. On Debian: apt-get install python3-venv" >&2; exit 1; fi
 endef

@@ -63,14 +63,14 @@ class Ground:
                 raise Missing(str(problem)) from problem
         return self._postgres
 
-    def database(self, contender: str) -> str:
+    def database(self, contender: str, *, env: Mapping[str, str] | None = None) -> str:
         """Return a fresh database of the kind this contender uses, with its tables."""
         if CONTENDERS[contender][2] == "postgres":
             url = self.postgres.create_database()
         else:
             self._files += 1
             url = f"sqlite:///{Path(self._folder.name) / f'{self._files}.db'}"
-        self.do(contender, url, work="prepare")
+        self.do(contender, url, env=env, work="prepare")
         return url
 
     def start(self, contender: str, url: str, *, env: Mapping[str, str] | None = None, **asked: Any) -> Child:
@@ -90,8 +90,8 @@ class Ground:
             raise Missing(f"{contender} is not installed; run: make bench")
         return Child(process)
 
-    def do(self, contender: str, url: str, **asked: Any) -> dict[str, Any]:
-        return self.together([self.start(contender, url, **asked)])[0]
+    def do(self, contender: str, url: str, *, env: Mapping[str, str] | None = None, **asked: Any) -> dict[str, Any]:
+        return self.together([self.start(contender, url, env=env, **asked)])[0]
 
     def together(self, children: Sequence[Child]) -> list[dict[str, Any]]:
         for child in children:

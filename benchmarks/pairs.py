@@ -30,8 +30,13 @@ class Cost:
         return self.client + self.server
 
 
+def with_source(source: Path) -> dict[str, str]:
+    """Return the environment of a child that runs this version."""
+    return {"PYTHONPATH": os.pathsep.join([str(source), str(Path.cwd())])}
+
+
 def measure(ground: Ground, contender: str, url: str, source: Path, count: int) -> Cost:
-    env = {"PYTHONPATH": os.pathsep.join([str(source), str(Path.cwd())])}
+    env = with_source(source)
     reports = []
     for work in ("singles", "serve"):
         child = ground.start(contender, url, env=env, work=work, count=count, seconds=120.0)
@@ -64,7 +69,7 @@ def main() -> int:
     sources = {"old": asked.old.resolve(), "new": asked.new.resolve()}
     costs: dict[str, list[Cost]] = {"old": [], "new": []}
     with Ground(durable=False) as ground:
-        urls = {name: ground.database(asked.contender) for name in sources}
+        urls = {name: ground.database(asked.contender, env=with_source(sources[name])) for name in sources}
         for pair in range(asked.pairs):
             for name in ("old", "new") if pair % 2 == 0 else ("new", "old"):
                 costs[name].append(measure(ground, asked.contender, urls[name], sources[name], asked.jobs))

@@ -1,7 +1,7 @@
 """``python -m benchmarks.size``: what lists, counts and metrics take with many live and many more finished jobs.
 
-The rows and their labels are made inside the database by SQL, their statistics by the chore that makes them in life. Every
-question is asked many times; printed is the time that 95 of 100 take at most, and each plan that scans or sorts.
+The rows and their labels are made inside the database by SQL, their statistics by the chore that makes them in life.
+Every question is asked many times; printed is the time that 95 of 100 take at most, and each plan that scans or sorts.
 
     python -m benchmarks.size --database postgresql --full
 
@@ -34,7 +34,7 @@ from horae.core.jobs.filters import narrow, parse_filter
 from horae.core.jobs.job import Filter
 from horae.core.jobs.labels import Labelling
 from horae.core.time.instants import MICROSECOND, micros
-from horae.ports import World
+from horae.ports import Tx, World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.stores.store import SqlStore
@@ -61,9 +61,10 @@ NAMES = (
 )
 LABELS = "queue, handler, owner, tags, object_type, object_id"
 LISTS = (
-    "", "state:queued", "state:dead", "state:succeeded", "state:cancelled", "queue:queue3", "queue:rare", "queue:nowhere",
-    "handler:handler7", "handler:rare", "owner:tenant11", "owner:system", "tag:tag1", "object:memory", "object:memory/m7",
-    "ended:>-1h", "ended:-5d..-4d", "queue:queue3 state:succeeded", "owner:tenant11 queue:queue10",
+    "", "state:queued", "state:dead", "state:succeeded", "state:cancelled", "queue:queue3", "queue:rare",
+    "queue:nowhere", "handler:handler7", "handler:rare", "owner:tenant11", "owner:system", "tag:tag1",
+    "object:memory", "object:memory/m7", "ended:>-1h", "ended:-5d..-4d",
+    "queue:queue3 state:succeeded", "owner:tenant11 queue:queue10",
 )  # fmt: skip
 
 
@@ -72,8 +73,9 @@ def series(store: SqlStore, first: int, last: int) -> str:
     if store.dialect.lateral:
         return f"generate_series({first}, {last}) AS n (i)"
     if store.dialect.shares_clock:
-        return f"(SELECT seq AS i FROM seq_{first}_to_{last}) AS n"
-    return f"(WITH RECURSIVE n (i) AS (SELECT {first} UNION ALL SELECT i + 1 FROM n WHERE i < {last}) SELECT i FROM n) AS n"
+        return f"(SELECT CAST(seq AS SIGNED) AS i FROM seq_{first}_to_{last}) AS n"
+    further = f"SELECT i + 1 FROM n WHERE i < {last}"
+    return f"(WITH RECURSIVE n (i) AS (SELECT {first} UNION ALL {further}) SELECT i FROM n) AS n"
 
 
 def names(store: SqlStore) -> str:
@@ -97,18 +99,18 @@ def fill(store: SqlStore, live: int, finished: int, begin: datetime) -> None:
         state = "CASE WHEN i % 500 = 0 THEN 'cancelled' ELSE 'succeeded' END"
         run(
             store,
-            f"INSERT INTO horae_runs (job_id, token, outcome, state, attempt, {LABELS}, started_at, finished_at, run_at, "
-            f"planned_at, created_at, max_attempts, band, payload) SELECT i, 1, {state}, {state}, 0, {names(store)}, "
-            f"{at} - 1000000, {at}, {at} - 2000000, 0, {at} - 3000000, 3, 1, '{{}}'{cast} FROM {rows}",
+            f"INSERT INTO horae_runs (job_id, token, outcome, state, attempt, {LABELS}, started_at, finished_at, "
+            f"run_at, planned_at, created_at, max_attempts, band, payload) SELECT i, 1, {state}, {state}, 0, "
+            f"{names(store)}, {at} - 1000000, {at}, {at} - 2000000, 0, {at} - 3000000, 3, 1, '{{}}'{cast} FROM {rows}",
         )
     for low in range(finished + 1, finished + live + 1, AT_ONCE):
         rows = series(store, low, min(low + AT_ONCE - 1, finished + live))
         state = "CASE WHEN i % 100 = 0 THEN 'dead' ELSE 'queued' END"
         run(
             store,
-            f"INSERT INTO horae_jobs (id, state, {LABELS}, band, run_at, planned_at, created_at, finished_at, max_attempts, "
-            f"payload) SELECT i, {state}, {names(store)}, i % 3, {end} + (i % 2000 - 1000) * 1000000, 0, {end} - 1000000, "
-            f"CASE WHEN i % 100 = 0 THEN {end} - i % 86400 * 1000000 END, 3, '{{}}'{cast} FROM {rows}",
+            f"INSERT INTO horae_jobs (id, state, {LABELS}, band, run_at, planned_at, created_at, finished_at, "
+            f"max_attempts, payload) SELECT i, {state}, {names(store)}, i % 3, {end} + (i % 2000 - 1000) * 1000000, 0, "
+            f"{end} - 1000000, CASE WHEN i % 100 = 0 THEN {end} - i % 2000 * 1000000 END, 3, '{{}}'{cast} FROM {rows}",
         )
     label(store, finished + live)
     analyse = "ANALYZE TABLE horae_jobs, horae_runs, horae_labels" if not store.dialect.transactional_ddl else "ANALYZE"
@@ -129,11 +131,16 @@ def label(store: SqlStore, last: int) -> None:
                 made = f"SELECT {text_} END AS label, i FROM {rows}"
                 run(
                     store,
-                    f"INSERT INTO horae_labels (kind, label, block, members) SELECT '{kind}', label, i >> 5, SUM({bit}) "
-                    f"FROM ({made}) made WHERE label IS NOT NULL GROUP BY label, i >> 5",
+                    f"INSERT INTO horae_labels (kind, label, block, members) SELECT '{kind}', label, i >> 5, "
+                    f"SUM({bit}) FROM ({made}) made WHERE label IS NOT NULL GROUP BY label, i >> 5",
                 )
     state = Labelling(labelled=last + 1, marked=last + 1, seen=last + 1)
-    store.transact(lambda tx: (tx.labels.state(lock=True), tx.labels.save(state)))
+
+    def save(tx: Tx) -> None:
+        tx.labels.state(lock=True)
+        tx.labels.save(state)
+
+    store.transact(save)
 
 
 def run(store: SqlStore, sql: str) -> None:
@@ -155,7 +162,7 @@ def keep(world: World) -> None:
 
 
 def give_precedence(server_pid: int | None) -> None:
-    """Let this process and the server run before all others, so that a busy machine does not decide what is measured."""
+    """Let this process and the server run before all others, so that a busy machine is not what is measured."""
     folders = [Path(f"/proc/{name}") for name in os.listdir("/proc") if name.isdigit()]
     parents = {int(each.name): stat.parent for each in folders if (stat := stat_of(int(each.name)))}
     pids = {os.getpid()} | ({server_pid} if server_pid else set())

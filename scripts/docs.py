@@ -49,6 +49,7 @@ from horae.service.problems import OWN_CODES
 from horae.settings import Settings
 from horae.words.sentences import ROOMS
 from scripts.description import description
+from scripts.governance_tables import explanation_page
 from scripts.job_options import job_options_page
 from scripts.markdown import NOTE, escaped
 from scripts.public_names import listing
@@ -288,6 +289,7 @@ def json_section() -> str:
         ("`object forecast`", '`{"items": [{"at", "action", "rule", "events", "state"}]}`'),
         ("`policy show`, `set`", "POLICY, as `GET /governance/policies/{kind}` gives it"),
         ("`policy list`", '`{"items": [POLICY]}`'),
+        ("`governance report`", "REPORT, as `GET /governance/report` gives it"),
         ("`governance replan`", "how many objects were looked at and planned anew"),
         ("`console link`", '`{"url", "expires_at"}`'),
         ("`object erase`", '`{"objects", "jobs", "attention", "more": bool}`'),
@@ -370,7 +372,7 @@ def json_section() -> str:
             '`{"export": {"file", "entries", "chains": [{"owner", "entries", "head"}]}}`; with `-` the lines',
         ),
         (
-            "`worker`, `up`, `server`, `mcp`, `demo attention`",
+            "`worker`, `up`, `server`, `mcp`, `demo attention`, `demo governance`",
             'JSON Lines, one event each: `{"event": "started" \\| "stopping" \\| "ended" \\| …}`; logs are on stderr',
         ),
         ("`--version`", '`{"version": "…"}`'),
@@ -559,6 +561,7 @@ def answered(endpoint: Method[..., Any, Any, Any]) -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "../contributing/requirements.md": requirements_page,
+    "../explanation/governance.md": explanation_page,
     "client.md": client_page,
     "command-line.md": command_line_page,
     "errors.md": errors_page,

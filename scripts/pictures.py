@@ -18,6 +18,7 @@ from tests.support.browsing import chromium
 FOLDER = Path(__file__).parents[1] / "docs" / "img"
 PICTURES = {"home": "home", "jobs": "jobs", "job": "job-dead", "schedules": "schedules"}  # name, page of screenshots.py
 LOOKS = [Look("wide", theme, lang) for theme in ("light", "dark") for lang in ("en", "zh")]
+TOP: dict[str, float] = {"x": 0, "y": 0, "width": 1280, "height": 780}
 MOST_BYTES = 100_000
 TO_WEBP = """async ([png, quality]) => {
     const image = await createImageBitmap(await (await fetch(`data:image/png;base64,${png}`)).blob());
@@ -36,7 +37,7 @@ def as_webp(page: Any, png: bytes) -> bytes:
 def main() -> None:
     wanted = sys.argv[1:] or list(PICTURES)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory() as place, shop(Path(place)) as (url, app), chromium() as browser:
+    with TemporaryDirectory() as place, shop(Path(place)) as (url, app, _), chromium() as browser:
         dead = next(iter(app.jobs.list(state="dead", limit=1))).id
         converter = browser.new_page()  # a page without a content security policy
         for look in LOOKS:
@@ -45,7 +46,7 @@ def main() -> None:
                 page.goto(f"{url}/console{PAGES[PICTURES[name]].format(dead=dead)}")
                 page.wait_for_load_state("networkidle")
                 file = FOLDER / f"{name}-{look.theme}{'.zh' if look.lang == 'zh' else ''}.webp"
-                file.write_bytes(as_webp(converter, page.screenshot()))
+                file.write_bytes(as_webp(converter, page.screenshot(clip=TOP)))
                 size = file.stat().st_size
                 assert size <= MOST_BYTES, f"{file.name} has {size:,} bytes; a repository keeps every version of it"
                 print(file.name, f"{size:,} bytes")

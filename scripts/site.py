@@ -61,7 +61,8 @@ def site_text(page: Path) -> str:
 
     def moved(link: re.Match[str]) -> str:
         target = (page.parent / link[1]).resolve()
-        return os.path.relpath(address(target), here) if target.is_file() else link[1]
+        # A page in Chinese names the Chinese one, for readers of the repository; the site chooses by itself.
+        return os.path.relpath(address(target), here).replace(".zh.", ".") if target.is_file() else link[1]
 
     text = page.read_text(encoding="utf-8")
     text = PICTURE.sub(r"![\g<alt>](\g<light>#only-light)\n![\g<alt>](\g<dark>#only-dark)", text)

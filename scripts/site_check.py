@@ -94,7 +94,9 @@ def walk(page: Any, url: str) -> Iterator[str]:
         page.wait_for_load_state("networkidle")
     for path, word, wanted in SEARCHES:
         page.goto(f"{url}/{path}")
-        page.locator(".md-search__input").fill(word)
+        field = page.locator(".md-search__input")
+        field.fill(word)
+        field.press("End")  # the theme looks when a key comes up
         results = page.locator("a.md-search-result__link")
         try:
             results.first.wait_for(timeout=20_000)

@@ -9,6 +9,7 @@
 | `own_server` | test | `own_server(PostgresServer, durable=False)`: a server the test may restart or kill |
 | `servers` | session | all of it, see `tests.support.servers` |
 
+In folders whose conftest.py imports `tests.support.prepared`, an empty database has its tables already.
 Servers start on first use. A test that uses one carries the marker `server`.
 """
 
@@ -16,7 +17,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import pytest
 
@@ -25,6 +26,9 @@ from tests.support.programs import Program, ServerMissing, find
 from tests.support.quick import Quick
 from tests.support.repeating import pytest_generate_tests as pytest_generate_tests
 from tests.support.servers import MariaDBServer, PostgresServer, RedisServer, Server, Servers, in_ci
+
+if TYPE_CHECKING:
+    from tests.support.prepared import Prepared
 
 S = TypeVar("S", bound=Server)
 pytest.register_assert_rewrite("horae.testing")  # its conformance suite asserts
@@ -41,13 +45,21 @@ NEED_A_SERVER = {
     "own_server",
     "postgres_database_url",
     "postgres_url",
+    "prepared_mysql",
+    "prepared_postgres",
     "redis_url",
 }
 
 
-# With several processes at work whoever takes a slow file last keeps the others waiting: these go first.
+# With several processes at work whoever takes a slow file last keeps the others waiting: these go first, the files that
+# take minutes before all others.
 SLOW_FIRST = (
+    "docs/test_pages.py",
+    "stores/test_conformance.py",
+    "service/test_fuzz.py",
+    "generated",
     "journeys",
+    "console",
     "wheel",
     "attention",
     "docs",
@@ -88,8 +100,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _when(item: pytest.Item) -> int:
-    named = [SLOW_FIRST.index(folder) for folder in item.nodeid.split("/")[:-1] if folder in SLOW_FIRST]
-    return min(named, default=len(SLOW_FIRST))
+    file = item.nodeid.partition("::")[0].removeprefix("tests/")
+    return next((place for place, slow in enumerate(SLOW_FIRST) if f"{file}/".startswith(f"{slow}/")), len(SLOW_FIRST))
 
 
 def do_without(missing: ServerMissing) -> NoReturn:
@@ -150,6 +162,20 @@ def mysql_url(mysql_server: MariaDBServer) -> str:
 @pytest.fixture(scope="session")
 def redis_url(redis_server: RedisServer) -> str:
     return redis_server.url
+
+
+@pytest.fixture(scope="session")
+def prepared_postgres(postgres_server: PostgresServer) -> "Prepared":
+    from tests.support.prepared import Prepared  # it imports the stores, and not every run needs them
+
+    return Prepared(postgres_server)
+
+
+@pytest.fixture(scope="session")
+def prepared_mysql(mysql_server: MariaDBServer) -> "Prepared":
+    from tests.support.prepared import Prepared
+
+    return Prepared(mysql_server)
 
 
 @pytest.fixture

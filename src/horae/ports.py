@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # values of rooms that a process may never enter
     from horae.core.views import View
 
 Drain = Literal["stay", "leave"]  # finish and claim nothing more; then wait to be resumed, or end
+Open = Literal["slots", "acts", "reservations", "needs", "objects"]  # what a repair looks after
 NOTICED = timedelta(seconds=1)  # smaller differences between the lease line and the wall clock are not converted
 End = tuple[int, int]  # a place in the order of ends: when a job ended, in microseconds, and its number
 T = TypeVar("T")
@@ -160,6 +161,8 @@ class Upcoming:
     unrolled: bool = False  # endings wait to be counted in the statistics
     unlabelled: bool = False  # jobs wait to be added to the map of labels
     unsettled: bool = False  # jobs wait to hear that a job they need has ended
+    next_object_at: datetime | None = None  # when the first governed object is, or was, due for something
+    open: frozenset[Open] = frozenset()  # where something is under way that might have been left behind
     drain: Drain | None = None  # what the node that asks was asked to do
 
 

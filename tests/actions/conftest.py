@@ -1,19 +1,15 @@
 """A world for the verbs: SQLite in memory, a clock that stands still, dice that repeat themselves."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from horae.ports import World
 from horae.testing.clock import LoadedDice, VirtualClock
-from tests.support.templates import open_in_memory, put_tables
-
-
-@pytest.fixture
-def sqlite_database_url(tmp_path: Path) -> str:
-    """A file that has its tables already: no test here is about making them."""
-    return put_tables(tmp_path / "horae.db")
+from tests.support.prepared import mysql_database_url as mysql_database_url
+from tests.support.prepared import postgres_database_url as postgres_database_url
+from tests.support.prepared import sqlite_database_url as sqlite_database_url
+from tests.support.templates import open_in_memory
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from horae.actions.schedules import schedules
+from horae.actions.schedules import fires, schedules, timetable
 from horae.actions.schedules.forecast import forecast
 from horae.core.jobs.retry import Retry
 from horae.errors import InvalidInput
@@ -86,3 +86,18 @@ def test_every_node_s_own_timer_is_told_by_its_rule(world: World) -> None:
 def test_a_span_nobody_can_use_is_refused(world: World, hours: float) -> None:
     with pytest.raises(InvalidInput):
         forecast(world, hours)
+
+
+def test_a_look_back_at_too_many_records_says_how_far_it_went(
+    world: World, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedules.create(world, a_schedule("hourly", "5 * * * *", overlap="allow"))
+    for minutes in (5, 60, 60):
+        clock.advance(timedelta(minutes=minutes))
+        fires.fire_due(world)
+    monkeypatch.setattr(timetable, "MOST_RECORDS", 2)
+
+    seen = timetable.timetable(world, days=1, past=1)
+
+    assert (seen.past_complete, seen.since) == (False, clock.now() - timedelta(hours=1))
+    assert sum(hour.ran for hour in seen.hours.values()) == 2

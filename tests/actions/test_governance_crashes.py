@@ -157,7 +157,7 @@ class Story:
         found = self.objects()
         if len(found) >= MOST_OBJECTS:
             return
-        kind = self.dice.choice(("memory", "memory", "experience", "cognition"))
+        kind: Any = self.dice.choice(("memory", "memory", "experience", "cognition"))
         lower = {"experience": ("memory",), "cognition": ("memory", "experience")}.get(kind, ())
         grounds = [f"{each.kind}:{each.id}" for each in found if each.kind in lower]
         self.number += 1
@@ -282,7 +282,7 @@ def live_through(file: Path, seed: int, crashes: int) -> Story:
     loaded = LoadedDice(seed)
     # a file, because a connection in which someone has died is closed
     with closing(open_store(create_store_engine(put_tables(file), "OFF"))) as store, mortal(store, fuse) as dying:
-        world = World(dying, clock, loaded, rules=job_rules(loaded))  # type: ignore[arg-type]
+        world = World(dying, clock, loaded, rules=job_rules(loaded))
         story = Story(world, clock, dice, fuse)
         while story.crashes < crashes:
             if story.step():

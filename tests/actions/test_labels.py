@@ -144,7 +144,8 @@ def test_a_job_that_is_moved_is_found_in_its_new_queue(world: World, clock: Step
     made = jobs.enqueue_many(world, [Request("send", queue="mail")] * 30)
     for _ in range(2):
         clock.round(world)
-    world.store.transact(lambda tx: tx.jobs.move(tx.jobs.get(made[0].number), "other"))
+    job = jobs.get(world, made[0].id)
+    world.store.transact(lambda tx: tx.jobs.move(job, "other"))
 
     assert listed(world, "queue:other") == [made[0].id]
     assert made[0].id not in listed(world, "queue:mail")

@@ -45,6 +45,7 @@ def test_a_page_stops_at_its_bound_and_the_next_goes_on_from_there(world: World)
         pages += 1
         if further is None:
             break
+        assert isinstance(further, int)
         assert before is None or further < int(before.removeprefix("job_"))
         before = f"job_{further}"
 

@@ -121,7 +121,7 @@ def test_what_would_be_forgotten_too_soon_is_refused(text: str) -> None:
 
 
 def kept_queues(world: World) -> dict[str, int]:
-    found = world.store.read(lambda tx: tx.jobs.counts(None, None))
+    found = world.store.read(lambda tx: tx.jobs.counts(None, None, now=world.clock.now()))
     return {queue: count for (queue, _), count in found.items()}
 
 

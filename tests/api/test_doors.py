@@ -17,7 +17,6 @@ from horae.actions.jobs.requests import Request
 from horae.api.operation import Call, Listing, Method, Room, Streamed
 from horae.api.rooms import Rooms
 from horae.api.waits import Wait
-from horae.core.governance.proposals import Proposal
 from horae.service.asgi import ROUTERS
 from horae.service.rooms import ROUTE_OPERATIONS
 from tests.support.rooms import rooms_of
@@ -39,11 +38,11 @@ SAMPLES: dict[str, Any] = {
     "Iterable[Hold]": [Hold("job_1", 1)],
     "Iterable[Ending]": [Ending("job_1", 1, "succeeded")],
     "Iterable[Mapping[str, Any]]": [{"name": "a"}],
-    "Iterable[Proposal]": [Proposal("memory", "a")],
     "Mapping[str, int]": {"calls": 1},
 }
 NEEDED: dict[str, dict[str, Any]] = {
     "admin.clean_runs": {"older_than": 60.0},
+    "objects.propose_many": {"objects": [{"kind": "memory", "content": "a"}]},
     "attention.cancel": {"task_id": "t1"},
     "attention.kill": {"task_id": "t1"},
     "attention.story": {"task_id": "t1"},

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
+import jsonschema
 import pytest
 
 from horae.api.governance.report import GovernanceReport
+from horae.api.values import to_json
 from horae.errors import InvalidInput, NotFound
 from tests.api.conftest import Sent
 
@@ -33,3 +36,28 @@ def test_a_report_beyond_what_is_kept_or_of_others_is_refused(rooms: Sent) -> No
         rooms.house.governance.report(period=timedelta(days=1000))
     with pytest.raises(NotFound):
         rooms.alice.governance.report(owner="bob")
+
+
+def test_many_objects_are_proposed_as_mappings(rooms: Sent) -> None:
+    given = [{"kind": "memory", "content": f"fact {n}", "subject": "bulk", "evidence": ["chat:1"]} for n in range(3)]
+
+    made = rooms.alice.objects.propose_many(given)
+
+    assert [(each.kind, each.status, each.subject) for each in made] == [("memory", "candidate", "bulk")] * 3
+    with pytest.raises(InvalidInput):
+        rooms.alice.objects.propose_many([{"kind": "memory", "content": "a", "colour": "red"}])
+    with pytest.raises(InvalidInput):
+        rooms.alice.objects.propose_many([{"content": "without a kind"}])
+
+
+def test_reviews_rollbacks_and_reports_are_what_their_schemas_say(rooms: Sent) -> None:
+    schemas = rooms.alice.objects.schemas()
+    made = rooms.alice.objects.propose("memory", "the bank has moved", tamper=0.9, risk="high", evidence=["mail:1"])
+    asked = rooms.alice.reviews.ask(f"memory:{made.id}", "Is it true?")
+    taken_back = rooms.house.objects.rollback(made.id, dry_run=True, owner="alice")
+    report = rooms.alice.governance.report()
+
+    for name, value in (("review", asked), ("rollback", taken_back), ("report", report)):
+        jsonschema.validate(json.loads(json.dumps(to_json(value))), schemas[name])
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**to_json(value), "stranger": 1}, schemas[name])

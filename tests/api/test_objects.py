@@ -162,7 +162,9 @@ def test_the_published_schemas_describe_what_the_doors_return(rooms: Sent, subje
     ]  # fmt: skip
     for name, value in told:
         jsonschema.validate(json.loads(json.dumps(to_json(value))), schemas[name])
-    assert set(schemas) == {"object", "recalled_object", "evidence", "decision", "entry", "forecast_step"}
+    assert set(schemas) == {
+        "object", "recalled_object", "evidence", "decision", "entry", "forecast_step", "review", "rollback", "report",
+    }  # fmt: skip
 
 
 def test_an_agent_s_token_proposes_and_acts_for_its_agent_alone(served: Served, subject: str) -> None:

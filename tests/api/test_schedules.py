@@ -12,6 +12,7 @@ import pytest
 
 from horae import Retry, ports
 from horae.api.schedules import values
+from horae.api.schedules.timetable import Timetable
 from horae.api.schedules.values import Fire, Schedule, ScheduleDetail, Version
 from horae.core.audit import entries
 from horae.core.schedules import schedule as fires
@@ -267,7 +268,7 @@ def test_the_timetable_counts_fires_by_hour_on_any_clock(rooms: Sent, key: str) 
     there = night.at.astimezone(ZoneInfo("Asia/Kathmandu"))
     chosen = rooms.house.schedules.timetable(days=3, past=1, zone="Asia/Kathmandu", hour=night.at, owner=key)
 
-    assert isinstance(seen, values.Timetable)
+    assert isinstance(seen, Timetable)
     assert (there.hour, there.minute, night.fires) == (3, 0, 62)
     assert (seen.schedules, seen.complete, seen.past_complete, seen.zone) == (3, True, True, "Asia/Kathmandu")
     assert sum(each.fires for each in seen.hours) == 3 * 2 + 3 * 24 * 60

@@ -298,3 +298,22 @@ def test_a_lane_that_is_locked_keeps_no_other_lane_from_what_is_due(hasty: Horae
     [frozen] = queries.find_tasks(hasty.world, "frozen")
 
     assert (free.state, frozen.state) == ("ready", "ready")
+
+
+def test_lanes_in_numbers_and_the_story_of_a_task(app: Horae, clock: VirtualClock) -> None:
+    agent, _ = an_agent(app, must_confirm=frozenset({"refund"}))
+    agent.add("refund", priority=30)
+    agent.run()
+    inbox.add(app.world, "other", "report")
+    clock.advance(MINUTES)
+
+    seen = {lane.name: tally for lane, tally in queries.summaries(app.world)}
+    ((task, _),) = agent.snapshot().waiting
+    found, waits, facts = queries.story(app.world, agent.name, task.id)
+
+    assert (dict(seen[agent.name].tasks), dict(seen[agent.name].waits)) == ({"waiting": 1}, {"confirm": 1})
+    assert (dict(seen["other"].tasks), seen["other"].focus) == ({"ready": 1}, None)
+    assert [seen[name].last.cause for name in (agent.name, "other")] == ["parked", "admitted"]  # type: ignore[union-attr]
+    assert (found, [(wait.kind, wait.state) for wait in waits]) == (task, [("confirm", "open")])
+    assert [fact.kind for fact in facts] == ["started"]
+    assert queries.summaries(app.world, limit=1)[0][0].number < queries.summaries(app.world)[1][0].number

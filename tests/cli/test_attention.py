@@ -264,3 +264,15 @@ def test_the_shapes_are_those_of_the_service(near: Command, far: Command) -> Non
         assert answer(far(*arguments, "--json")) == answer(near(*arguments, "--json"))
     here, there = answer(near("show", "--json")), answer(far("show", "--json"))
     assert there | {"at": ""} == here | {"at": ""}
+
+
+def test_lanes_in_numbers_and_the_story_of_a_task_are_told(near: Command, far: Command, agent: Attention) -> None:
+    table = near("overview").out.splitlines()
+    story = near("story", "t2").out
+
+    assert table[0].split() == ["LANE", "OWNER", "FOCUS", "STACK", "BACKLOG", "WAITS", "TO", "ANSWER", "LAST", "STEP"]
+    assert table[1].split()[:7] == [agent.name, "system", "-", "0", "0", "2", "1"]
+    assert "waits         a person must confirm refund amount=40 to=c-17" in story
+    assert "  started  " in story
+    assert answer(near("overview", "--json")) == answer(far("overview", "--json"))
+    assert answer(near("story", "t2", "--json")) == answer(far("story", "t2", "--json"))

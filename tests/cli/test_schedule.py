@@ -393,3 +393,15 @@ def test_what_a_shell_schedules_a_worker_fires(at_once: str, start: Any) -> None
     assert [fire["verdict"] for fire in answer["history"]] == ["ran"]
     runs = answer["schedule"]["runs"]
     assert (runs["run_count"], runs["last_outcome"]) == (1, "succeeded")
+
+
+def test_the_timetable_counts_fires_by_hour(horae: Command, digest: dict[str, Any]) -> None:
+    table = horae("schedule", "timetable", "--days", "7", "--zone", "Asia/Shanghai")
+    seen = horae("schedule", "timetable", "--days", "7", "--hour", digest["next_fire_at"], "--json").json
+
+    lines = table.out.splitlines()
+    assert lines[0].split() == ["HOUR", "TO", "FIRE", "RAN", "NOT", "RUN"]
+    assert len(lines) == 6
+    assert all("T09:00:00" in line or " 09:00:00" in line for line in lines[1:])
+    assert [(each["key"], each["fires"]) for each in seen["entries"]] == [("digest", 1)]
+    assert (seen["schedules"], seen["complete"]) == (1, True)

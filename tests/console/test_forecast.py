@@ -61,7 +61,7 @@ def test_what_happened_stands_beside_what_will(log_in: LogIn, world: World, cloc
     page = log_in().open("/forecast?hour=2030-01-07T13:10:00Z")
     said = text_of(page)
     assert "In the past 7 days 3 fires ran, 24 did not." in said
-    assert "often ping · default 0 1 0" in said
+    assert "often ping · default 1 0" in said
     assert 'class="past l' in page
     assert 'class="ahead l' in page
 

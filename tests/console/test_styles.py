@@ -29,6 +29,16 @@ ALSO = (("on-accent", "accent"), ("accent", "accent-soft"), ("dead", "dead-soft"
 
 
 @pytest.mark.parametrize("sheet", SHEETS, ids=lambda path: path.name)
+def test_a_style_sheet_closes_every_rule_before_the_next_part(sheet: Path) -> None:
+    """A brace that got lost, in a merge perhaps, would take every later rule with it."""
+    depth = 0
+    for line in sheet.read_text().splitlines():
+        assert depth == 0 or not line.startswith(("/*", ".")), line
+        depth += line.count("{") - line.count("}")
+    assert depth == 0
+
+
+@pytest.mark.parametrize("sheet", SHEETS, ids=lambda path: path.name)
 def test_no_colour_or_size_stands_outside_the_tokens(sheet: Path) -> None:
     rules = re.sub(r"@media[^{]*", "", re.sub(r"/\*.*?\*/", "", sheet.read_text(), flags=re.DOTALL))
     assert COLOUR.findall(rules) == []

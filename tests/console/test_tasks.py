@@ -1,6 +1,7 @@
 """A tenant's own tasks: create, preview, toggle, run, change, delete; nothing typed is lost (S1-1)."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -9,8 +10,14 @@ from horae.actions.jobs import claims, endings
 from horae.ports import World
 from tests.console.conftest import Browser, LogIn
 
-CRON = {"schedule_type": "cron", "cron": "0 9 * * 1-5", "timezone": "Asia/Shanghai"}
-FORM = {"name": "Stand-up", "arg.text": "Remind us of the stand-up", "enabled": "yes", "unit": "60", **CRON}
+CRON: dict[str, Any] = {"schedule_type": "cron", "cron": "0 9 * * 1-5", "timezone": "Asia/Shanghai"}
+FORM: dict[str, Any] = {
+    "name": "Stand-up",
+    "arg.text": "Remind us of the stand-up",
+    "enabled": "yes",
+    "unit": "60",
+    **CRON,
+}
 
 
 @pytest.fixture
@@ -18,7 +25,7 @@ def alice(log_in: LogIn) -> Browser:
     return log_in("alice", "tasks")
 
 
-def create(browser: Browser, **fields: str) -> str:
+def create(browser: Browser, **fields: Any) -> str:
     """Create a task by the form; return its path."""
     answer = browser.post("/tasks/new", **{**FORM, **fields})
     assert answer.status_code == 303, answer.text
@@ -71,7 +78,7 @@ def test_a_form_that_is_sent_twice_makes_one_task(alice: Browser) -> None:
     ],
 )
 def test_a_mistake_is_said_beside_its_field_and_nothing_typed_is_lost(
-    wrong: dict[str, str], field: str, says: str, alice: Browser
+    wrong: dict[str, Any], field: str, says: str, alice: Browser
 ) -> None:
     form = {**FORM, "arg.default_agent": "oracle", **wrong}
     answer = alice.post("/tasks/new", **form)

@@ -26,6 +26,7 @@ from horae.core.schedules.phrases import (
     Weekdays,
 )
 from horae.core.schedules.rules import Every, Once
+from horae.core.schedules.schedule import Schedule
 from horae.core.schedules.words import sentence
 from horae.core.time.cron import Cron
 from horae.errors import InvalidInput, NeverFires
@@ -218,6 +219,13 @@ def test_an_instant_reads() -> None:
 
     assert once.describe() == "Once, on 7 January 2030 at 06:00:00 (UTC)"
     assert once.describe("zh") == "仅一次：2030年1月7日 06:00:00（UTC）"
+
+
+def test_the_instant_of_a_schedule_reads_on_the_clock_of_its_zone() -> None:
+    schedule = Schedule("year-end", "report", "once", "2030-01-07T06:00:00Z", zone="Asia/Shanghai")
+
+    assert schedule.describe() == "Once, on 7 January 2030 at 14:00:00 (Asia/Shanghai)"
+    assert schedule.describe("zh") == "仅一次：2030年1月7日 14:00:00（Asia/Shanghai）"
 
 
 def test_a_language_without_words_is_refused() -> None:

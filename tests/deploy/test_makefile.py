@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.requirements import requirements
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -18,8 +20,16 @@ def would(*arguments: str) -> str:
 def test_running_installs_what_runs_and_none_of_the_tools() -> None:
     commands = would("run")
 
-    assert re.findall(r"install .*'\.\[(.*)\]'", commands) == ["client,server"]
+    assert re.findall(r"requirements\.py (\S*)", commands) == ["client,server"]
+    assert "install -c" not in commands
     assert "horae up" in commands
+
+
+def test_what_runs_is_what_the_extras_of_the_package_ask_for() -> None:
+    needed = requirements(["client", "server"])
+
+    assert {re.split(r"[^\w-]", each)[0] for each in needed} >= {"alembic", "fastapi", "httpx", "sqlalchemy", "uvicorn"}
+    assert len(needed) == len(set(needed))
 
 
 @pytest.mark.parametrize("target", ["venv", "test", "lint"])

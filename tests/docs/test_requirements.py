@@ -59,7 +59,7 @@ def pages() -> Iterator[tuple[str, str]]:
         *ROOT.glob("*.md"),
         *(file for folder in ("docs", "examples", "deploy") for file in (ROOT / folder).rglob("*")),
     ]
-    for file in sorted(each for each in files if each.is_file() and "__pycache__" not in each.parts):
+    for file in sorted(each for each in files if each.is_file() and not {"__pycache__", "img"} & set(each.parts)):
         place = file.relative_to(ROOT)
         if not FOR_CONTRIBUTORS & set(place.parts) and place.name not in ("CONTRIBUTING.md", "ARCHITECTURE.md"):
             yield str(place), file.read_text(encoding="utf-8")

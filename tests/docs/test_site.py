@@ -35,6 +35,13 @@ def test_a_translation_stands_beside_its_original() -> None:
     assert [file for file in DOCS.rglob("*.zh.md") if not (source := original(file)) or not source.exists()] == []
 
 
+@pytest.mark.parametrize("page", [ROOT / "README.zh-CN.md", *DOCS.rglob("*.zh.md")], ids=lambda page: page.name)
+def test_a_page_in_chinese_leads_to_chinese_pages_where_there_are_some(page: Path) -> None:
+    links = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)\.md\b", page.read_text(encoding="utf-8"))
+
+    assert [link for link in links if not link.endswith(".zh") and (page.parent / f"{link}.zh.md").exists()] == []
+
+
 def test_what_is_put_together_has_no_broken_link(tmp_path: Path) -> None:
     assemble(tmp_path)
 

@@ -25,6 +25,9 @@ from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
 from tests.journeys.program import build
 from tests.support.history import Effect, complaints, read_effects, read_history
+from tests.support.prepared import mysql_database_url as mysql_database_url
+from tests.support.prepared import postgres_database_url as postgres_database_url
+from tests.support.prepared import sqlite_database_url as sqlite_database_url
 from tests.support.waiting import pass_time_in_thread, wait_until
 
 ROOT = Path(__file__).parents[2]

@@ -110,7 +110,7 @@ def test_a_person_killed_inside_a_rollback_has_rolled_back_nothing_and_repeats_i
 def test_a_sealer_killed_while_it_chains_leaves_a_chain_that_goes_on(ground: Ground) -> None:
     for n in range(3):
         ground.propose(f"Ann likes tea {n}")
-    ground.doomed(do="seal", kill="UPDATE horae_audit")
+    ground.doomed(do="seal", kill="chain_seq = v.place")
 
     ground.judge()
     assert sum(each.entries for each in verify_audit(ground.app.world)) >= 3

@@ -9,6 +9,9 @@ import pytest
 from horae import Horae
 from horae.stores.schema import migrate
 from tests.runtime import processes
+from tests.support.prepared import mysql_database_url as mysql_database_url
+from tests.support.prepared import postgres_database_url as postgres_database_url
+from tests.support.prepared import sqlite_database_url as sqlite_database_url
 from tests.support.templates import put_tables
 
 

@@ -43,6 +43,10 @@ async def until(world: World, it: GovernedObject, status: str) -> None:
     await eventually(lambda: now_of(world, it).status == status, f"a memory that is {status}")
 
 
+def verbs_of(world: World, it: GovernedObject) -> list[str]:
+    return [entry.verb for _, entry in queries.history(world, it.id, owner=it.owner).entries]
+
+
 def verifier_of(world: World, it: GovernedObject) -> Any:
     entries = queries.history(world, it.id, owner=it.owner).entries
     return next(entry.after["verifier"] for _, entry in entries if "verifier" in entry.after)
@@ -92,8 +96,7 @@ async def test_a_verifier_in_a_process_of_its_own(process_app: Horae) -> None:
 async def test_a_verifier_that_never_ends_is_killed_with_its_process(process_app: Horae) -> None:
     async with serving(process_app, queues=QUEUES):
         it = a_memory(process_app.world, subject="for ever")
-        entries = lambda: [e.verb for _, e in queries.history(process_app.world, it.id, owner="alice").entries]  # noqa: E731
-        await eventually(lambda: "failed" in entries(), "the end of the endless")
+        await eventually(lambda: "failed" in verbs_of(process_app.world, it), "the end of the endless")
     assert now_of(process_app.world, it).status == "candidate"
 
 

@@ -18,12 +18,14 @@ from horae.actions.attention.journal import read_journal
 from horae.attention import Attention, Done, Turn
 from horae.client import Client
 from horae.service import event_stream, long_poll
+from horae.service.options import Options
 from tests.service.test_waiting import waits
 from tests.support.serving import Served, serving
 from tests.support.waiting import wait_until
 
 STREAM = "/attention/lanes/ops/stream"
 PATIENCE = 30.0
+SHORT = Options(version="test", longest_stream=timedelta(milliseconds=50))
 
 
 @pytest.fixture
@@ -130,17 +132,16 @@ def test_a_silent_stream_shows_that_it_lives(served: Served, monkeypatch: pytest
 
 
 def test_a_stream_ends_with_its_time_and_with_the_service(
-    sqlite_database_url: str, callers: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    sqlite_database_url: str, callers: ThreadPoolExecutor
 ) -> None:
     def read_to_the_end(served: Served) -> Future[int]:
         asked = headers(served)
         return callers.submit(lambda: httpx.get(served.url + STREAM, headers=asked, timeout=60).status_code)
 
-    with serving(sqlite_database_url) as served:
+    with serving(sqlite_database_url, SHORT) as served:
         add(served)
-        monkeypatch.setattr(event_stream, "LONGEST", timedelta(milliseconds=50))
         assert read_to_the_end(served).result(PATIENCE) == 200
-        monkeypatch.undo()
+    with serving(sqlite_database_url) as served:
         lasting = read_to_the_end(served)
         wait_until(lambda: waits(served) == 1)
         assert not lasting.done()
@@ -165,10 +166,8 @@ def test_an_id_that_was_never_given_is_refused(served: Served, response: str) ->
 # -- the client ----------------------------------------------------------------------------------------------------
 
 
-def test_a_client_follows_across_a_break(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_follows_across_a_break(sqlite_database_url: str) -> None:
     """Each connection lives for a moment only; no line is missed, none comes twice."""
-    monkeypatch.setattr(event_stream, "LONGEST", timedelta(milliseconds=50))
-    add(served)
     done = threading.Event()
 
     def keep_adding() -> None:
@@ -177,13 +176,14 @@ def test_a_client_follows_across_a_break(served: Served, monkeypatch: pytest.Mon
             done.wait(0.05)
 
     adding = threading.Thread(target=keep_adding)
-    with Client(served.url, served.token("alice", "tasks")) as client:
+    with serving(sqlite_database_url, SHORT) as served, Client(served.url, served.token("alice", "tasks")) as client:
+        add(served)
         lines = client.attention.follow("ops", since=0)
         adding.start()
         seen = [next(lines).seq for _ in range(22)]
         lines.close()  # type: ignore[attr-defined]
-    adding.join()
-    assert seen == [line.seq for line in read_journal(served.world, "ops", owner="alice", limit=22)]
+        adding.join()
+        assert seen == [line.seq for line in read_journal(served.world, "ops", owner="alice", limit=22)]
 
 
 def test_a_client_is_told_of_a_lane_that_is_not_there(served: Served) -> None:

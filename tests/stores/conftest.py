@@ -1,21 +1,18 @@
 """An open store of each kind, empty, for each test.
 
-A database of its own costs a server a second; so the tests of one module share one, which is emptied before each.
+A database of its own costs a server a second; so the tests of one module share one, which is emptied before each, and
+modules hand it on to each other.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 
 import pytest
-from sqlalchemy import select
 
-from horae.stores.databases import audit_guard
-from horae.stores.metadata import metadata
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.stores.store import SqlStore
-from horae.stores.tables.audit import audit
-from tests.support.servers import MariaDBServer, PostgresServer
+from tests.support.prepared import Prepared, delete_rows
 from tests.support.templates import put_tables
 
 KINDS = ["sqlite", pytest.param("postgres", marks=pytest.mark.server), pytest.param("mysql", marks=pytest.mark.server)]
@@ -30,27 +27,19 @@ def opened(url: str) -> SqlStore:
 
 def empty(store: SqlStore) -> None:
     with store.engine.begin() as connection:
-        guarded = connection.execute(select(audit.c.id).limit(1)).first() is not None
-        if guarded:
-            audit_guard.remove(connection)
-        for table in reversed(metadata.sorted_tables):
-            connection.execute(table.delete())
-        if guarded:
-            audit_guard.install(connection)
+        delete_rows(connection)
 
 
 @pytest.fixture(scope="module")
-def shared_postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
-    url = postgres_server.create_database()
-    yield url
-    postgres_server.release_database(url)
+def shared_postgres_url(prepared_postgres: Prepared) -> Iterator[str]:
+    with prepared_postgres.lend() as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
-def shared_mysql_url(mysql_server: MariaDBServer) -> Iterator[str]:
-    url = mysql_server.create_database()
-    yield url
-    mysql_server.release_database(url)
+def shared_mysql_url(prepared_mysql: Prepared) -> Iterator[str]:
+    with prepared_mysql.lend() as url:
+        yield url
 
 
 @pytest.fixture(params=KINDS)

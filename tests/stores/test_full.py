@@ -21,6 +21,7 @@ from horae.service.asgi import build
 from horae.service.options import Options
 from horae.stores.opening import create_store_engine, store_on
 from horae.testing.builders import a_new_job
+from horae.testing.clock import NOON
 from horae.testing.conformance.support import put
 from tests.stores.conftest import opened
 from tests.support.mounting import on_small_disk
@@ -240,7 +241,7 @@ def test_an_error_of_the_store_is_no_more_than_that(app: Horae, disk: Disk) -> N
             refused += 1
     disk.holds(2**30)
 
-    found = store.read(lambda tx: tx.jobs.counts(None, None))
+    found = store.read(lambda tx: tx.jobs.counts(None, None, now=NOON))
 
     assert refused
     assert sum(found.values()) == 50 - refused

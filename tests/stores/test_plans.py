@@ -13,21 +13,26 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import Connection, event, text
 
-from horae.core.jobs.filters import parse_filter
+from horae.actions.jobs import lists
+from horae.actions.jobs.labels import label_jobs
+from horae.clock import SystemDice
+from horae.core.jobs.filters import narrow, parse_filter
 from horae.core.jobs.job import Filter
+from horae.core.jobs.labels import DRAWN_WITHIN
 from horae.core.time.instants import micros
-from horae.ports import Claim
+from horae.ports import Claim, World
 from horae.stores.databases.driver import Driver, adapt_placeholders
 from horae.stores.databases.postgres import claim_sql
 from horae.stores.jobs.hints import HEAD
 from horae.stores.store import SqlStore
 from horae.stores.transaction import Transaction
 from horae.testing.builders import LEASE
-from horae.testing.clock import NOON
+from horae.testing.clock import NOON, VirtualClock
 from horae.testing.conformance.support import declare
 from tests.stores.conftest import KINDS, empty, opened
+from tests.support.plans import explain, reads_everything
 
 CROWD = 100_000
 CLAIM = Claim("default", 20, "w1", LEASE, "priority")
@@ -328,48 +333,105 @@ def test_the_meters_notice_a_walk(crowded: tuple[SqlStore, dict[str, int]]) -> N
 
 
 PAGES = {
-    "no filter": Filter(),
-    "an error": Filter(terms=parse_filter("error:nowhere", now=NOON).terms),
-    "a tag": Filter(tag="nowhere"),
-    "a handler": Filter(handler="nowhere"),
-    "a queue": Filter(queue="nowhere"),
-    "an owner": Filter(owner="nobody"),
-    "an object": Filter(object_type="memory", object_id="m1"),
-    "succeeded": Filter(("succeeded",)),
-    "ended": Filter(terms=parse_filter("ended:>-1h", now=NOON).terms),
+    "no filter": "",
+    "an error": "error:nowhere",
+    "a key": "key:nowhere",
+    "a tag": "tag:nowhere",
+    "a handler": "handler:nowhere",
+    "a queue": "queue:nowhere",
+    "an owner": "owner:nobody",
+    "an object": "object:memory/m1",
+    "a kind of object": "object:memory",
+    "succeeded": "state:succeeded",
+    "cancelled": "state:cancelled",
+    "dead": "state:dead",
+    "ended": "ended:>-1h",
+    "ended with an error": "ended:>-1h error:nowhere",
+    "a common queue": "queue:default",
+    "a common handler": "handler:greet",
+    "a handler and a tag": "handler:greet tag:nowhere",
 }
+LED = ("a tag", "a handler", "a queue", "an owner", "an object", "a kind of object", "cancelled", "dead", "ended")
 
 
-def page_cost(store: SqlStore, wanted: Filter, rows: int | None) -> int:
-    """Return what one page costs that looks back over so many rows, as :func:`cost` counts."""
+@pytest.fixture(scope="module")
+def labelled(crowded: tuple[SqlStore, dict[str, int]]) -> SqlStore:
+    """The crowded store after the chore that labels jobs."""
+    store, _ = crowded
+    clock = VirtualClock()
+    world = World(store, clock, SystemDice())
+    for _ in range(2):
+        clock.advance(DRAWN_WITHIN)
+        while label_jobs(world):
+            continue
+    return store
+
+
+def wanted_by(words: str) -> Filter:
+    return narrow(Filter(), parse_filter(words, now=NOON))
+
+
+def page_of(connection: Connection, words: str) -> list[tuple[str, Any]]:
+    """Read one page of a list; return the statements that it took."""
+    asked: list[tuple[str, Any]] = []
+
+    def note(_connection: Any, _cursor: Any, sql: str, values: Any, *_: Any) -> None:
+        asked.append((sql, values))
+
+    event.listen(connection, "before_cursor_execute", note)
+    wanted, tx = wanted_by(words), Transaction(connection)
+    lists.page_by_end(tx, wanted, 50, None) if lists.is_by_end(wanted) else lists.page(tx, wanted, 50, None)
+    event.remove(connection, "before_cursor_execute", note)
+    return asked
+
+
+def page_cost(store: SqlStore, words: str) -> int:
+    """Return what one page costs, as :func:`cost` counts."""
     with store.reading() as connection:
         driver = Driver(connection.connection.driver_connection, store.dialect.placeholder)
-        asked: list[tuple[str, Any]] = []
-        event.listen(connection, "before_cursor_execute", lambda c, r, sql, values, *_: asked.append((sql, values)))
-
-        def look(*_: object) -> None:
-            tx = Transaction(connection)
-            least = None if rows is None else tx.jobs.look_back(rows, before=None)
-            tx.jobs.find(wanted, limit=50, before=None, least=least)
-
         if store.dialect.name != "postgresql":
-            return METERS[store.dialect.name](store, look, driver)
-        look()
-        pages, selects = 0, tuple(asked)
-        for sql, values in selects:
+            return METERS[store.dialect.name](store, lambda *_: page_of(connection, words), driver)
+        pages = 0
+        for sql, values in page_of(connection, words):
             answer = connection.exec_driver_sql("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + sql, values).scalar()
             plan = answer[0]["Plan"]  # type: ignore[index]
             pages += plan.get("Shared Hit Blocks", 0) + plan.get("Shared Read Blocks", 0)
         return pages
 
 
-@pytest.mark.parametrize("wanted", PAGES)
+def everything(store: SqlStore) -> int:
+    """Return what it costs to look at every job."""
+
+    def look(_: SqlStore, driver: Driver) -> None:
+        driver.rows("SELECT COUNT(*) FROM horae_jobs WHERE last_error = %s", [""])
+
+    return cost(store, look)
+
+
+@pytest.mark.parametrize("words", PAGES)
 def test_a_page_of_a_list_looks_at_a_bounded_number_of_rows(
-    crowded: tuple[SqlStore, dict[str, int]], wanted: str
+    labelled: SqlStore, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With nothing to find, a look without a bound would read every row."""
-    store, _ = crowded
-    bounded = page_cost(store, PAGES[wanted], 1000)
-    everything = page_cost(store, PAGES["an error"], None)
+    monkeypatch.setattr(lists, "LOOK_BACK", 1000)
+    monkeypatch.setattr(lists, "LOOK_ALONG", 1000)
 
-    assert bounded * 10 < everything
+    assert page_cost(labelled, PAGES[words]) * 3 < everything(labelled)
+
+
+@pytest.mark.parametrize("words", LED)
+def test_what_a_label_or_an_index_leads_to_costs_the_same_however_many_jobs_there_are(
+    labelled: SqlStore, words: str
+) -> None:
+    """Nothing is found, so that reading past other jobs would show; no bound is what keeps it from that."""
+    assert page_cost(labelled, PAGES[words]) <= 300
+
+
+@pytest.mark.parametrize("words", PAGES)
+def test_no_page_of_a_list_scans_or_sorts(labelled: SqlStore, words: str) -> None:
+    with labelled.reading() as connection:
+        asked = page_of(connection, PAGES[words])
+
+    plans = [(sql, plan) for sql, values in asked for plan in [explain(labelled, sql, values)]]
+    assert len(plans) > 0
+    assert [(sql, plan) for sql, plan in plans if reads_everything(plan, sql)] == []

@@ -70,7 +70,7 @@ def test_four_processes_hammer_one_file_and_nothing_is_lost_or_locked(tmp_path: 
         process.stdin.flush()
     answers = [process.communicate(timeout=100) for process in processes]
     store = opened(url)
-    counts = store.read(lambda tx: tx.jobs.counts(None, None))
+    counts = store.read(lambda tx: tx.jobs.counts(None, None, now=NOON))
     store.close()
 
     assert [problems for _, problems in answers] == [""] * 4

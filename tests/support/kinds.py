@@ -206,12 +206,18 @@ class PostgresServer(Server):
                 connection.execute(f'create database "{name}" template template0'.encode())
         return self.database_url(name)
 
+    def disconnect(self, url: str) -> None:
+        """End whatever is still connected to a database."""
+        with self._connect() as connection:
+            connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", (name_in(url),)
+            )
+
     def release_database(self, url: str) -> None:
         """Give a database back: whatever is still connected to it is ended, and everything in it is dropped."""
         name = name_in(url)
+        self.disconnect(url)
         with self._connect(name) as connection:
-            others = "from pg_stat_activity where datname = %s and pid <> pg_backend_pid()"
-            connection.execute(f"select pg_terminate_backend(pid) {others}".encode(), (name,))
             schemas = connection.execute(
                 "select nspname from pg_namespace where nspname !~ '^pg_|^information_schema$'"
             )
@@ -295,15 +301,19 @@ class MariaDBServer(Server):
             cursor.execute(f"create database `{name}`")
         return self.database_url(name)
 
-    def release_database(self, url: str) -> None:
-        """Drop a database, ending whatever is still connected to it (an open transaction would block the drop)."""
-        name = name_in(url)
+    def disconnect(self, url: str) -> None:
+        """End whatever is still connected to a database."""
         with self._connect() as connection, connection.cursor() as cursor:
-            cursor.execute("select id from information_schema.processlist where db = %s", (name,))
+            cursor.execute("select id from information_schema.processlist where db = %s", (name_in(url),))
             for (connection_id,) in cursor.fetchall():
                 with contextlib.suppress(pymysql.err.OperationalError):  # it left by itself
                     cursor.execute(f"kill {int(connection_id)}")
-            cursor.execute(f"drop database if exists `{name}`")
+
+    def release_database(self, url: str) -> None:
+        """Drop a database, ending whatever is still connected to it (an open transaction would block the drop)."""
+        self.disconnect(url)
+        with self._connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f"drop database if exists `{name_in(url)}`")
 
     def _connect(self) -> "pymysql.connections.Connection[pymysql.cursors.Cursor]":
         # without ssl_disabled, PyMySQL reads the machine's certificates for each connection: 35 ms

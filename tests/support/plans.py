@@ -20,7 +20,7 @@ def explain(store: SqlStore, sql: str, values: Any) -> Any:
             found = connection.exec_driver_sql("EXPLAIN (FORMAT JSON) " + sql, values).scalar_one()
             return _nodes([found[0]["Plan"]])
         if store.dialect.name == "mysql":
-            return [dict(row._mapping) for row in connection.exec_driver_sql("EXPLAIN " + sql, values)]
+            return [dict(row) for row in connection.exec_driver_sql("EXPLAIN " + sql, values).mappings()]
         return [row[3] for row in connection.exec_driver_sql("EXPLAIN QUERY PLAN " + sql, values)]
 
 
@@ -42,8 +42,13 @@ def _is_bad(part: Any) -> bool:
             return bool(part["Plan Rows"] > FEW)
         is_big = part.get("Relation Name", "").startswith(BIG) and part["Plan Rows"] > FEW
         return bool(part["Node Type"] == "Seq Scan" and is_big)
-    scans = part["type"] == "ALL" and part["table"] in BIG and int(part["rows"] or 0) > FEW
-    return scans or ("filesort" in (part["Extra"] or "") and int(part["rows"] or 0) > FEW)
+    scans = part["type"] == "ALL" and part["table"] in BIG and _rows(part) > FEW
+    return scans or ("filesort" in (part["Extra"] or "") and _rows(part) > FEW)
+
+
+def _rows(part: dict[str, Any]) -> int:
+    """Return how many rows MariaDB expects; it may add a share in brackets."""
+    return int(str(part["rows"] or 0).split()[0])
 
 
 def _nodes(plans: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -199,8 +199,9 @@ def life_band(visit: Visit, lines: Sequence[JournalEntry], waits: Sequence[Wait]
         return None
     ended = moves[-1].after in ("completed", "failed", "cancelled")
     deadlines = [wait.deadline for wait in waits if wait.state == "open"]
-    until = moves[-1].at if ended else max([visit.now, *deadlines])
     since = moves[0].at
+    farthest = visit.now + max(3 * (visit.now - since), timedelta(minutes=1))  # a long wait must not hide what was
+    until = moves[-1].at if ended else min(max([visit.now, *deadlines]), farthest)
     window = window_of(visit, since, max(until, since + timedelta(seconds=1)), (until - since) / 40)
     shapes = []
     for line, after in zip(moves, [*moves[1:], None], strict=True):

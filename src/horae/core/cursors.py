@@ -51,6 +51,12 @@ def read_cursor(
     return list(values)
 
 
+def last_number(cursor: str) -> int:
+    """Return the last value of a cursor that was handed out: the number of a job, behind its end where that leads."""
+    values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    return int(values[-1])
+
+
 def not_ours() -> InvalidInput:
     """Return the refusal of a cursor whose values no list can have given."""
     return InvalidInput("cursor_invalid")

@@ -23,6 +23,7 @@ from horae.service.routes import access as access_routes
 from horae.service.routes import acts as act_routes
 from horae.service.routes import admin as admin_routes
 from horae.service.routes import attention as attention_routes
+from horae.service.routes import attention_overview as attention_overview_routes
 from horae.service.routes import audit as audit_routes
 from horae.service.routes import budgets as budget_routes
 from horae.service.routes import decisions as decision_routes
@@ -53,7 +54,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     pulling.router,
     scheduled_tasks.router,
     attention_routes.router,
-    attention_routes.overview_router,
+    attention_overview_routes.router,
     schedule_routes.router,
     scheduler.router,
     admin.router,

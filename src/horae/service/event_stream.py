@@ -29,12 +29,12 @@ from horae.errors import HoraeError, InvalidInput
 from horae.ports import World
 from horae.service.fields import MOST
 from horae.service.long_poll import Waiter, waiting_room_of
+from horae.service.state import service_of
 
 log = logging.getLogger("horae.service")
 HEARTBEAT = timedelta(seconds=15)
 LOOK = timedelta(seconds=1)
 TOGETHER = timedelta(milliseconds=100)
-LONGEST = timedelta(minutes=15)
 COME_BACK = timedelta(seconds=2)
 A_MOMENT = timedelta(milliseconds=300)  # for a stream to end in order before it is cut off
 BATCH = 200
@@ -49,10 +49,10 @@ class JournalStream(StreamingResponse):
         super().__init__(self._nothing(), media_type="text/event-stream", headers=HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        room = waiting_room_of(scope["app"])
+        room, request = waiting_room_of(scope["app"]), Request(scope, receive)
         with (
             room.listening(self._world, hint(self._lane.number), self._caller) as waiter,
-            waiter.until_late_or_gone(LONGEST, Request(scope, receive)),
+            waiter.until_late_or_gone(longest_stream(request), request),
         ):
             self.body_iterator = self._events(waiter)
             sending = asyncio.create_task(super().__call__(scope, receive, send))
@@ -88,6 +88,10 @@ class JournalStream(StreamingResponse):
     def _read(self) -> list[Line]:
         lane = self._lane
         return read_journal(self._world, lane.name, owner=lane.owner, since=self._since, limit=BATCH)
+
+
+def longest_stream(request: Request) -> timedelta:
+    return service_of(request).options.longest_stream
 
 
 async def until_sent(sending: asyncio.Task[None], waiter: Waiter) -> None:

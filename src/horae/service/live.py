@@ -26,7 +26,7 @@ from horae.core.access.callers import Caller
 from horae.core.pulse import TENANT_PARTS, Marks, Part, changed_parts, marks_from, marks_text
 from horae.errors import HoraeError
 from horae.ports import World
-from horae.service.event_stream import COME_BACK, HEADERS, HEARTBEAT, LONGEST, until_sent
+from horae.service.event_stream import COME_BACK, HEADERS, HEARTBEAT, longest_stream, until_sent
 from horae.service.long_poll import Waiter, waiting_room_of
 
 log = logging.getLogger("horae.service")
@@ -66,10 +66,10 @@ class PulseStream(StreamingResponse):
         super().__init__(self._nothing(), media_type="text/event-stream", headers=HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = scope["app"]
+        app, request = scope["app"], Request(scope, receive)
         with (
             waiting_room_of(app).listening(self._world, ANY_HINT, self._caller) as waiter,
-            waiter.until_late_or_gone(LONGEST, Request(scope, receive)),
+            waiter.until_late_or_gone(longest_stream(request), request),
         ):
             is_tenant = self._caller.sees is not None
             events = self._rhythm(waiter) if is_tenant else self._changes(waiter, shared_look_of(app))

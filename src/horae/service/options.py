@@ -31,6 +31,7 @@ class Options:
     handlers: Callable[[], dict[str, Any]] = field(default=dict)  # what may be run, by name
     http_lease: timedelta = timedelta(seconds=120)
     longest_wait: timedelta = timedelta(seconds=30)
+    longest_stream: timedelta = timedelta(minutes=15)  # a reader of server-sent events comes back after it
     max_enabled_tasks: int = 20  # S1-33; 0: no limit
     max_unfinished_jobs: int = 100_000  # of one tenant, enqueued over HTTP; 0: no limit
     shortest_interval: timedelta = timedelta(seconds=10)  # S1-32

@@ -40,7 +40,6 @@ from horae.core.statistics import (
     Marginals,
     RollUp,
     Statistic,
-    floor,
 )
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.tables.audit import audit
@@ -318,8 +317,8 @@ def _floor(length: int) -> ColumnElement[int]:
 
 def _within(grain: str, start: int, end: int) -> tuple[ColumnElement[bool], ...]:
     """Keep the spans of a window; a few are named one by one, so that the key leads to one marginal of each."""
-    length = LENGTHS.get(grain)
-    first = start if length is None else floor(start + length - 1, length)
+    length = next((length for name, length in LENGTHS.items() if name == grain), None)
+    first = start if length is None else -(-start // length) * length
     if length is not None and 0 < end - first <= MOST_NAMED * length:
         return stats.c.grain == grain, stats.c.at.in_(range(first, end, length))
     return stats.c.grain == grain, stats.c.at >= start, stats.c.at < end

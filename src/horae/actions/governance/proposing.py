@@ -84,16 +84,16 @@ def propose_many(
     ]
     by = By.caller(caller, reason, decision=decision, correlation=correlation)
 
-    def write(tx: Tx) -> list[Proposed]:
-        return _Proposing(ObjectWriter(world, tx, by, now), owner).write(checked)
+    def write(tx: Tx, *, all_new: bool = False) -> list[Proposed]:
+        return _Proposing(ObjectWriter(world, tx, by, now), owner).write(checked, all_new=all_new)
 
     store = world.route(owner=owner).store
-    try:
-        return store.transact(write)
+    try:  # many are taken for new at first: the index finds one that is not, without a look at each
+        return store.transact(lambda tx: write(tx, all_new=len(checked) >= SPREAD_FROM))
     except Conflict as problem:
         if problem.reason != "object_exists":
             raise
-        return store.transact(write)  # somebody proposed the same at the same moment; now it is found
+        return store.transact(write)  # some are known, or somebody proposed the same at the same moment
 
 
 class _Proposing:
@@ -105,9 +105,10 @@ class _Proposing:
         self.owner = owner
         self.now = writer.now
 
-    def write(self, checked: Sequence[Checked]) -> list[Proposed]:
+    def write(self, checked: Sequence[Checked], *, all_new: bool = False) -> list[Proposed]:
+        """Store what is new; with *all_new* nothing is looked up, and what is known makes it a conflict."""
         names = [(self.owner, each.object.kind, each.object.id) for each in checked]
-        known = self.tx.objects.by_name(names)
+        known = {} if all_new else self.tx.objects.by_name(names)
         fresh: dict[tuple[str, str, str], Checked] = {}
         for name, each in zip(names, checked, strict=True):
             there = known.get(name) or (fresh[name].object if name in fresh else None)

@@ -126,7 +126,7 @@ def _outcome(task: Task, verifier: str) -> Outcome:
     if task.state == "cancelled":
         note = f"the task {task.id} was cancelled: {task.reason or 'without a reason'}"[:MAX_NOTE]
         return Outcome("succeeded", result=encode({"verdict": "inconclusive", "note": note, "verifier": verifier}))
-    given = None if task.result is None else decode(task.result)
+    given: Any = None if task.result is None else decode(task.result)
     try:
         if not isinstance(answer_from(given), Finding):
             raise InvalidInput("verdict_unreadable", fields=["verdict"])

@@ -20,6 +20,7 @@ DEFAULT_LEASE = timedelta(seconds=30)
 HTTP_LEASE = timedelta(seconds=120)
 MAX_PULL = 1000
 MAX_LEASE = timedelta(days=30)
+OVERDUE = timedelta(minutes=15)  # after which the job of a governed object is missing, or no worker takes it
 
 
 def pull(
@@ -70,6 +71,9 @@ def peek(
     """
     asked_at = world.clock.monotonic()
     upcoming = world.route().store.peek(queues, node=node, node_id=node_id, worker_id=worker_id)
+    due = upcoming.next_object_at
+    if due is not None and due <= world.clock.now() - OVERDUE:
+        upcoming = replace(upcoming, open=upcoming.open | {"objects"})
     if upcoming.store_time is not None and isinstance(world.clock, FollowingClock):
         world.clock.follow(upcoming.store_time, asked_at)
     expiry = world.wall_time(upcoming.next_expiry_at)

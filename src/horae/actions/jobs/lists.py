@@ -34,14 +34,15 @@ def page(tx: Tx, wanted: Filter, limit: int, before: int | None) -> tuple[list[J
             return found, further
         before = labelled
     fits = _asked_of_jobs(wanted) or (lambda job: True)
-    for _ in range(LOOK_ALONG // LOOK_AT_ONCE):
-        numbers = tx.labels.members(label, before=before, limit=limit)[:LOOK_AT_ONCE]
+    looked, at_once = 0, limit
+    while looked < LOOK_ALONG:
+        numbers = tx.labels.members(label, before=before, limit=at_once)[:at_once]
         if not numbers:
             return found, None
         found += filter(fits, tx.jobs.find_among(wanted, numbers))
         if len(found) >= limit:
             return found[:limit], found[limit - 1].number
-        before = numbers[-1]
+        before, looked, at_once = numbers[-1], looked + len(numbers), min(4 * at_once, LOOK_AT_ONCE)
     return found, before
 
 

@@ -40,11 +40,13 @@ from horae.core.governance.policies import Category, Impact, Mode, Risk, Unknown
 from horae.core.governance.proposals import Proposal
 from horae.core.time.instants import instant, micros
 from horae.core.values import PYDANTIC
+from horae.errors import InvalidInput
 
 ADMIN, PERSON, USER = ("admin",), ("review",), ("tasks", "review")
 AGENT, WORKER = ("tasks",), ("worker", "review")
 READER = (*USER, "worker")  # a verifier sees what it judges
 DEFAULT = Proposal("memory", "-")
+LISTS = ("rests_on", "evidence")  # fields of a proposal
 LATEST = 2**55  # microseconds: nothing is due later, and a year can still be written
 
 
@@ -137,10 +139,13 @@ class Objects(Room[S]):
 
     @POST("/governance/objects/bulk", *AGENT)
     def propose_many(
-        self, objects: Iterable[Proposal], *, reason: str = "", owner: str | None = None
+        self, objects: Iterable[Mapping[str, Any] | Proposal], *, reason: str = "", owner: str | None = None
     ) -> Call[tuple[ProposedObject, ...]]:
-        """Propose up to a thousand objects in one transaction: all of them or none."""
-        given = list(objects)
+        """Propose up to a thousand objects in one transaction: all of them or none.
+
+        Each is a mapping of what :meth:`propose` takes: ``{"kind": "memory", "content": "Ann likes tea", "id": "m1"}``.
+        """
+        given = [each if isinstance(each, Proposal) else _proposal(each) for each in objects]
 
         def act(here: Here) -> tuple[ProposedObject, ...]:
             mine = [_for_agent(here, each, None) for each in given]
@@ -322,7 +327,7 @@ class Objects(Room[S]):
 
     @GET("/governance/schemas", *USER)
     def schemas(self) -> Call[dict[str, Any]]:
-        """Return the JSON Schemas of objects, evidence, decisions and entries, by name."""
+        """Return the JSON Schemas of objects, evidence, decisions, entries, reviews and reports, by name."""
         return Call(dict[str, Any], lambda here: published_schemas())
 
     # -- judge ---------------------------------------------------------------------------------------------------------
@@ -646,6 +651,16 @@ def _proposed(made: Proposed) -> ProposedObject:
     return found
 
 
+def _proposal(given: Mapping[str, Any]) -> Proposal:
+    """Read a proposal; refuse fields that there are not."""
+    known = [each.name for each in fields(Proposal)]
+    strange = next((name for name in given if name not in known), None)
+    if strange is not None:
+        raise InvalidInput("choice_unknown", name="field", value=repr(strange)[:40], choices=known)
+    more = {name: tuple(value) if name in LISTS else value for name, value in given.items() if value is not None}
+    return Proposal(**{"kind": "", "content": "", **more})  # type: ignore[arg-type]  # both are refused, where missing
+
+
 def proposal_body(given: Proposal) -> dict[str, Any]:
     """Return a proposal as JSON, without values that are the default."""
     told = {each.name: getattr(given, each.name) for each in fields(given)}
@@ -656,10 +671,13 @@ def proposal_body(given: Proposal) -> dict[str, Any]:
 def published_schemas() -> dict[str, Any]:
     """Return the JSON Schemas of what the doors return."""
     from horae.api.governance.decisions import Decision
+    from horae.api.governance.report import GovernanceReport
+    from horae.api.governance.reviews import Review
     from horae.api.schemas import schema_of
 
     kinds = {
         "object": GovernedObject, "recalled_object": RecalledObject, "evidence": Evidence, "decision": Decision,
-        "entry": ObjectEntry, "forecast_step": ForecastStep,
+        "entry": ObjectEntry, "forecast_step": ForecastStep, "review": Review, "rollback": Rollback,
+        "report": GovernanceReport,
     }  # fmt: skip
     return {name: schema_of(kind) for name, kind in kinds.items()}

@@ -16,6 +16,7 @@ from horae.actions.schedules.forecast import next_fires as compute_next_fires
 from horae.actions.schedules.timetable import timetable as compute_timetable
 from horae.api.here import Here
 from horae.api.jobs.room import Reason
+from horae.api.schedules.timetable import Timetable, TimetableEntry, TimetableHour
 from horae.api.schedules.values import (
     Backfilled,
     ChangedGroup,
@@ -26,9 +27,6 @@ from horae.api.schedules.values import (
     RunSummary,
     ScheduleDetail,
     ScheduleResult,
-    Timetable,
-    TimetableEntry,
-    TimetableHour,
     UpcomingFire,
 )
 from horae.api.schedules.values import Schedule as PublicSchedule

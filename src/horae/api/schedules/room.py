@@ -11,6 +11,7 @@ from horae.actions.schedules import schedules
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, PAGES, PATCH, POST, Call, Listing, Page, Room, S, if_match_header
 from horae.api.schedules import local
+from horae.api.schedules.timetable import Timetable
 from horae.api.schedules.values import (
     Backfilled,
     ChangedGroup,
@@ -19,7 +20,6 @@ from horae.api.schedules.values import (
     Preview,
     Schedule,
     ScheduleDetail,
-    Timetable,
     Timing,
     Triggered,
     UpcomingFire,

@@ -16,7 +16,7 @@ from horae.cli.jobs.acting import DryRun, Reason, Timeout, Where, act_on
 from horae.cli.jobs.tables import job_page, job_table
 from horae.cli.terminal import Terminal, actor, command
 from horae.cli.verbs import reached
-from horae.core.cursors import read_cursor
+from horae.core.cursors import last_number
 from horae.errors import InvalidInput, NotAllowed
 from horae.settings import span_from
 
@@ -212,8 +212,8 @@ def list_(
     nothing = "No such jobs." if filters or state else "No jobs yet."
     terminal.result(to_json(page), job_table(terminal, page.items, now) if page.items else nothing)
     if page.next_cursor and not terminal.is_json:
-        (number,) = read_cursor(page.next_cursor, int) or [0]
-        seen = f"Looked back to job_{number}. " if len(page.items) < limit else ""
+        number = last_number(page.next_cursor)
+        seen = f"Looked back to job_{number}. " if number and len(page.items) < limit else ""
         terminal.say(f"{seen}There may be more: --cursor {page.next_cursor}")
 
 

@@ -12,7 +12,8 @@ from horae.cli.schedules.explain import clock
 from horae.words.languages import Language
 
 if TYPE_CHECKING:
-    from horae.api.schedules.values import Fire, RunSummary, Schedule, ScheduleDetail, Timetable, Version
+    from horae.api.schedules.timetable import Timetable
+    from horae.api.schedules.values import Fire, RunSummary, Schedule, ScheduleDetail, Version
     from horae.cli.terminal import Terminal
 
 # What a person may want to know of a schedule, with where the value comes from; the rest stands in sentences.

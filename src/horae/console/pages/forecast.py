@@ -12,7 +12,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from horae.api.schedules.room import Schedules
-from horae.api.schedules.values import Timetable, TimetableHour
+from horae.api.schedules.timetable import Timetable, TimetableHour
 from horae.console import drawing, series, texts, times
 from horae.console.rendering import number, render
 from horae.console.routing import Doors
@@ -80,6 +80,8 @@ async def forecast(visit: Visit) -> Response:
         rows=rows,
         chosen=hour,
         chosen_name=None if hour is None else hour_name(hour, zone),
+        is_past=any(each.ran or each.missed for each in found.entries),
+        is_ahead=any(each.fires for each in found.entries),
         zone_name=zone_name,
         sentence=_sentence(found, ahead, zone),
         lead=list(_lead(visit, found, ahead)),
@@ -167,7 +169,8 @@ def rows_of(found: Timetable, zone: tzinfo) -> list[Row]:
         day[there.hour] = _joined(day.get(there.hour), each)
     first, last = found.since.astimezone(zone).date(), found.until.astimezone(zone).date()
     today = found.now.astimezone(zone).date()
-    days = [first + timedelta(days=count) for count in range((last - first).days + 1)]
+    first = min([each for each in cells if each >= first], default=today)  # days before that are empty
+    days = [min(first, today) + timedelta(days=count) for count in range((last - min(first, today)).days + 1)]
     return [Row(day, _date(day), cells.get(day, {}), day == today) for day in days]
 
 

@@ -120,9 +120,12 @@ def _sentence(visit: Visit, seen: Seen, at: int | None) -> str:
         return _("%(agent)s after line %(line)s, %(when)s.", agent=name, line=at, when=when)
     if seen.asked:
         return _("%(agent)s waits for your answer.", agent=name)
+    has_work = bool(view.focus or view.backlog or view.stack)
+    if has_work and not is_driven(seen.now.lane.driven_until, visit.now):
+        return _("%(agent)s has work and no driver.", agent=name)
     if view.focus is not None:
         return _("%(agent)s is at work.", agent=name)
-    if view.backlog or view.stack:
+    if has_work:
         return _("%(agent)s has something to do.", agent=name)
     return _("%(agent)s waits.", agent=name) if view.waiting else _("%(agent)s is at rest.", agent=name)
 

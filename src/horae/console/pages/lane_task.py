@@ -54,6 +54,7 @@ async def task(visit: Visit, lane: str, task_id: str) -> Response:
         picture=lanes.life_band(visit, seen.lines.items, seen.story.waits, name) if cursor is None else None,
         reason=found.reason_in(visit.language),
         is_live=is_live,
+        asks=any(each.kind == "confirm" and each.state == "open" for each in seen.story.waits),
         may_tell=visit.may("tasks") and is_live,
         may_decide=visit.may("admin") and is_live,
         words=lanes,

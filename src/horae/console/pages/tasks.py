@@ -22,7 +22,8 @@ from horae.errors import Conflict, InvalidInput, NotAllowed
 from horae.words.languages import Language
 
 doors = Doors()
-PAGE, RUNS, NEXT = 50, 50, 10
+PAGE, RUNS, NEXT = 50, 50, 5
+DRAWN_RUNS = 10
 REACH = timedelta(hours=12)  # shown before and after now
 DRAWN = {"success": "done", "failed": "failed", "running": "running"}
 OUTCOMES = {"success": "succeeded"}  # document 001's word, and the state whose shape it has
@@ -214,7 +215,7 @@ def _picture(visit: Visit, shown: Sequence[ScheduledTask]) -> Markup:
 
 def _runs_picture(visit: Visit, seen: Seen) -> Markup:
     """Draw what the task ran and when it runs next."""
-    ran = [each for each in seen.runs[:NEXT] if each.started_at is not None]
+    ran = [each for each in seen.runs[:DRAWN_RUNS] if each.started_at is not None]
     coming = [each.at for each in seen.preview.next if each.at > visit.now]
     since = min((each.started_at for each in ran if each.started_at), default=visit.now - timedelta(hours=1))
     until = max(coming, default=visit.now + timedelta(hours=1))

@@ -37,11 +37,15 @@ async def resume(visit: Visit, worker_id: str) -> Response:
 
 
 async def to_kill(visit: Visit) -> int | None:
-    """Return the process of the example's worker, which its reader is dared to kill; None elsewhere."""
+    """Return the process of the example's worker, which its reader is dared to kill; None elsewhere.
+
+    The newest one: a worker that was killed counts as running until it has been silent for long enough.
+    """
     if not visit.service.options.example or not visit.may("admin"):
         return None
     found = await visit.read(lambda rooms: rooms.workers.list())
-    return next((each.pid for each in found if each.state == "running"), None)
+    alive = [each for each in found if each.state == "running"]
+    return max(alive, key=lambda each: each.started_at).pid if alive else None
 
 
 # How the state of a worker is drawn.

@@ -189,7 +189,7 @@ def _lines(report: Report) -> list[Reason]:
     lines.append(Reason("objects", "report_objects", {"total": total, "live": live}))
     counts = {"jobs": jobs.jobs, "succeeded": jobs.succeeded, "put_back": jobs.put_back, "dead": jobs.dead}
     rates = {"success": _percent(jobs.success_rate), "retry": _percent(jobs.retry_rate)}
-    lines.append(Reason("jobs", "report_jobs", counts | rates))
+    lines.append(Reason("jobs", "report_jobs", {**counts, **rates}))
     if late.p50 is None or late.p95 is None or late.longest is None:
         lines.append(Reason("late", "report_nothing_due"))
     else:

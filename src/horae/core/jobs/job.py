@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -160,12 +160,12 @@ class Filter:
     def needs_bound(self) -> bool:
         """Whether looking for it could read rows without end: neither everything is wanted, nor what an index holds.
 
-        Dead and running jobs have indexes of their own.
+        Dead and running jobs have indexes of their own, and so have cancelled ones, of which there may be many.
         """
-        if self.states and set(self.states) <= {"dead", "running"}:
+        if self.states in (("dead",), ("running",)):
             return False
         anything = Filter(machinery=self.machinery)
-        return self != anything
+        return self not in (anything, replace(anything, states=("cancelled",)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ but never too few of those below ``Labelling.labelled``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
@@ -83,23 +82,6 @@ class Labelling:
         return replace(
             self, marked=max(self.seen, self.marked), horizon=horizon, seen=max(drawn, self.seen), seen_at=now
         )
-
-
-def blocks(found: Iterable[Labelled]) -> dict[tuple[Kind, str, int], int]:
-    """Return the rows of the map that these jobs add: kind, text and block, with the bits of its members."""
-    rows: dict[tuple[Kind, str, int], int] = {}
-    for job in found:
-        block, place = divmod(job.number, BLOCK)
-        for kind, text in job.labels:
-            row = (kind, text[:LONGEST], block)
-            rows[row] = rows.get(row, 0) | 1 << place
-    return rows
-
-
-def members(rows: Sequence[tuple[int, int]], before: int | None) -> list[int]:
-    """Return the numbers that these (block, bits) stand for, the highest first, below *before*."""
-    numbers = [block * BLOCK + place for block, bits in rows for place in range(BLOCK) if bits >> place & 1]
-    return sorted((number for number in numbers if before is None or number < before), reverse=True)
 
 
 def leading_label(wanted: Filter) -> Label | None:

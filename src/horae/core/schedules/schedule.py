@@ -150,6 +150,10 @@ class Schedule:
 
     def describe(self, language: Literal["en", "zh"] = "en") -> str:
         rule = self.rule
+        if isinstance(rule, Once):
+            from horae.core.schedules.words import describe_once  # when asked for, as rules do
+
+            return describe_once(rule.at, language, self.zone)
         if rule is not None:
             return rule.describe(language)
         names = ", ".join(self.after)

@@ -30,6 +30,7 @@ from horae.core.schedules.phrases import (
     Weekdays,
 )
 from horae.core.time.cron_text import DAY, HOUR, LAST, MINUTE, MONTH, SECOND, Field, Parsed
+from horae.core.time.readings import local
 from horae.errors import InvalidInput
 from horae.words.languages import Language
 
@@ -39,7 +40,7 @@ class Renderer(Protocol):
 
     def cron(self, sentence: Sentence) -> str: ...
     def every(self, period: timedelta, after_finish: bool, initial_delay: timedelta) -> str: ...
-    def once(self, at: datetime) -> str: ...
+    def once(self, at: datetime, zone: str) -> str: ...
     def length(self, span: timedelta) -> str: ...
 
 
@@ -58,9 +59,9 @@ def describe_every(period: timedelta, anchor: str, initial_delay: timedelta, lan
     return _renderer(language).every(period, anchor == "finish", initial_delay)
 
 
-def describe_once(at: datetime, language: Language = "en") -> str:
-    """Return a single instant in words."""
-    return _renderer(language).once(at)
+def describe_once(at: datetime, language: Language = "en", zone: str = "UTC") -> str:
+    """Return a single instant in words, as clocks in a zone show it."""
+    return _renderer(language).once(local(at, zone), zone)
 
 
 def length(span: timedelta, language: Language = "en") -> str:

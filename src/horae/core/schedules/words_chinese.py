@@ -44,8 +44,8 @@ def every(period: timedelta, after_finish: bool, initial_delay: timedelta) -> st
     return text + (f"，首次在{length(initial_delay)}后" if initial_delay else "")
 
 
-def once(at: datetime) -> str:
-    return f"仅一次：{at.year}年{at.month}月{at.day}日 {at:%H:%M:%S}（UTC）"
+def once(at: datetime, zone: str) -> str:
+    return f"仅一次：{at.year}年{at.month}月{at.day}日 {at:%H:%M:%S}（{zone}）"
 
 
 def _needs_day(time: Time) -> bool:

@@ -48,8 +48,8 @@ def every(period: timedelta, after_finish: bool, initial_delay: timedelta) -> st
     return text[0].upper() + text[1:]
 
 
-def once(at: datetime) -> str:
-    return f"Once, on {at.day} {MONTHS[at.month]} {at.year} at {at:%H:%M:%S} (UTC)"
+def once(at: datetime, zone: str) -> str:
+    return f"Once, on {at.day} {MONTHS[at.month]} {at.year} at {at:%H:%M:%S} ({zone})"
 
 
 def _time(time: Time) -> str:

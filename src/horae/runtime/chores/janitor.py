@@ -39,6 +39,7 @@ LEASE = timedelta(seconds=30)  # after which another process takes over from one
 FIRST = timedelta(minutes=1)  # within which a process that starts asks for each chore; most are not due then
 AWAY = timedelta(minutes=1)  # how long a chore rests, at most, after the store did not answer
 HOUR = timedelta(hours=1)
+REPAIR = timedelta(minutes=10)  # between two looks at what might have been left behind
 SOON = timedelta(milliseconds=50)  # before a chore that another process has just given back is asked for again
 LONG = timedelta(days=1)  # nothing to expect: the next look rings
 
@@ -80,13 +81,23 @@ CHORES = (
     Chore("settle children", timedelta(seconds=10), jobs.settle_children, lambda look: look.unsettled),
     Chore("seal journals", timedelta(minutes=5), seal_left, lambda look: look.unsealed_lines),
     Chore("repair what Horae keeps", timedelta(minutes=30), machinery.repair, goes_on=False),
-    Chore("look after governed objects", 4 * HOUR, lambda world: _look_after(world)),
+    Chore("look after governed objects", REPAIR, lambda world: _look_after(world), lambda look: "objects" in look.open),
     Chore("count endings that came late", 2 * HOUR, roll_up.keep_up, goes_on=False),
     Chore("keep the partitions of the history", 12 * HOUR, partitions.keep_history, goes_on=False),
-    Chore("let in forgotten jobs", 4 * HOUR, lambda world: _let_in(world), goes_on=False),
-    Chore("give lost acts a job again", 4 * HOUR, restart_lost, goes_on=False),
-    Chore("settle reservations left behind", 4 * HOUR, lambda world: _settle_left(world)),
-    Chore("find lost parents", 4 * HOUR, lambda world: _find_lost(world), goes_on=False),
+    # Repairs: only while there is something that could have been left behind.
+    Chore(
+        "let in forgotten jobs", REPAIR, lambda world: _let_in(world), lambda look: "slots" in look.open, goes_on=False
+    ),
+    Chore("give lost acts a job again", REPAIR, restart_lost, lambda look: "acts" in look.open, goes_on=False),
+    Chore(
+        "settle reservations left behind",
+        REPAIR,
+        lambda world: _settle_left(world),
+        lambda look: "reservations" in look.open,
+    ),
+    Chore(
+        "find lost parents", REPAIR, lambda world: _find_lost(world), lambda look: "needs" in look.open, goes_on=False
+    ),
 )
 
 

@@ -22,7 +22,6 @@ from horae.api.attention.values import (
     Lane,
     LaneControl,
     LaneDetail,
-    LaneSummary,
     PastLane,
     PostedEvent,
     Task,
@@ -44,7 +43,6 @@ from horae.service.rooms import CallerRooms, answer, answer_in_words, caller_for
 from horae.service.state import CurrentWorld
 
 router = APIRouter(prefix="/attention/lanes", tags=["attention"])
-overview_router = APIRouter(prefix="/attention/overview", tags=["attention"])
 OneLine = AfterValidator(check_one_line)
 LaneName = Annotated[
     str,
@@ -138,17 +136,6 @@ async def list_lanes(
 ) -> Response:
     """A lane is made by the first task or event. An operator sees those of all tenants, or of `owner`."""
     return answer(await rooms.attention.lanes(owner=owner).page(cursor, limit=limit))
-
-
-@overview_router.get(
-    "", operation_id="get_attention_overview", summary="Agents' lanes in numbers, the oldest first",
-    response_model=Page[LaneSummary], responses=refuses(404),
-)  # fmt: skip
-async def get_overview(
-    owner: Tenant = None, limit: Limit = 100, cursor: Cursor = None, rooms: CallerRooms = rooms_for(Attention.overview)
-) -> Response:
-    """Focus, how much lies on the stack and in the backlog, waits, confirmations to answer, and the last step."""
-    return answer_in_words(await rooms.attention.overview(owner=owner).page(cursor, limit=limit))
 
 
 # -- tasks -------------------------------------------------------------------------------------------------------------

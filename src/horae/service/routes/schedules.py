@@ -13,6 +13,7 @@ from horae.actions.schedules.schedules import MOST_RESULTS
 from horae.actions.schedules.timetable import MOST_DAYS
 from horae.api.operation import Page
 from horae.api.schedules.room import Schedules
+from horae.api.schedules.timetable import Timetable
 from horae.api.schedules.values import (
     Backfilled,
     ChangedGroup,
@@ -21,7 +22,6 @@ from horae.api.schedules.values import (
     Preview,
     Schedule,
     ScheduleDetail,
-    Timetable,
     Timing,
     Triggered,
     UpcomingFire,

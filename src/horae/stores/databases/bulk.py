@@ -10,18 +10,34 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Connection, CursorResult, Integer, Table, TextClause, insert, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    CursorResult,
+    Integer,
+    Select,
+    Table,
+    TextClause,
+    func,
+    insert,
+    literal_column,
+    select,
+    text,
+    true,
+)
 
 from horae.stores.codecs import Json
 from horae.stores.databases.arrays import arrays
 from horae.stores.databases.dialects import BY_NAME
 
-Row = Mapping[str, Any]
-Given = dict[str, Any]  # parameters
+Values = Mapping[str, Any]
 AT_ONCE = 500  # bound parameters of one statement
+MANY = 50  # values that are worth a plan of their own
 
 
-def type_of(column: Column[Any]) -> str:
+def type_of(column: ColumnElement[Any]) -> str:
     """Return the type of a column's values in an array that is unnested into rows."""
     kind = column.type
     if isinstance(kind, Json):
@@ -31,7 +47,7 @@ def type_of(column: Column[Any]) -> str:
     return "text"
 
 
-def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+def insert_rows(connection: Connection, table: Table, rows: Sequence[Values]) -> None:
     """Insert rows, all with the same columns."""
     if not rows:
         return
@@ -41,14 +57,16 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> No
         connection.execute(insert(table), list(rows))
 
 
-def insert_drawing(connection: Connection, table: Table, rows: Sequence[Row], number: Column[Any]) -> list[int] | None:
+def insert_drawing(
+    connection: Connection, table: Table, rows: Sequence[Values], number: Column[Any]
+) -> list[int] | None:
     """Insert rows and return the numbers drawn for them in order; None, and nothing done, where that takes arrays."""
     if not rows or not BY_NAME[connection.dialect.name].arrays:
         return None if rows else []
     return [int(row[0]) for row in _unnest(connection, table, rows, f"RETURNING {number.name}")]
 
 
-def insert_free(connection: Connection, table: Table, rows: Sequence[Row]) -> int:
+def insert_free(connection: Connection, table: Table, rows: Sequence[Values]) -> int:
     """Insert the rows whose key is free; return how many that were."""
     dialect = BY_NAME[connection.dialect.name]
     before, behind = dialect.insert_ignore
@@ -64,23 +82,47 @@ def insert_free(connection: Connection, table: Table, rows: Sequence[Row]) -> in
     return taken
 
 
-def any_of(
-    connection: Connection, column: Column[Any], values: Collection[Any]
-) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yield conditions, each with its parameters, that together hold for these values of a column."""
+def find_by(
+    connection: Connection,
+    query: Select[Any],
+    column: ColumnElement[Any],
+    values: Collection[Any],
+    *,
+    each: bool = False,
+) -> Iterator[Any]:
+    """Yield what a query finds for these values of a column, in no order.
+
+    With *each* every value is looked up by itself, where the database can, so that the planner has no choice but the
+    index; for columns whose index nothing else resembles, or it would read the rows of an owner for every value.
+    """
     known = sorted(set(values))
-    if known and BY_NAME[connection.dialect.name].arrays:
-        kind = type_of(column)
-        yield (
-            text(f"{column.table.name}.{column.name} = ANY(CAST(:known AS {kind}[]))"),
-            {"known": arrays((each,) for each in known)[0]},
-        )
+    dialect = BY_NAME[connection.dialect.name]
+    if len(known) < MANY or not dialect.arrays:
+        for start in range(0, len(known), AT_ONCE):
+            yield from connection.execute(query.where(column.in_(known[start : start + AT_ONCE])))
         return
-    for start in range(0, len(known), AT_ONCE):
-        yield column.in_(known[start : start + AT_ONCE]), {}
+    connection.execute(text(dialect.fresh_plans))  # not those that were made when the table was empty
+    array, given = _array_of("known", column), {"known": _one_array(known)}
+    if each:
+        values_given = func.unnest(text(array)).table_valued("value", name="given").render_derived()
+        one = query.where(column == values_given.c.value).offset(literal_column("0")).lateral("found")
+        yield from connection.execute(select(one).select_from(values_given).join(one, true()), given)
+    else:
+        once = text(f"ANY(ARRAY(SELECT unnest({array})))")  # a subquery, or it would be read again for every row
+        yield from connection.execute(query.where(column == once), given)
 
 
-def _unnest(connection: Connection, table: Table, rows: Sequence[Row], behind: str = "") -> CursorResult[Any]:
+def _array_of(parameter: str, column: ColumnElement[Any]) -> str:
+    """Return SQL that reads an array literal; as text first, because a caller's driver may want a list otherwise."""
+    return f"CAST(CAST(:{parameter} AS text) AS {type_of(column)}[])"
+
+
+def _one_array(values: Sequence[Any]) -> str | None:
+    (given,) = arrays((each,) for each in values)
+    return given
+
+
+def _unnest(connection: Connection, table: Table, rows: Sequence[Values], behind: str = "") -> CursorResult[Any]:
     names = tuple(rows[0])
     columns = arrays([row[name] for name in names] for row in rows)
     return connection.execute(
@@ -90,5 +132,5 @@ def _unnest(connection: Connection, table: Table, rows: Sequence[Row], behind: s
 
 @lru_cache(maxsize=256)
 def _statement(table: Table, names: tuple[str, ...], behind: str) -> TextClause:
-    parts = ", ".join(f"CAST(:c{index} AS {type_of(table.c[name])}[])" for index, name in enumerate(names))
+    parts = ", ".join(_array_of(f"c{index}", table.c[name]) for index, name in enumerate(names))
     return text(f"INSERT INTO {table.name} ({', '.join(names)}) SELECT * FROM unnest({parts}) {behind}")

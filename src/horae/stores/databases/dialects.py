@@ -38,10 +38,13 @@ class Dialect:
     # a scalar that is not NULL while a line of a journal may be without a seal
     unsealed_line: str = "(SELECT lane_id FROM horae_journal WHERE hash IS NULL ORDER BY lane_id LIMIT 1)"
     unsealed_index: str = ""  # forces the index that finds audit entries without a seal, where it is not chosen
+    # a scalar that is not NULL while a job may wait for a slot
+    held_for_slot: str = "(SELECT 1 FROM horae_jobs WHERE held = 'slot' LIMIT 1)"
     owned_index: str = ""  # forces the index that holds a tenant's jobs in the order of a claim, where it is not chosen
     groups_by_sorting: bool = False  # and in this process, so that a dictionary groups many rows faster
     no_limits: tuple[str, ...] = ()  # statements that lift every limit of a session
     limits_end_with_transaction: bool = True  # so that lifting them affects no other transaction
+    fresh_plans: str = ""  # makes the statements of a transaction be planned anew each time
     arrays: bool = False  # all values of a column can be one parameter, read as rows by unnest
     lateral: bool = False  # a subquery in FROM may name a table that stands before it
     # rows of a catch-all that are given a partition of their own while a lock keeps writers waiting less than a second
@@ -118,6 +121,7 @@ POSTGRES = Dialect(
         "SET LOCAL idle_in_transaction_session_timeout = 0",
     ),
     arrays=True,
+    fresh_plans="SET LOCAL plan_cache_mode = force_custom_plan",
     lateral=True,
     next_transaction="SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint",
     first_open_transaction="SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
@@ -149,6 +153,7 @@ MYSQL = Dialect(
     json_column=("{name} BIGINT PATH '$[{index}]'", "{name} VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[{index}]'"),
     update_from="UPDATE {rows} STRAIGHT_JOIN {table} SET {values} WHERE {condition}",
     upsert=("ON DUPLICATE KEY UPDATE", "VALUES({name})"),
+    held_for_slot="1",
     unsealed_line="1",  # without a partial index only a walk over all lanes could tell
     unsealed_index=" FORCE INDEX (horae_audit_chain)",
     owned_index=" FORCE INDEX (horae_jobs_owned)",

@@ -15,7 +15,7 @@ from typing import Any
 from horae.core.jobs.job import CLOSED, Job, Lease, Settlement
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.time.instants import instant, micros
-from horae.ports import Claim, Node, PutBack, Renewed, Upcoming
+from horae.ports import Claim, Node, Open, PutBack, Renewed, Upcoming
 from horae.stores.codecs import to_micros
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
@@ -59,6 +59,13 @@ UNLABELLED = (
     "(CASE WHEN EXISTS (SELECT 1 FROM horae_labelling WHERE labelled < seen) OR EXISTS (SELECT 1 FROM horae_jobs "
     "WHERE id >= COALESCE((SELECT seen FROM horae_labelling WHERE id = 1), 1)) THEN 1 END)"
 )
+# What a repair looks after is there at all: without it there is nothing to repair, and an idle store hears nothing.
+OPEN: dict[Open, str] = {
+    "acts": "(SELECT 1 FROM horae_acts WHERE state = 'running' LIMIT 1)",
+    "reservations": "(SELECT 1 FROM horae_reservations WHERE state IN ('reserved', 'waiting') LIMIT 1)",
+    "needs": "(SELECT 1 FROM horae_needs WHERE state = 'open' LIMIT 1)",
+}
+NEXT_OBJECT = "(SELECT next_action_at FROM horae_objects WHERE next_action_at > 0 ORDER BY next_action_at LIMIT 1)"
 STATE, TOKEN, WORKER, LEASED, STARTED, LINKED = map(
     JOBS.columns.index, ("state", "token", "worker_id", "leased_until", "started_at", "linked")
 )
@@ -381,10 +388,20 @@ class Hot:
         )
         parts.append("(SELECT next_due_at FROM horae_schedules WHERE next_due_at > 0 ORDER BY next_due_at LIMIT 1)")
         parts += (UNSETTLED, UNSEALED.format(self.dialect.unsealed_index), self.dialect.unsealed_line)
-        parts += (UNROLLED, UNLABELLED, self.dialect.time_micros, "NULL" if node_id is None else DRAIN)
+        parts += (
+            *OPEN.values(),
+            self.dialect.held_for_slot,
+            NEXT_OBJECT,
+            UNROLLED,
+            UNLABELLED,
+            self.dialect.time_micros,
+            "NULL" if node_id is None else DRAIN,
+        )
         parameters += [] if node_id is None else [node_id]
         found = driver.rows(f"{opening}SELECT {', '.join(parts)}", parameters)[0]
-        *dues, machinery, expiry, fire, unsettled, unsealed, line, unrolled, unlabelled, time, drain = found
+        *dues, machinery, expiry, fire, unsettled, unsealed, line = found[: -len(OPEN) - 6]
+        *under_way, slots, next_object, unrolled, unlabelled, time, drain = found[-len(OPEN) - 6 :]
+        seen = {name: value for name, value in zip((*OPEN, "slots"), (*under_way, slots), strict=True) if value}
         due = min((value for value in dues if value is not None), default=None)
         stopping: frozenset[int] = frozenset()
         if worker_id is not None:
@@ -401,6 +418,8 @@ class Hot:
             unsealed_lines=line is not None,
             unrolled=bool(unrolled),
             unlabelled=unlabelled is not None,
+            next_object_at=None if next_object is None else instant(next_object),
+            open=frozenset(seen),
             unsettled=unsettled is not None,
             drain=drain,
         )

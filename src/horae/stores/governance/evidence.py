@@ -7,10 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from sqlalchemy import Connection, select, update
 
 from horae.core.governance.evidence import Evidence
-from horae.stores.databases.bulk import insert_rows
+from horae.stores.databases.bulk import find_by, insert_rows
 from horae.stores.tables.governance import EVIDENCE, evidence
-
-AT_ONCE = 500
 
 
 class EvidenceRows:
@@ -28,12 +26,9 @@ class EvidenceRows:
 
     def of_many(self, numbers: Iterable[int]) -> dict[int, list[Evidence]]:
         found: dict[int, list[Evidence]] = {}
-        known = sorted(set(numbers))
-        for start in range(0, len(known), AT_ONCE):
-            query = select(*EVIDENCE.select).where(evidence.c.object_number.in_(known[start : start + AT_ONCE]))
-            for row in self.connection.execute(query.order_by(evidence.c.at, evidence.c.evidence_id)):
-                each = EVIDENCE.read(row)
-                found.setdefault(each.object, []).append(each)
+        rows = find_by(self.connection, select(*EVIDENCE.select), evidence.c.object_number, list(numbers), each=True)
+        for each in sorted(map(EVIDENCE.read, rows), key=lambda piece: (piece.at, piece.id)):
+            found.setdefault(each.object, []).append(each)
         return found
 
     def known(self, number: int, reference_keys: Collection[str]) -> dict[str, Evidence]:

@@ -13,7 +13,7 @@ from horae.core.governance.objects import GovernedObject, Link, ObjectFilter, Ob
 from horae.core.jobs.job import GOVERN, Job
 from horae.core.time.instants import micros
 from horae.errors import Conflict
-from horae.stores.databases.bulk import any_of, insert_drawing, insert_rows
+from horae.stores.databases.bulk import find_by, insert_drawing, insert_rows
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.tables.governance import (
     LINKS,
@@ -51,20 +51,19 @@ class Objects:
 
     def by_name(self, names: Iterable[Name]) -> dict[Name, GovernedObject]:
         found: dict[Name, GovernedObject] = {}
-        for query, given in self._named(select(*OBJECTS.select), names):
-            for each in self._read(query, given):
-                found[each.owner, each.kind, each.id] = each
+        for row in self._named(select(*OBJECTS.select), names):
+            each = OBJECTS.read(row)
+            found[each.owner, each.kind, each.id] = each
         return found
 
-    def _named(self, query: Select[Any], names: Iterable[Name]) -> Iterator[tuple[Select[Any], dict[str, Any]]]:
-        """Yield queries, each with its parameters, for the objects of these names."""
+    def _named(self, query: Select[Any], names: Iterable[Name]) -> Iterator[Any]:
+        """Yield what a query finds for these names."""
         by_kind: dict[tuple[str, str], list[str]] = {}
         for owner, kind, name in set(names):
             by_kind.setdefault((owner, kind), []).append(name)
         for (owner, kind), ids in sorted(by_kind.items()):
             same = query.where(objects.c.owner == owner, objects.c.kind == kind)
-            for condition, given in any_of(self.connection, objects.c.object_id, ids):
-                yield same.where(condition), given
+            yield from find_by(self.connection, same, objects.c.object_id, ids)
 
     def by_number(self, numbers: Iterable[int]) -> dict[int, GovernedObject]:
         found = {}
@@ -114,11 +113,9 @@ class Objects:
 
     def with_fingerprint(self, owner: str, fingerprints: Collection[str]) -> list[GovernedObject]:
         """Return the objects that say the same about the same subject."""
-        found: list[GovernedObject] = []
-        for condition, given in any_of(self.connection, objects.c.fingerprint, fingerprints):
-            same = select(*OBJECTS.select).where(objects.c.owner == owner, condition)
-            found += self._read(same.order_by(objects.c.id), given)
-        return found
+        same = select(*OBJECTS.select).where(objects.c.owner == owner)
+        found = map(OBJECTS.read, find_by(self.connection, same, objects.c.fingerprint, fingerprints))
+        return sorted(found, key=lambda each: each.number)
 
     def put_back(self, owner: str, agent: str | None, *, limit: int) -> list[int]:
         """Return the numbers of objects whose job a gate has put back."""
@@ -167,8 +164,8 @@ class Objects:
             & (objects.c.object_id == jobs.c.object_id)
         )
         other = or_(objects.c.job_id.is_(None), objects.c.job_id != jobs.c.id)
-        live = (jobs.c.handler == GOVERN, jobs.c.state.in_(("queued", "running")), other)
-        live += (or_(jobs.c.state == "queued", objects.c.state.not_in(FINAL)),)
+        needed = or_(jobs.c.state == "queued", objects.c.state.not_in(FINAL))
+        live = (jobs.c.handler == GOVERN, jobs.c.state.in_(("queued", "running")), other, needed)
         query = select(*JOBS.select).join_from(jobs, objects, same).where(*live).order_by(jobs.c.id).limit(limit)
         return [JOBS.read(row) for row in self.connection.execute(query)]
 
@@ -195,8 +192,8 @@ class Objects:
         names = [(each.owner, each.kind, each.id) for each in new]
         numbers: dict[Name, int] = {}
         wanted = select(objects.c.owner, objects.c.kind, objects.c.object_id, objects.c.id)
-        for query, given in self._named(wanted, names):
-            numbers |= {(row[0], row[1], row[2]): row[3] for row in self.connection.execute(query, given)}
+        for owner, kind, name, number in self._named(wanted, names):
+            numbers[owner, kind, name] = number
         return [numbers[each] for each in names]
 
     def save(self, changed: Sequence[tuple[GovernedObject, GovernedObject]]) -> None:
@@ -279,8 +276,8 @@ class Objects:
 
     # -- queries ---------------------------------------------------------------------------------------------------
 
-    def _read(self, query: Select[Any], given: dict[str, Any] | None = None) -> list[GovernedObject]:
-        return [OBJECTS.read(row) for row in self.connection.execute(query, given)]
+    def _read(self, query: Select[Any]) -> list[GovernedObject]:
+        return [OBJECTS.read(row) for row in self.connection.execute(query)]
 
     def _links(self, column: Any, numbers: Iterable[int]) -> list[Link]:
         found: list[Link] = []

@@ -16,7 +16,7 @@ from horae.core.jobs.job import NewJob
 from horae.core.time.instants import micros
 from horae.errors import KeyConflict, NotFound
 from horae.ports import Placed
-from horae.stores.databases.bulk import any_of, insert_drawing, insert_free
+from horae.stores.databases.bulk import find_by, insert_drawing, insert_free
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.databases.driver import CallerDriver
 from horae.stores.jobs.needs import Needs
@@ -165,14 +165,11 @@ class Insertion:
         found: dict[Name, tuple[int, str]] = {}
         for scope, owner in sorted({name[:2] for name in wanted}):
             texts = [name[2] for name in wanted if name[:2] == (scope, owner)]
-            for condition, given in any_of(self.connection, keys.c.name, texts):
-                query = select(keys.c.name, keys.c.job_id, keys.c.request_hash).where(
-                    keys.c.scope == scope, keys.c.owner == owner, condition
-                )
-                for name, number, request_hash in self.connection.execute(
-                    query.with_for_update(read=True) if latest else query, given
-                ):
-                    found[scope, owner, name] = (number, request_hash)
+            query = select(keys.c.name, keys.c.job_id, keys.c.request_hash)
+            query = query.where(keys.c.scope == scope, keys.c.owner == owner)
+            query = query.with_for_update(read=True) if latest else query
+            for name, number, request_hash in find_by(self.connection, query, keys.c.name, texts, each=True):
+                found[scope, owner, name] = (number, request_hash)
         return found
 
     def _add(self, new: Sequence[NewJob], now: datetime) -> list[int]:

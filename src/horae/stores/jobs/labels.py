@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Column, Connection, delete, func, select, text, update
 
-from horae.core.jobs.labels import BLOCK, Label, Labelled, Labelling, blocks, members
+from horae.core.jobs.labels import BLOCK, LONGEST, Kind, Label, Labelled, Labelling
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.tables.jobs import FINISHED_JOBS, JOBS, jobs, runs
 from horae.stores.tables.labels import LABELLING, labelling, labels
@@ -75,7 +75,7 @@ class Labels:
 
     def add(self, found: Iterable[Labelled]) -> None:
         """Add jobs to the map; what is there already stays."""
-        rows = sorted([*row, bits] for row, bits in blocks(found).items())
+        rows = sorted([*row, bits] for row, bits in _blocks(found).items())
         given = self.dialect.rows_from_json(kind=str, label=str, block=int, members=int)
         behind, new = self.dialect.upsert
         merged = f"members = horae_labels.members | {new.format(name='members')}"
@@ -94,7 +94,7 @@ class Labels:
         if before is not None:
             query = query.where(labels.c.block <= (before - 1) // BLOCK)
         rows = self.connection.execute(query.order_by(labels.c.block.desc()).limit(limit)).all()
-        return members([(int(block), int(bits)) for block, bits in rows], before)
+        return _members([(int(block), int(bits)) for block, bits in rows], before)
 
     # -- forgetting --------------------------------------------------------------------------------------------
 
@@ -110,3 +110,20 @@ class Labels:
             row = (labels.c.kind == kind, labels.c.label == label, labels.c.block == block)
             self.connection.execute(delete(labels).where(*row))
         return len(gone)
+
+
+def _blocks(found: Iterable[Labelled]) -> dict[tuple[Kind, str, int], int]:
+    """Return the rows of the map that these jobs add: kind, text and block, with the bits of its members."""
+    rows: dict[tuple[Kind, str, int], int] = {}
+    for job in found:
+        block, place = divmod(job.number, BLOCK)
+        for kind, label in job.labels:
+            row = (kind, label[:LONGEST], block)
+            rows[row] = rows.get(row, 0) | 1 << place
+    return rows
+
+
+def _members(rows: Sequence[tuple[int, int]], before: int | None) -> list[int]:
+    """Return the numbers that these (block, bits) stand for, the highest first, below *before*."""
+    numbers = [block * BLOCK + place for block, bits in rows for place in range(BLOCK) if bits >> place & 1]
+    return sorted((number for number in numbers if before is None or number < before), reverse=True)

@@ -10,7 +10,7 @@ import pytest
 from horae.actions.jobs import queues
 from horae.actions.pulse import read_marks
 from horae.actions.schedules import fires as firing
-from horae.actions.schedules import schedules
+from horae.actions.schedules import schedules, timetable
 from horae.core.jobs.parameters import Parameter
 from horae.core.pulse import Marks, Part, changed_parts
 from horae.core.views import View
@@ -96,3 +96,27 @@ class ConsoleConformance(InVirtualTime):
         after = read_marks(world)
         assert changed_parts(before, after) == parts
         return after
+
+    def test_the_timetable_has_what_happened_and_what_will_by_hour(self, world: World, clock: VirtualClock) -> None:
+        schedules.create(world, a_schedule("hourly", "5 * * * *", overlap="allow"))
+        schedules.create(world, a_schedule("other", "5 * * * *", overlap="allow", owner="acme"))
+        for minutes in (5, 60, 60):
+            clock.advance(timedelta(minutes=minutes))
+            firing.fire_due(world)
+        begin = clock.now().replace(minute=0) - timedelta(hours=2)
+
+        seen = timetable.timetable(world, days=1, past=1, hour=begin)
+        hers = timetable.timetable(world, days=1, past=1, owner="acme", hour=begin)
+        few = timetable.timetable(world, days=1, past=1, queues=["no-such-queue"])
+
+        assert [(hour.ran, hour.missed, hour.fires) for at, hour in seen.hours.items() if at <= clock.now()] == [
+            (2, 0, 0), (2, 0, 0), (2, 0, 0),
+        ]  # fmt: skip
+        assert sum(hour.fires for hour in seen.hours.values()) == 48
+        assert {(each.schedule.key, each.ran, each.missed) for each in seen.entries} == {
+            ("hourly", 1, 0),
+            ("other", 1, 0),
+        }
+        assert [each.schedule.key for each in hers.entries] == ["other"]
+        assert sum(hour.ran for hour in hers.hours.values()) == 3
+        assert (few.hours, few.schedules, few.past_complete) == ({}, 0, True)

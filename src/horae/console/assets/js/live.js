@@ -24,14 +24,25 @@ export function startLive() {
     return document.hidden || isPaused() || document.querySelector("dialog[open], #content [data-editing]") !== null;
   }
 
+  // What a reader has opened stays open: the server does not know of it.
+  const opened = () => new Set([...content.querySelectorAll("details[open] > summary")].map((each) => each.textContent));
+
+  function openAgain(texts) {
+    for (const summary of content.querySelectorAll("details > summary")) {
+      if (texts.has(summary.textContent)) summary.parentElement.open = true;
+    }
+  }
+
   async function look() {
     clearTimeout(timer);
     if (!isBusy()) {
+      const before = opened();
       try {
         await htmx.ajax("GET", location.pathname + location.search, { target: "#content", swap: "innerMorph" });
       } catch {
         away = true;
       }
+      openAgain(before);
       show();
     }
     timer = setTimeout(look, EVERY);
