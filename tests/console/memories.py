@@ -23,7 +23,7 @@ def acting(world: World, actor: str) -> Any:
 def remember(world: World, clock: VirtualClock) -> dict[str, str]:
     """Let some days go by in which agents learn and forget; return the ids of what was made."""
     agent, carol = acting(world, "agent/concierge"), acting(world, "user/carol")
-    made = {}
+    made: dict[str, str] = {}
 
     def propose(name: str, kind: str, content: str, subject: str, **fields: Any) -> str:
         given = {"evidence": [f"chat:{name}"], "agent": "concierge", **fields}
