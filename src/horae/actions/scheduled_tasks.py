@@ -4,6 +4,8 @@ A task is a schedule of its tenant. With *owner* None the caller is an operator 
 tasks of others do not exist. Changes leave running jobs alone: only an expired lease is closed, as the reaper would.
 """
 
+# size: every verb of one room, each of them short
+
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
