@@ -170,15 +170,15 @@ def test_a_client_follows_across_a_break(sqlite_database_url: str) -> None:
     """Each connection lives for a moment only; no line is missed, none comes twice."""
     done = threading.Event()
 
-    def keep_adding() -> None:
+    def keep_adding(where: Served) -> None:
         for _ in range(10):
-            add(served)
+            add(where)
             done.wait(0.05)
 
-    adding = threading.Thread(target=keep_adding)
     with serving(sqlite_database_url, SHORT) as served, Client(served.url, served.token("alice", "tasks")) as client:
         add(served)
         lines = client.attention.follow("ops", since=0)
+        adding = threading.Thread(target=keep_adding, args=(served,))
         adding.start()
         seen = [next(lines).seq for _ in range(22)]
         lines.close()  # type: ignore[attr-defined]
