@@ -18,7 +18,7 @@ from tests.support.browsing import chromium
 FOLDER = Path(__file__).parents[1] / "docs" / "img"
 PICTURES = {"home": "home", "jobs": "jobs", "job": "job-dead", "schedules": "schedules"}  # name, page of screenshots.py
 LOOKS = [Look("wide", theme, lang) for theme in ("light", "dark") for lang in ("en", "zh")]
-TOP: dict[str, float] = {"x": 0, "y": 0, "width": 1280, "height": 780}
+TOP: dict[str, float] = {"x": 0, "y": 0, "width": 1280, "height": 750}
 MOST_BYTES = 100_000
 TO_WEBP = """async ([png, quality]) => {
     const image = await createImageBitmap(await (await fetch(`data:image/png;base64,${png}`)).blob());
