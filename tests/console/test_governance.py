@@ -240,7 +240,12 @@ def test_a_budget_is_set_corrected_and_seen_to_be_used_up(operator: Browser, car
 
 
 def test_a_persona_is_set_whole_and_an_old_version_is_refused(operator: Browser, carol: Any) -> None:
-    fields = {"agent": "planner", "boundaries": "delete data\n~refund", "values": "care", "reason": "agreed"}
+    fields: dict[str, Any] = {
+        "agent": "planner",
+        "boundaries": "delete data\n~refund",
+        "values": "care",
+        "reason": "agreed",
+    }
     assert operator.post("/governance/personas", **fields).status_code == 303
     found = carol.personas.get("planner")
     assert [(each.text, each.effect) for each in found.boundaries] == [("delete data", "block"), ("refund", "limit")]

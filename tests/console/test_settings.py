@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -80,7 +81,12 @@ def test_another_browser_is_logged_out(operator: Browser, log_in: LogIn, app: Ho
 
 
 def test_the_settings_of_an_owner_are_stored_and_shown_for_a_change(operator: Browser, app: Horae) -> None:
-    fields = {"allow_networks": "10.0.0.0/8", "ports": "8443", "max_enabled_tasks": "5", "allow_http": "yes"}
+    fields: dict[str, Any] = {
+        "allow_networks": "10.0.0.0/8",
+        "ports": "8443",
+        "max_enabled_tasks": "5",
+        "allow_http": "yes",
+    }
     assert operator.post("/settings/owners", owner="alice", **fields, reason="a pilot").status_code == 303
     stored = app.owners.get("alice")
     assert (stored.allow_networks, stored.ports, stored.max_enabled_tasks, stored.allow_http) == (

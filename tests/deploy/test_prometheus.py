@@ -84,10 +84,13 @@ def scraped(environment: Path, horae: Command, start: Start) -> Iterator[httpx.C
     config = environment / "prometheus.yml"
     config.write_text(SCRAPES.format(server=server.removeprefix("http://"), worker=worker_port))
     storage = f"--storage.tsdb.path={environment / 'series'}"
-    command = [needs(programs.PROMETHEUS), f"--config.file={config}", storage]
     prometheus = subprocess.Popen(
-        [*command, f"--web.listen-address=127.0.0.1:{own_port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+        [
+            str(needs(programs.PROMETHEUS)), f"--config.file={config}", storage,
+            f"--web.listen-address=127.0.0.1:{own_port}",
+        ],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{own_port}", timeout=10) as client:
             wait_until(lambda: _answers(client), "Prometheus answers")
