@@ -89,7 +89,7 @@ def test_a_bare_one_has_no_examples(horae: Command, start: Callable[..., Process
     ended = up.ended()
 
     assert (jobs, schedules) == ([], [])
-    assert workers[0]["queues"] == {"default": 4}
+    assert workers[0]["queues"] == {"default": 4, "governance": 4}
     assert ended.code == 0, ended.err
 
 
