@@ -1,6 +1,8 @@
 # Everything a contributor does starts here; `make` lists it.
 
 PYTHON ?= python3
+# Where it is set, each of the many processes that tests start would compile all of Horae anew: seconds each.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 PY := $(VENV)/bin/python
 EXTRAS := client,server,postgres,mysql,redis,mcp,otel,dev
