@@ -27,6 +27,7 @@ def answer(page: Path) -> ParameterSet:
     return pytest.param(page, id=name(page), marks=[pytest.mark.server] if servers_of(page) else [])
 
 
+@pytest.mark.timeout(400)  # a page may start two dozen commands, one after the other
 @pytest.mark.parametrize("page", [answer(page) for page in TOLD])
 def test_what_a_page_shows_runs_and_prints_what_it_says(
     page: Path, tmp_path: Path, request: pytest.FixtureRequest
