@@ -21,7 +21,7 @@ import typer
 
 from horae.cli.words import table
 from horae.errors import InvalidInput, NotFound
-from horae.settings import Settings, is_on, unknown_names
+from horae.settings import DEFAULT_URL, Settings, is_on, unknown_names
 from horae.words.languages import Language, from_environment
 
 if TYPE_CHECKING:
@@ -229,6 +229,8 @@ def opened(terminal: Terminal, *, may_create: bool = False) -> Iterator[World]:
     settings = terminal.settings
     if not may_create:
         refuse_missing_file(settings.database_url)
+    elif settings.database_url == DEFAULT_URL:
+        terminal.say(f"in {DEFAULT_URL}; --db or HORAE_DATABASE_URL names another database")
     engine = create_store_engine(settings.database_url, settings.synchronous, settings.timeouts)
     store = open_store(engine, settings.timeouts)
     try:  # not through an application, whose import brings everything that runs jobs
