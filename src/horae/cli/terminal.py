@@ -229,8 +229,6 @@ def opened(terminal: Terminal, *, may_create: bool = False) -> Iterator[World]:
     settings = terminal.settings
     if not may_create:
         refuse_missing_file(settings.database_url)
-    elif settings.database_url == DEFAULT_URL:
-        terminal.say(f"in {DEFAULT_URL}; --db or HORAE_DATABASE_URL names another database")
     engine = create_store_engine(settings.database_url, settings.synchronous, settings.timeouts)
     store = open_store(engine, settings.timeouts)
     try:  # not through an application, whose import brings everything that runs jobs
@@ -245,6 +243,8 @@ def opened(terminal: Terminal, *, may_create: bool = False) -> Iterator[World]:
             rules=job_rules(dice),
             retention=Retention.read(lambda name: getattr(settings, name)),
         )
+        if may_create and settings.database_url == DEFAULT_URL:
+            terminal.say(f"in {DEFAULT_URL}; --db or HORAE_DATABASE_URL names another database")
     finally:
         store.close()
 
