@@ -290,7 +290,7 @@ def json_section() -> str:
         ("`object versions`", '`{"items": [VERSION]}`, as `GET /governance/objects/{id}/versions` gives it'),
         ("`governance status`", "objects by kind and state, those that are due or late, and open reviews"),
         ("`attention overview`", "the lanes with their numbers, as `GET /attention/overview` gives them"),
-        ("`attention story`", "the task with its waits and facts, as `GET /attention/{lane}/tasks/{id}/story` gives it"),
+        ("`attention story`", "the task, its waits and facts, as `GET /attention/{lane}/tasks/{id}/story` gives it"),
         ("`schedule timetable`", "fires by hour, as `GET /forecast/timetable` gives them"),
         ("`object forecast`", '`{"items": [{"at", "action", "rule", "events", "state"}]}`'),
         ("`policy show`, `set`", "POLICY, as `GET /governance/policies/{kind}` gives it"),
