@@ -37,6 +37,15 @@ def enqueued(horae: Command, *more: str) -> str:
     return job_id
 
 
+def test_a_job_for_the_database_that_nobody_named_says_where_it_went(horae: Command) -> None:
+    unnamed = horae("job", "enqueue", "send")
+    named = horae("job", "enqueue", "send", "--db", "sqlite:///named.db")
+
+    assert "in sqlite:///.horae/horae.db; --db or HORAE_DATABASE_URL names another" in unnamed.err
+    assert (unnamed.out.startswith("job_1 enqueued"), named.err) == (True, "")
+    assert horae("job", "enqueue", "send", "--quiet").err == ""
+
+
 def kill(app: Horae, *job_ids: str, queue: str = "default") -> None:
     """Let the jobs fail for good."""
     for job in claims.pull(app.world, worker_id="w", queues=[queue], limit=100):

@@ -37,6 +37,15 @@ def test_its_verbs_move_it_and_its_history_tells_them(horae: Command) -> None:
     assert "archive" in horae("object", "forecast", made).out
 
 
+def test_why_says_who_found_what_and_that_evidence_is_missing(horae: Command) -> None:
+    made = horae("object", "propose", "memory", "The mill closes at noon", "--json").json["id"]
+    assert f"horae object evidence {made} REF" in horae("object", "why", made).out
+    horae("object", "conclude", made, "inconclusive")
+    assert "verdict   inconclusive" in horae("object", "why", made).out
+    horae("object", "evidence", made, "web:1")
+    assert "evidence  none" not in horae("object", "why", made).out
+
+
 def test_it_is_superseded_archived_reinstated_and_retracted(horae: Command) -> None:
     old, new = a_memory(horae), a_memory(horae, "Ann likes coffee")
     assert horae("object", "supersede", old, new, "--json").json["superseded_by"] == new

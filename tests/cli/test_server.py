@@ -50,6 +50,16 @@ def test_a_server_says_its_url_answers_and_ends_with_sigterm(horae: Command, sta
     assert token not in ended.err
 
 
+def test_a_server_says_how_to_log_in_to_its_console(horae: Command, start: Start) -> None:
+    horae("db", "migrate")
+    server = start("server", "--port", "0", "--json")
+    begun = server.until("started")
+    server.started.send_signal(signal.SIGTERM)
+
+    line = f"console {begun['url']}/console    log in with: HORAE_PORT={begun['port']} horae console link"
+    assert line in server.ended().err
+
+
 def accepts_connections(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port), timeout=60).close()

@@ -21,7 +21,7 @@ import typer
 
 from horae.cli.words import table
 from horae.errors import InvalidInput, NotFound
-from horae.settings import Settings, is_on, unknown_names
+from horae.settings import DEFAULT_URL, Settings, is_on, unknown_names
 from horae.words.languages import Language, from_environment
 
 if TYPE_CHECKING:
@@ -243,6 +243,8 @@ def opened(terminal: Terminal, *, may_create: bool = False) -> Iterator[World]:
             rules=job_rules(dice),
             retention=Retention.read(lambda name: getattr(settings, name)),
         )
+        if may_create and settings.database_url == DEFAULT_URL:
+            terminal.say(f"in {DEFAULT_URL}; --db or HORAE_DATABASE_URL names another database")
     finally:
         store.close()
 

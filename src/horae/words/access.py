@@ -3,8 +3,8 @@
 ERRORS = {
     "agent_of_token": "This token is held by the agent {agent!r} and acts for no other. Leave agent out.",
     "allow_http_unreadable": "allow_http is true or false.",
-    "code_invalid": "This login code is not valid: unknown, used already, or older than ten minutes. Make another "
-    "with `horae console link`.",
+    "code_invalid": "This login code is not valid: used already, older than ten minutes, or made for another "
+    "database. Make another for the database of this service: `horae console link`.",
     "max_enabled_tasks_outside": "max_enabled_tasks is a number from 0 (no limit) to {most:,}, or null.",
     "not_limited_to_queues": "This token is limited to the queues {queues}, and this is not about a queue. Use a "
     "token that was made without --queues.",

@@ -40,6 +40,9 @@ def link(
 
     The session lasts for a week at most, and for twelve hours without a request. It ends with its token: with --url
     that is the caller's own, unless --owner or --scopes is given, else a new one that `horae token list` shows.
+
+    Without --url the link leads to $HORAE_PUBLIC_URL, else to $HORAE_HOST and $HORAE_PORT (127.0.0.1 and 8765): set
+    them as for the service, which must serve the same database.
     """
     with reached(terminal, may_create=True) as here:
         made = here.sessions.create_code(owner=owner, scopes=scopes.split(","), reason=reason)

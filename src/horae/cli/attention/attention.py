@@ -107,7 +107,7 @@ def story(
     lane: LaneOf = None,
     owner: OwnerOf = None,
 ) -> None:
-    """Show what a task waits or waited for, and what it was told, the newest first."""
+    """Show what a task waited for and was told, newest first."""
     with reached(terminal) as here:
         name, owned_by = resolve_lane(here, lane, owner)
         found, now = here.attention.story(name, task, limit=limit, owner=owned_by), here.now()
@@ -120,7 +120,10 @@ def overview(
     owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this owner's.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=MANY, help="How many.")] = 100,
 ) -> None:
-    """List lanes in numbers: focus, stack, backlog, waits, questions to answer, and the last step."""
+    """List lanes in numbers.
+
+    Each with its focus, stack, backlog, waits, questions to answer, and the last step.
+    """
     with reached(terminal) as here:
         found, now = list(here.attention.overview(owner=owner, limit=limit)), here.now()
     headers = ("LANE", "OWNER", "FOCUS", "STACK", "BACKLOG", "WAITS", "TO ANSWER", "LAST STEP")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from horae.api.governance.report import GovernanceReport
 
 group = typer.Typer(
-    help="Count and report on what agents remember, and plan it by new policies.",
+    help="Report on what agents remember, and plan it by new policies.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -52,7 +52,7 @@ def propose(
     owner: Owner = None,
     reason: Reason = "",
 ) -> None:
-    """Propose something to remember; it is verified at once."""
+    """Propose something to remember; a worker verifies it at once."""
     text = sys.stdin.read() if content == "-" else content
     with reached(terminal, may_create=True) as here:
         made = here.objects.propose(
@@ -152,8 +152,17 @@ def why(terminal: Terminal, object_id: Id, kind: Kind = None, owner: Owner = Non
     lines.append(f"rule      {found.rule or 'none: it rests'} (policy version {found.policy})")
     if found.last is not None:
         lines.append(f"last      {found.last.verb} by {found.last.actor} {words.both(found.last.at, now)}")
+        lines += _verdict(found.last.after)
     lines += [f"evidence  {each.kind}: {each.reference}" for each in found.evidence]
+    if not found.evidence and found.object.next_action == "verify":
+        lines.append(
+            f"evidence  none; the built-in verifier confirms nothing without: horae object evidence {object_id} REF"
+        )
     terminal.result(to_json(found), "\n".join(lines))
+
+
+def _verdict(facts: dict[str, Any]) -> list[str]:
+    return [f"verdict   {facts['verdict']}, by the verifier {facts.get('verifier', '-')}"] if "verdict" in facts else []
 
 
 @command(group, "history", by_url=True)
@@ -175,7 +184,10 @@ def _state(facts: dict[str, Any]) -> str:
 
 @command(group, "links", by_url=True)
 def links(terminal: Terminal, object_id: Id, kind: Kind = None, owner: Owner = None, limit: LIMIT = 50) -> None:
-    """Show what an object rests on, what rests on it, and what was decided on it."""
+    """Show what an object rests on, and what rests on it.
+
+    Also what was decided on it.
+    """
     with reached(terminal) as here:
         found = here.objects.links(object_id, kind=cast("Any", kind), owner=owner, limit=limit)
     rows = [("rests on", f"{it.kind}:{it.id}", it.status) for it in found.rests_on]

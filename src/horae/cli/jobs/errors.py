@@ -25,6 +25,7 @@ group = typer.Typer(
 )
 Fingerprint = Annotated[str, typer.Argument(metavar="FINGERPRINT", help="As `horae errors list` shows it.")]
 Owner = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="The tenant; else the house.")]
+NONE_YET = "No errors. A failure is listed a minute or two after it happened; `horae job list` shows it at once."
 
 
 @command(group, "list", by_url=True)
@@ -45,7 +46,7 @@ def list_(
         found = tuple(here.error_groups.list(owner=owner, handler=handler, muted=only, limit=limit))
         now = here.now()
     headers = ("FINGERPRINT", "COUNT", "LAST SEEN", "FIRST SEEN", "HANDLER", "ERROR")
-    text = terminal.table(headers, [_row(each, now) for each in found]) if found else "No errors."
+    text = terminal.table(headers, [_row(each, now) for each in found]) if found else NONE_YET
     terminal.result(as_list(found), text)
 
 

@@ -98,7 +98,8 @@ def enqueue(
     """Store a job for a worker to run.
 
     It is durable when this returns. Without --app, or $HORAE_APP, the name and the arguments are taken as they are, the
-    queue is default and a failure is retried twice after 300 s.
+    queue is default and a failure is retried twice after 300 s. With it, the job goes to the app's own database unless
+    --db names another.
     """
     arguments = arguments_from(arg or [], args, stdin)
     options: dict[str, Any] = {
@@ -282,7 +283,8 @@ def revive(
 ) -> None:
     """Give dead jobs all their attempts again.
 
-    They are due now. Several, or all that fit --where, are a bulk act that a worker does: `horae act`.
+    They are due now. A job that waits for its next attempt is not dead: `horae job retry` tries it now. Several, or all
+    that fit --where, are a bulk act that a worker does: `horae act`.
     """
     act_on(terminal, "revive", _by_hand(_revive, reason), job_ids, where, dry_run, reason)
 

@@ -137,6 +137,12 @@ def send_alerts(app: Horae, settings: Settings) -> Hosted | None:
     )
 
 
+def _link_command(settings: Settings, port: int) -> str:
+    """Return the command that prints a link to the console at this port, typed in a shell that knows no setting."""
+    is_usual = bool(settings.public_url) or port == Settings().port
+    return "horae console link" if is_usual else f"HORAE_PORT={port} horae console link"
+
+
 def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:
     import asyncio
 
@@ -157,6 +163,10 @@ def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:
     def report_start() -> None:
         terminal.say(f"Horae {service.version} serves {database}")
         terminal.say(f"  at      {url}    its API: {url}/docs")
+        if settings.console and not no_auth:
+            terminal.say(
+                f"  console {url}/console    log in with: {_link_command(settings, listening.getsockname()[1])}"
+            )
         if no_auth:
             terminal.say("  warning: no token is asked for; every program on this machine may do everything")
         if opening.trouble is not None:

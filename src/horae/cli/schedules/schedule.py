@@ -127,7 +127,10 @@ def timetable(
     ] = None,
     owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this owner's.")] = None,
 ) -> None:
-    """Count the fires of all schedules by hour, and name the minutes in which many come together."""
+    """Count the fires of all schedules by hour.
+
+    Also name the minutes in which many come together.
+    """
     chosen = None if hour is None else instant_from(hour)
     with reached(terminal) as here:
         found = here.schedules.timetable(days=days, past=past, zone=zone, hour=chosen, owner=owner)

@@ -71,7 +71,7 @@ def _sentence(groups: Sequence[ErrorGroup], fresh: Sequence[ErrorGroup], muted: 
             ngettext("One error is muted.", "%(num)s errors are muted.", len(groups)) if groups else _("None is muted.")
         )
     if not groups:
-        return _("No errors. Nothing has failed lately.")
+        return _("No errors so far.")
     if fresh:
         return ngettext("One new error since yesterday.", "%(num)s new errors since yesterday.", len(fresh))
     return ngettext("One known error, none new.", "%(num)s known errors, none new.", len(groups))
