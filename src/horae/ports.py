@@ -404,6 +404,9 @@ class JobRows(Protocol):
     def metrics(
         self, *, now: datetime, since: datetime, owner: str | None, ended_since: datetime | None = None
     ) -> dict[str, Any]: ...
+    def rates(self, *, since: datetime, owner: str | None, ended_since: datetime | None = None) -> dict[str, int]:
+        """Return of the raw figures of ``metrics`` those of a window."""
+
     def insert(self, new: Sequence[NewJob], now: datetime) -> list[Placed]: ...
     def settle(self, settlements: Sequence[Settlement], now: datetime) -> set[int]:
         """Write endings in this transaction; return the numbers of the jobs whose token was no longer current.
@@ -982,11 +985,15 @@ class BudgetRows(Protocol):
 class MetricRows(Protocol):
     """Figures about all jobs, for those who watch over them."""
 
-    def depths(self, now: datetime) -> dict[tuple[str, str], int]: ...
+    def depths(self, now: datetime) -> dict[tuple[str, str], Depth]:
+        """Return how many live jobs there are by (queue, state)."""
+
     def sample(self, now: datetime) -> bool:
         """Count all live jobs and keep the result while there are many; return whether there are."""
 
-    def waiting(self, now: datetime) -> dict[str, Backlog]: ...
+    def waiting(self, now: datetime, depths: Mapping[tuple[str, str], Depth] | None = None) -> dict[str, Backlog]:
+        """Return by queue how many jobs are due, and since when the first; *depths* spares counting them again."""
+
     def verdicts(self, since: datetime) -> dict[str, int]: ...
     def last_number(self) -> int: ...
 
@@ -1017,8 +1024,13 @@ class StatisticRows(Protocol):
     def marginals(self, grain: str, start: int, end: int, scope: str | None = None) -> list[Marginals]:
         """Return all figures of each span, or those of one marginal."""
 
-    def totals(self, grain: str, start: int, end: int, scope: str) -> dict[str, tuple[int, Statistic]]:
-        """Add up counts, without histograms, by name, each with the beginning of its first span."""
+    def totals(
+        self, windows: Sequence[tuple[str, int, int]], scope: str, name: str | None = None
+    ) -> dict[str, tuple[int, Statistic]]:
+        """Add up how attempts ended in windows of a grain, by name, each with the beginning of its first span."""
+
+    def recent(self, start: int, end: int) -> Marginals:
+        """Add up what the minutes of a window say of queues (outcomes, delays) and handlers (outcomes, durations)."""
 
     def starts(self, grain: Grain, start: int, end: int) -> list[int]:
         """Return the spans for which something is stored."""
@@ -1089,8 +1101,8 @@ class PartitionRows(Protocol):
         """How many rows of a catch-all can be given a partition of their own without keeping writers waiting."""
 
     def all(self, table: str) -> list[Partition]: ...
-    def count_catch_all(self, table: str, *, most: int) -> int:
-        """Count rows that no day takes, at most so many."""
+    def count_catch_all(self, partitions: Sequence[Partition], *, most: int) -> int:
+        """Count rows that no day takes, at most so many; *partitions* are all of a table."""
 
     def last_in_catch_all(self, table: str, since: datetime) -> datetime | None: ...
     def keeps_runs(self, partition: Partition, retention: RunRetention, now: datetime) -> bool:

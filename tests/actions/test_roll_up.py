@@ -15,7 +15,7 @@ from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.requests import Request
 from horae.actions.roll_up import is_behind, roll_up
 from horae.clock import SystemDice
-from horae.core.statistics import DAY, HOUR, MINUTE, RollUp, Statistic, limit_names
+from horae.core.statistics import DAY, ENDS, HOUR, MINUTE, RollUp, Statistic, limit_names, merge
 from horae.core.time.instants import micros
 from horae.ports import Store, Tx, World
 from horae.stores.opening import create_store_engine, open_store
@@ -177,6 +177,48 @@ def test_history_that_was_removed_stays_counted(world: World) -> None:
     catch_up(world)
 
     assert rolled_up(world.store, "minute") == before
+
+
+OUTCOMES: tuple[dict[str, Any], ...] = (
+    {},
+    {"outcome": "lost", "state": None},
+    {"outcome": "failed", "state": "cancelled"},
+)
+
+
+def test_what_a_scrape_reads_is_what_the_minutes_say_added_up(world: World) -> None:
+    begin, dice = world.clock.now(), random.Random(7)
+    for _ in range(60):
+        at = begin + timedelta(seconds=dice.randrange(240))
+        spans = {
+            "started_at": micros(at) - dice.randrange(1, 10**8),
+            "run_at": micros(at) - 10**8 - dice.randrange(10**8),
+        }
+        names = {"queue": dice.choice("ab"), "handler": dice.choice("hij")}
+        ended(world, at, **spans, **names, **dice.choice(OUTCOMES))
+    advance(world, timedelta(minutes=6))
+    rolled = catch_up(world).rolled_until
+    start = micros(begin) - micros(begin) % MINUTE
+
+    read = world.store.read
+    minutes = merge(read(lambda tx: tx.statistics.marginals("minute", start, rolled)))
+    recent = read(lambda tx: tx.statistics.recent(start, rolled))
+    assert set(recent) == {("queue", "a"), ("queue", "b"), ("handler", "h"), ("handler", "i"), ("handler", "j")}
+    for (scope, name), figures in recent.items():
+        of, whole = ("delay" if scope == "queue" else "duration"), minutes[scope, name]
+        for field in ("runs", "succeeded", "failed", "lost", f"{of}_sum", f"{of}s"):
+            assert getattr(figures, field) == getattr(whole, field), (scope, name, field)
+
+    windows = [("minute", start, start + 2 * MINUTE), ("minute", start + 2 * MINUTE, rolled)]
+    totals = read(lambda tx: tx.statistics.totals(windows, "queue"))
+    first = {
+        name: min(at for at, scope, each in rolled_up(world.store, "minute") if (scope, each) == ("queue", name))
+        for name in "ab"
+    }
+    for name in "ab":
+        assert totals[name][0] == first[name]
+        assert all(getattr(totals[name][1], each) == getattr(minutes["queue", name], each) for each in ENDS)
+    assert read(lambda tx: tx.statistics.totals(windows, "queue", "b")) == {"b": totals["b"]}
 
 
 def test_of_two_steps_that_looked_at_the_same_time_one_counts(world: World) -> None:

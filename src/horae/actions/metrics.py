@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from horae.actions.budgets.budgets import BudgetView, budget_views
-from horae.actions.consistency import one_moment
-from horae.actions.jobs.jobs import metrics
+from horae.actions.jobs.jobs import five_figures
 from horae.actions.partitions import HistoryState, read_history
-from horae.actions.statistics import count_all_time, count_recent
+from horae.actions.statistics import count_all_time, count_recent, count_window
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.metrics import Backlog, Family, Point, limit_labels, sum_by_labels
-from horae.core.statistics import CLOSES_AFTER, Statistic
-from horae.ports import Node, Tx, World
+from horae.core.statistics import CLOSES_AFTER, ENDS, OUTCOMES, RollUp, Statistic
+from horae.core.time.instants import micros
+from horae.ports import Depth, Node, Tx, World
 
 RATES_WINDOW = timedelta(hours=1)  # for the rates of S0-31 and S0-32
 RECENT = timedelta(minutes=5)  # for everything called recent
@@ -43,24 +43,37 @@ class Survey:
     budgets: list[BudgetView]
 
 
-@one_moment
 def survey(world: World) -> Survey:
     """Count jobs, recent runs and workers; a few grouped statements in one transaction."""
     now = world.clock.now()
 
     def read(tx: Tx) -> Survey:
-        seen, state = lately(tx.nodes.all(), now), tx.statistics.state()
-        since = now - CLOSES_AFTER - RECENT
+        seen, state = lately(tx.nodes.all(), now), tx.statistics.state() or RollUp()
+        rolled, live = state.rolled_until, tx.metrics.depths(now)
+        waiting = tx.metrics.waiting(now, live)
+        by_queue, by_handler = count_recent(tx, now - CLOSES_AFTER - RECENT, rolled)
         return Survey(
-            now, {}, tx.metrics.depths(now), tx.metrics.waiting(now), count_recent(tx, since, "queue"),
-            count_recent(tx, since, "handler"), count_all_time(tx, "queue"), tx.metrics.verdicts(now - RECENT),
-            served_by(seen), len(seen), max(tx.metrics.last_number(), 0 if state is None else state.last_number),
+            now, _five(tx, now, live, waiting, rolled), {key: depth.jobs for key, depth in live.items()}, waiting,
+            by_queue, by_handler, count_all_time(tx, "queue", rolled), tx.metrics.verdicts(now - RECENT),
+            served_by(seen), len(seen), max(tx.metrics.last_number(), state.last_number),
             read_history(tx, now, most=COUNTED_ROWS), budget_views(tx, now, limit=MOST_BUDGETS),
         )  # fmt: skip
 
-    figures = world.route().store.read(read)
-    figures.five.update(metrics(world, window=RATES_WINDOW))
-    return figures
+    return world.route().store.read(read)
+
+
+def _five(
+    tx: Tx, now: datetime, live: Mapping[tuple[str, str], Depth], waiting: Mapping[str, Backlog], rolled: int
+) -> dict[str, float]:
+    """Return what the verb ``metrics`` does, without counting live jobs once more."""
+    until, counted = count_window(tx, now - RATES_WINDOW, None, rolled)
+    rates = tx.jobs.rates(since=now - RATES_WINDOW, owner=None, ended_since=max(now - RATES_WINDOW, until))
+    backlog = {
+        "due": sum(each.count for each in waiting.values()),
+        "oldest_due": min((micros(each.since) for each in waiting.values()), default=None),
+        "dead": sum(depth.jobs for (_, state), depth in live.items() if state == "dead"),
+    }
+    return five_figures({**rates, **backlog}, counted, now)
 
 
 def count_live(world: World) -> bool:
@@ -72,9 +85,6 @@ def count_live(world: World) -> bool:
             return tx.metrics.sample(now)
 
     return world.route().store.transact(count)
-
-
-OUTCOMES = ("succeeded", "failed", "lost")
 
 
 def _by_label(figures: Mapping[str, Statistic], label: Callable[[str], str]) -> dict[str, Statistic]:
@@ -179,7 +189,7 @@ def families(figures: Survey) -> list[Family]:
         Family(
             "horae_endings_total", "counter",
             "Attempts that ended since the beginning, over all workers; dead and retried ones failed or were lost.",
-            ("queue", "outcome"), _outcomes(ever, (*OUTCOMES, "cancelled", "retried", "dead")),
+            ("queue", "outcome"), _outcomes(ever, ENDS),
         ),
         Family(
             "horae_recent_fires", "gauge", "Fires of schedules recorded in the last five minutes, by verdict.",

@@ -54,7 +54,7 @@ def read_history(tx: Tx, now: datetime, *, most: int | None = None) -> list[Hist
         HistoryState(
             table,
             days_ahead(partitions, now),
-            tx.partitions.count_catch_all(table, most=moved + 1 if most is None else most),
+            tx.partitions.count_catch_all(partitions, most=moved + 1 if most is None else most),
             moved,
         )
         for table, partitions in found
@@ -185,7 +185,7 @@ def _read(world: World, table: str) -> tuple[list[Partition], bool, bool]:
 
     def read(tx: Tx) -> tuple[list[Partition], bool, bool]:
         partitions, most = tx.partitions.all(table), tx.partitions.moved_at_most
-        beside = tx.partitions.count_catch_all(table, most=most + 1) if partitions else 0
+        beside = tx.partitions.count_catch_all(partitions, most=most + 1)
         return partitions, beside > 0, beside > most
 
     return world.route().store.read(read)

@@ -5,7 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from horae.core.statistics import FINER, LENGTHS, MINUTE, PAST, SCOPES, Grain, Marginals, Scope, Statistic, floor, merge
+from horae.core.statistics import (
+    FINER,
+    LENGTHS,
+    MINUTE,
+    PAST,
+    SCOPES,
+    Grain,
+    Marginals,
+    Scope,
+    Statistic,
+    floor,
+    limit_names,
+    merge,
+)
 from horae.core.time.instants import MICROSECOND, aware, instant, iso, micros
 from horae.errors import Forbidden, InvalidInput
 from horae.ports import Tx, World
@@ -101,19 +114,13 @@ def totals(
     return world.route(owner=owner).store.read(read)
 
 
-def count_all_time(tx: Tx, by: Scope) -> dict[str, tuple[int, Statistic]]:
-    """Return what was ever counted by name, without histograms, each with the first span on record.
+def count_all_time(tx: Tx, by: Scope, rolled: int | None = None) -> dict[str, tuple[int, Statistic]]:
+    """Return how attempts ever ended by name, each with the first span on record.
 
     It only grows, whatever is removed from the history or from the statistics.
     """
-    found: dict[str, tuple[int, Statistic]] = {}
-    rolled = _rolled(tx)
-    for source, low, high in ((PAST, 0, 1), *_sources("day", 0, rolled, rolled)):
-        for name, (first, figures) in tx.statistics.totals(source, low, high, by).items():
-            begin, sums = found.setdefault(name, (first, Statistic()))
-            sums.add(figures)
-            found[name] = min(begin, first), sums
-    return found
+    rolled = _rolled(tx) if rolled is None else rolled
+    return tx.statistics.totals([(PAST, 0, 1), *_sources("day", 0, rolled, rolled)], by)
 
 
 def count_finished(tx: Tx) -> tuple[datetime, dict[tuple[str, str], int]]:
@@ -126,20 +133,22 @@ def count_finished(tx: Tx) -> tuple[datetime, dict[tuple[str, str], int]]:
     return instant(_rolled(tx)), {key: number for key, number in found.items() if number}
 
 
-def count_window(tx: Tx, since: datetime, owner: str | None) -> tuple[datetime, Statistic]:
-    """Return up to when endings were counted, and what ended between an instant and then; at most two days back."""
-    rolled, total = _rolled(tx), Statistic()
+def count_window(tx: Tx, since: datetime, owner: str | None, rolled: int | None = None) -> tuple[datetime, Statistic]:
+    """Return up to when endings were counted, and how many ended between an instant and then; at most two days back."""
+    rolled = _rolled(tx) if rolled is None else rolled
     scope, name = ("total", "") if owner is None else ("owner", owner)
     start = floor(micros(since) + MINUTE - 1, MINUTE)
-    for figures in tx.statistics.spans("minute", start, rolled, scope, name).values():
-        total.add(figures)
-    return instant(rolled), total
+    found = tx.statistics.totals([("minute", start, rolled)], scope, name)
+    return instant(rolled), next((figures for _, figures in found.values()), Statistic())
 
 
-def count_recent(tx: Tx, since: datetime, scope: Scope) -> dict[str, Statistic]:
-    """Return what ended in the minutes since an instant that have been counted, by name."""
-    spans = tx.statistics.marginals("minute", floor(micros(since), MINUTE), _rolled(tx), scope)
-    return {name: figures for (_, name), figures in merge(spans).items()}
+def count_recent(tx: Tx, since: datetime, rolled: int) -> tuple[dict[str, Statistic], dict[str, Statistic]]:
+    """Return what ended in the minutes since an instant that have been counted, by queue and by handler."""
+    found = limit_names(tx.statistics.recent(floor(micros(since), MINUTE), rolled))
+    by_queue, by_handler = (
+        {name: figures for (each, name), figures in found.items() if each == scope} for scope in ("queue", "handler")
+    )
+    return by_queue, by_handler
 
 
 def _rolled(tx: Tx) -> int:

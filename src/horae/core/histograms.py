@@ -32,8 +32,12 @@ def histogram_text(counts: Mapping[int, int]) -> str:
 
 
 def histogram_from(text: str) -> Histogram:
-    """Read a histogram from its stored form."""
-    return {int(bucket): int(count) for bucket, _, count in (part.partition(":") for part in text.split())}
+    """Read a histogram from its stored form, or from several, one behind the other: they are added up."""
+    found: Histogram = {}
+    for part in text.split():
+        bucket, _, count = part.partition(":")
+        found[int(bucket)] = found.get(int(bucket), 0) + int(count)
+    return found
 
 
 def bound_of(bucket: int) -> timedelta:

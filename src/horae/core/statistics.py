@@ -35,6 +35,8 @@ CLOSES_AFTER = timedelta(seconds=60)  # a minute is counted when it has been ove
 # After so many minutes a minute is checked for late endings once more, each time half as old again.
 CHECKED_AT = tuple(round(10 * 1.5**step) for step in range(28))
 COUNTED = ("failed", "timed_out", "lost")  # failures that are followed by a retry or by death
+OUTCOMES = ("succeeded", "failed", "lost")  # of an attempt
+ENDS = (*OUTCOMES, "cancelled", "retried", "dead")  # and what became of its job
 
 
 @dataclass(frozen=True, slots=True)

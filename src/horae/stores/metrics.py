@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from sqlalchemy import Connection, func, select
@@ -9,6 +10,7 @@ from sqlalchemy import Connection, func, select
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.metrics import Backlog
 from horae.core.time.instants import micros
+from horae.ports import Depth
 from horae.stores.jobs.depths import Depths
 from horae.stores.tables.jobs import jobs, runs
 from horae.stores.tables.schedules import fires
@@ -18,18 +20,18 @@ class Metrics:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
-    def depths(self, now: datetime) -> dict[tuple[str, str], int]:
+    def depths(self, now: datetime) -> dict[tuple[str, str], Depth]:
         """Return how many live jobs there are by (queue, state); of the last sample where there are many."""
         found = Depths(self.connection).read(now)
-        return {key: depth.jobs for key, depth in found.items() if key[0] != MACHINERY}
+        return {key: depth for key, depth in found.items() if key[0] != MACHINERY}
 
     def sample(self, now: datetime) -> bool:
         """Count all live jobs and keep the result while there are many; return whether there are."""
         return Depths(self.connection).sample(now)
 
-    def waiting(self, now: datetime) -> dict[str, Backlog]:
-        """Return by queue how many jobs are due, and since when the first of them."""
-        found = Depths(self.connection).waiting(now)
+    def waiting(self, now: datetime, depths: Mapping[tuple[str, str], Depth] | None = None) -> dict[str, Backlog]:
+        """Return by queue how many jobs are due, and since when the first; *depths* spares counting them again."""
+        found = Depths(self.connection).waiting(now, depths)
         return {queue: backlog for queue, backlog in found.items() if queue != MACHINERY}
 
     def verdicts(self, since: datetime) -> dict[str, int]:
@@ -39,6 +41,5 @@ class Metrics:
 
     def last_number(self) -> int:
         """Return the highest job number on record: two looks at the ends of two keys."""
-        live = self.connection.execute(select(func.max(jobs.c.id))).scalar()
-        ended = self.connection.execute(select(func.max(runs.c.job_id))).scalar()
-        return max(live or 0, ended or 0)
+        highest = (select(func.max(number)).scalar_subquery() for number in (jobs.c.id, runs.c.job_id))
+        return max(number or 0 for number in self.connection.execute(select(*highest)).one())

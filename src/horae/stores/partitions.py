@@ -5,6 +5,7 @@ How a database changes them stands in its store; where it has none, the list is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import Column, ColumnElement, Connection, and_, case, delete, func, literal, select, text
@@ -41,12 +42,12 @@ class Partitions:
     def moved_at_most(self) -> int:
         return self.dialect.moved_at_most
 
-    def count_catch_all(self, table: str, *, most: int) -> int:
+    def count_catch_all(self, partitions: Sequence[Partition], *, most: int) -> int:
         """Count rows that no day takes, at most so many: those after the last day, and those between two days."""
-        by = PARTITIONED_BY[table]
         found = 0
         end: datetime | None = None
-        for partition in self.all(table):
+        for partition in partitions:
+            by = PARTITIONED_BY[partition.table]
             if partition.high is None:
                 found += 0 if end is None else self._count(by >= micros(end), most)
             elif end is not None and partition.low is not None and partition.low > end:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ from horae.ports import End, Placed, Tx, World
 
 if TYPE_CHECKING:
     from horae.core.governance.objects import GovernedObject
+    from horae.core.statistics import Statistic
 
 WINDOW = timedelta(days=1)
 CHILDREN = 200  # dealt with in one transaction, where their parents have ended
@@ -215,25 +216,28 @@ def metrics(world: World, *, window: timedelta = WINDOW, owner: str | None = Non
     now = world.clock.now()
     since = now - window
 
-    def read(tx: Tx) -> dict[str, Any]:
+    def read(tx: Tx) -> dict[str, float]:
         from horae.actions.statistics import count_window
 
         rolled, counted = count_window(tx, since, owner)
         raw = tx.jobs.metrics(now=now, since=since, owner=owner, ended_since=max(since, rolled))
-        raw["succeeded"] += counted.succeeded
-        raw["finished"] += counted.succeeded + counted.cancelled
-        raw["finished_after_retry"] += counted.recovered
-        return raw
+        return five_figures(raw, counted, now)
 
-    raw = world.route(owner=owner).store.read(read)
-    ended = raw["succeeded"] + raw["dead_recently"]  # a cancelled job neither succeeded nor failed
-    seen = raw["finished"] + raw["live"]
+    return world.route(owner=owner).store.read(read)
+
+
+def five_figures(raw: Mapping[str, Any], counted: Statistic, now: datetime) -> dict[str, float]:
+    """Return the figures of S0-29 to S0-33 from what the tables say and what the statistics have counted."""
+    succeeded = raw["succeeded"] + counted.succeeded
+    ended = succeeded + raw["dead_recently"]  # a cancelled job neither succeeded nor failed
+    seen = raw["finished"] + counted.succeeded + counted.cancelled + raw["live"]
+    retried = raw["finished_after_retry"] + counted.recovered + raw["live_after_retry"]
     oldest = raw["oldest_due"]
     return {
         "jobs_due_count": raw["due"],
         "jobs_lag_seconds": 0.0 if oldest is None else max(0.0, (now - instant(oldest)).total_seconds()),
-        "job_success_rate": raw["succeeded"] / ended if ended else 1.0,
-        "job_retry_rate": (raw["finished_after_retry"] + raw["live_after_retry"]) / seen if seen else 0.0,
+        "job_success_rate": succeeded / ended if ended else 1.0,
+        "job_retry_rate": retried / seen if seen else 0.0,
         "dead_letter_count": raw["dead"],
     }
 

@@ -12,6 +12,8 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from horae.core.timeouts import Timeouts, client_limit
 
+MOST_TEXT = 1_048_576  # bytes of a text that is put together; the default of MariaDB, but not everywhere
+
 if TYPE_CHECKING:
     _Connection = pymysql.connections.Connection[Any]
 else:
@@ -76,11 +78,14 @@ def create_mysql_engine(url: str, timeouts: Timeouts) -> Engine:
 
 
 def _session(timeouts: Timeouts) -> str:
-    """Return server-side timeouts: lock waits everywhere; statements and idle transactions on MariaDB."""
+    """Return server-side timeouts: lock waits everywhere; statements and idle transactions on MariaDB.
+
+    Texts that are put together must not be cut, however the server is set.
+    """
     lock = max(1, round(timeouts.lock.total_seconds()))
     idle = max(1, round(timeouts.idle.total_seconds()))
     statement = timeouts.statement.total_seconds()
     return (
-        f"SET SESSION innodb_lock_wait_timeout = {lock}"
+        f"SET SESSION innodb_lock_wait_timeout = {lock}, SESSION group_concat_max_len = {MOST_TEXT}"
         f"/*M!100300 , SESSION idle_transaction_timeout = {idle}, SESSION max_statement_time = {statement:g} */"
     )

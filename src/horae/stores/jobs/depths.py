@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -10,6 +11,7 @@ from sqlalchemy import Connection, delete, insert, select, text
 from horae.core.metrics import Backlog
 from horae.core.time.instants import instant, micros
 from horae.ports import Depth
+from horae.stores.databases.dialects import BY_NAME
 from horae.stores.tables.jobs import jobs
 from horae.stores.tables.queues import depths
 
@@ -19,9 +21,8 @@ COUNT = (
     "AND run_at <= :now THEN 1 ELSE 0 END AS is_due FROM horae_jobs {at_most}) counted GROUP BY queue, state"
 )
 BANDS = (0, 1, 2)
-AT_ONCE = 50  # queues whose heads are read in one statement, which is written as text: to build it would take longer
 HEAD = (
-    "(SELECT run_at FROM horae_jobs WHERE queue = :queue{at} AND state = 'queued' AND held = '' AND band = {band} "
+    "(SELECT run_at FROM horae_jobs WHERE queue = {queue} AND state = 'queued' AND held = '' AND band = {band} "
     "ORDER BY run_at LIMIT 1)"
 )
 
@@ -71,15 +72,12 @@ class Depths:
 
     def _oldest(self, queues: Mapping[str, object]) -> dict[str, int]:
         """Return when the first waiting job of each queue is due: a look at the head of an index for each band."""
-        named, found = sorted(queues), dict[str, int]()
-        for start in range(0, len(named), AT_ONCE):
-            chunk = named[start : start + AT_ONCE]
-            heads = [
-                f"SELECT {at} AS place, {', '.join(HEAD.format(at=at, band=band) for band in BANDS)}"
-                for at in range(len(chunk))
-            ]
-            values = {f"queue{at}": queue for at, queue in enumerate(chunk)}
-            for place, *firsts in self.connection.execute(text(" UNION ALL ".join(heads)), values):
-                due = [int(first) for first in firsts if first is not None]
-                found |= {chunk[place]: min(due)} if due else {}
+        dialect, named = BY_NAME[self.connection.dialect.name], sorted(queues)
+        heads = ", ".join(HEAD.format(queue="v.queue", band=band) for band in BANDS)
+        query = f"SELECT v.place, {heads} FROM {dialect.rows_from_json(place=int, queue=str)}"
+        given = {"rows": json.dumps(list(enumerate(named)))}
+        found = dict[str, int]()
+        for place, *firsts in self.connection.execute(text(query), given) if named else ():
+            due = [int(first) for first in firsts if first is not None]
+            found |= {named[place]: min(due)} if due else {}
         return found

@@ -28,6 +28,7 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    true,
     update,
 )
 
@@ -48,6 +49,14 @@ FINISHED = ("succeeded", "cancelled")  # what lives on only in the history
 MOST_OF_OWNER = 10_000  # an owner's live jobs that are counted
 MOST_RATED = 1_000  # of the newest live jobs, for the rate of those that were tried again
 MOST_ENDED_OF_OWNER = 1_000  # and its finished ones: each is looked up by its number
+ENDED = tuple(
+    func.sum(case((condition, 1), else_=0)).label(name)
+    for name, condition in {
+        "succeeded": runs.c.state == "succeeded",
+        "finished": runs.c.state.is_not(None),
+        "finished_after_retry": and_(runs.c.state.is_not(None), runs.c.attempt > 0),
+    }.items()
+)
 
 
 class Jobs:
@@ -228,35 +237,26 @@ class Jobs:
         self, *, now: datetime, since: datetime, owner: str | None, ended_since: datetime | None = None
     ) -> dict[str, Any]:
         """Return the raw figures behind S0-29 to S0-33; finished jobs count from *since*, or *ended_since*, on."""
-        conditions = [jobs.c.queue != MACHINERY, *(_owned_by(owner) if owner is not None else [])]
         due_count, oldest, dead = self._due_and_dead(now, owner)
-        recently = select(func.count()).where(jobs.c.state == "dead", jobs.c.finished_at >= micros(since), *conditions)
+        rates = self.rates(since=since, owner=owner, ended_since=ended_since)
+        return {"due": due_count, "oldest_due": oldest, "dead": dead, **rates}
+
+    def rates(self, *, since: datetime, owner: str | None, ended_since: datetime | None = None) -> dict[str, int]:
+        """Return of the raw figures those of a window."""
+        conditions = [jobs.c.queue != MACHINERY, *(_owned_by(owner) if owner is not None else [])]
+        died = select(func.count()).where(jobs.c.state == "dead", *conditions)
+        dead = died.where(jobs.c.finished_at >= micros(since)).scalar_subquery().label("dead_recently")
         recent = [runs.c.finished_at >= micros(ended_since or since), runs.c.queue != MACHINERY]
         recent += [runs.c.owner == owner] if owner is not None else []
-        ended = self.connection.execute(
-            select(
-                func.coalesce(func.sum(case((runs.c.state == "succeeded", 1), else_=0)), 0),
-                func.coalesce(func.sum(case((runs.c.state.is_not(None), 1), else_=0)), 0),
-                func.coalesce(func.sum(case((and_(runs.c.state.is_not(None), runs.c.attempt > 0), 1), else_=0)), 0),
-            ).where(*recent)
-        ).one()
+        ended = select(*ENDED).where(*recent).subquery()
         newest = select(jobs.c.attempt, jobs.c.created_at).where(*conditions).order_by(jobs.c.id.desc())
         some = newest.limit(MOST_RATED).subquery()
-        live = self.connection.execute(
-            select(func.count(), func.coalesce(func.sum(case((some.c.attempt > 0, 1), else_=0)), 0))
-            .where(some.c.created_at >= micros(since))
-        ).one()  # fmt: skip
-        return {
-            "due": due_count,
-            "oldest_due": oldest,
-            "dead": dead,
-            "dead_recently": int(self.connection.execute(recently).scalar_one()),
-            "succeeded": int(ended[0]),
-            "finished": int(ended[1]),
-            "finished_after_retry": int(ended[2]),
-            "live": live[0],
-            "live_after_retry": int(live[1]),
-        }
+        retried = func.sum(case((some.c.attempt > 0, 1), else_=0))
+        alive = select(func.count().label("live"), retried.label("live_after_retry"))
+        live = alive.where(some.c.created_at >= micros(since)).subquery()
+        together = select(dead, ended, live).select_from(ended.join(live, true()))
+        found = self.connection.execute(together).mappings().one()
+        return {name: int(number or 0) for name, number in found.items()}
 
     def _due_and_dead(self, now: datetime, owner: str | None) -> tuple[int, int | None, int]:
         """Return how many jobs are due, since when the first, and how many are dead; an owner's up to a bound."""
