@@ -288,8 +288,7 @@ def test_the_reference_lists_exactly_what_is_exposed(connect: Connect) -> None:
 def test_every_alert_asks_for_a_metric_that_exists(connect: Connect) -> None:
     app = connect("system", "admin", figures=Measures().families, open_metrics=True).app
     known = {family.name for family in app.state.meter.families()}  # type: ignore[attr-defined]
-    page = (PAGE.parents[1] / "how-to" / "observe.md").read_text(encoding="utf-8")
-    rules = "\n".join(re.findall(r"```yaml\n(.*?)```", page, re.S))
+    rules = (PAGE.parents[2] / "deploy" / "prometheus" / "horae-alerts.yml").read_text(encoding="utf-8")
     asked = set(
         re.findall(r"\b(?:horae_\w+|jobs?_\w+|dead_letter_count)\b", "\n".join(re.findall(r"expr: (.*)", rules)))
     )
