@@ -42,7 +42,15 @@ function startCopying() {
   show();
 }
 
+// Where the menu is a strip that is wider than the screen, the reader sees where he is.
+function showPlace() {
+  const menu = document.querySelector(".side");
+  const here = menu?.querySelector("[aria-current]");
+  if (here) menu.scrollLeft = here.offsetLeft - (menu.clientWidth - here.offsetWidth) / 2;
+}
+
 tellZone();
+showPlace();
 document.addEventListener("keydown", closePopups);
 document.addEventListener("click", closePopups);
 startCopying();
