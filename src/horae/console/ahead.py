@@ -34,16 +34,23 @@ class Ahead:
         """All of them, listed or not."""
         return self.forecast.total + self._beyond(self.forecast.until, self.until)
 
+    @property
+    def listed_until(self) -> datetime:
+        """How far the list reaches."""
+        return self.fires[-1].at if self.forecast.total > len(self.fires) else self.forecast.until
+
     def counts(self, since: datetime, width: timedelta) -> Sequence[int]:
         """Return how many fire in each bar of a picture that begins *since*; what is overdue fires at once."""
         begin = self.forecast.since
         listed = series.collect(since, self.until, width, self.fires, lambda each: max(each.at, begin))
         spans = series.bins(since, self.until, width)
-        return [len(each) + self._beyond(start, end) for each, (start, end) in zip(listed, spans, strict=True)]
+        return [
+            len(each) + self._beyond(max(start, self.listed_until), end)
+            for each, (start, end) in zip(listed, spans, strict=True)
+        ]
 
     def _beyond(self, start: datetime, end: datetime) -> int:
         """Count what is not listed, as if it were spread evenly over each hour."""
-        start = max(start, self.forecast.until)
         spans = ((each.fires, min(end, each.at + HOUR) - max(start, each.at)) for each in self.hours)
         return round(sum(fires * (span / HOUR) for fires, span in spans if span > timedelta(0)))
 
@@ -51,5 +58,6 @@ class Ahead:
 def look_ahead(rooms: Rooms[Sender], now: datetime, reach: timedelta) -> Ahead:
     """Return the fires of the time to come, at most a day."""
     found = rooms.schedules.forecast(hours=reach / HOUR, limit=MOST_FIRES)
-    hours = () if found.complete else rooms.schedules.timetable(days=1, past=0).hours
+    is_all = found.complete and found.total == len(found.fires)
+    hours = () if is_all else rooms.schedules.timetable(days=1, past=0).hours
     return Ahead(found, now + reach, hours)

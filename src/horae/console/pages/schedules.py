@@ -24,7 +24,6 @@ from horae.console.visitor import Visit
 doors = Doors()
 PAGE = 50
 RESULTS = 20
-LATE = timedelta(minutes=1)  # as Home counts
 AHEAD, BEHIND = timedelta(hours=24), timedelta(hours=1)
 WIDTH, WIDER = timedelta(minutes=15), timedelta(hours=1)
 
@@ -83,11 +82,11 @@ def _row(visit: Visit, schedule: Schedule) -> Row:
 
 
 def _is_late(schedule: Schedule, now: datetime) -> bool:
-    return schedule.next_fire_at is not None and schedule.next_fire_at < now - LATE
+    return schedule.next_fire_at is not None and schedule.next_fire_at < now - states.LATE
 
 
-def results_strip(visit: Visit, results: Sequence[ScheduleResult]) -> Markup:
-    """Draw the last results of a schedule, the oldest first."""
+def results_strip(visit: Visit, results: Sequence[ScheduleResult], most: int = RESULTS) -> Markup:
+    """Draw the last results of a schedule, the oldest first, in a place that is wide enough for *most* of them."""
     zone = visit.clock.zone_for()
     drawn = [
         (states.DRAWN.get(each.outcome, "skipped"),
@@ -96,7 +95,7 @@ def results_strip(visit: Visit, results: Sequence[ScheduleResult]) -> Markup:
     ]  # fmt: skip
     counted = Counter(states.word(each.outcome) for each in results)
     told = ", ".join(f"{count} {word}" for word, count in counted.most_common())
-    return drawing.strip(drawn, name=_("Last results: %(told)s", told=told) if told else _("No result yet"))
+    return drawing.strip(drawn, name=_("Last results: %(told)s", told=told) if told else _("No result yet"), most=most)
 
 
 def _sentence(shown: Sequence[Schedule], ahead: Ahead, now: datetime) -> str:
