@@ -42,11 +42,12 @@ function startCopying() {
   show();
 }
 
-// Where the menu is a strip that is wider than the screen, the reader sees where he is.
+// Where the menu or the tabs are a strip that is wider than the screen, readers see where they are.
 function showPlace() {
-  const menu = document.querySelector(".side");
-  const here = menu?.querySelector("[aria-current]");
-  if (here) menu.scrollLeft = here.offsetLeft - (menu.clientWidth - here.offsetWidth) / 2;
+  for (const strip of document.querySelectorAll(".side, .tabs")) {
+    const here = strip.querySelector("[aria-current]");
+    if (here) strip.scrollLeft = here.offsetLeft - strip.offsetLeft - (strip.clientWidth - here.offsetWidth) / 2;
+  }
 }
 
 tellZone();
