@@ -1,11 +1,12 @@
-"""Take pictures of the console: ``python -m scripts.screenshots [FOLDER] [PAGE …]``.
+"""Take pictures of the console: ``python -m scripts.screenshots [FOLDER] [PAGE …] [--look LOOK …]``.
 
-Every page, wide and at 360 pixels, light and dark, in English and Chinese, over the same made-up day.
+Every page, wide and at 360 pixels, light and dark, in English and Chinese, over the same made-up day. A look is called
+after these, such as ``wide-dark-zh``.
 """
 
 from __future__ import annotations
 
-import sys
+from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from horae.service.auth.sessions import cookie_name
 from horae.settings import Settings
 from horae.testing.clock import VirtualClock
 from tests.console.agents import make_agents, make_pile
-from tests.console.ground import make_day
+from tests.console.ground import make_day, make_known_errors
 from tests.console.memories import remember, suspect
 from tests.support.browsing import chromium
 from tests.support.serving import answering
@@ -107,18 +108,26 @@ def shop(folder: Path) -> Iterator[tuple[str, Horae, dict[str, str]]]:
     clock = VirtualClock(REMEMBERS)
     with Horae(put_tables(folder / "horae.db"), clock=clock) as app:
         made = remember(app.world, clock)
+        make_known_errors(app.world)
         clock.move_to(from_iso(BEGINS))
-        make_day(app.world, clock)
         make_pile(app.world)
-        made |= make_agents(app.world, clock)
-        made |= suspect(app.world, clock)
+
+        def talk() -> None:
+            made.update(suspect(app.world, clock) | make_agents(app.world, clock))
+
+        make_day(app.world, clock, meanwhile=talk)
+        app.queues.resume("images", reason="the disk is changed")
         with answering(app.asgi(Settings(server_chores=False, instance="shop", instance_colour="green"))) as server:
             yield server.url, app, made
 
 
 def main() -> None:
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/screenshots")
-    wanted = set(sys.argv[2:])
+    parser = ArgumentParser(description="Take pictures of the console.")
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("build/screenshots"))
+    parser.add_argument("pages", nargs="*", metavar="page", help="only these, by their names in PAGES")
+    parser.add_argument("--look", action="append", choices=[str(each) for each in LOOKS], help="only these")
+    asked = parser.parse_args()
+    folder, wanted = asked.folder, set(asked.pages)
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as place, shop(Path(place)) as (url, app, made), chromium() as browser:
         states: tuple[State, ...] = ("dead", "running", "queued")
@@ -126,7 +135,7 @@ def main() -> None:
         known |= made
         known["own"] = next(each.id for each in app.scheduled_tasks.list() if each.last_run_at)
         known["error"] = next(iter(app.error_groups.list(limit=1))).fingerprint
-        for look in LOOKS:
+        for look in [each for each in LOOKS if not asked.look or str(each) in asked.look]:
             page, tenant = open_page(browser, url, app, look), open_page(browser, url, app, look, TENANT, "tasks")
             for name, path in PAGES.items():
                 if not wanted or name in wanted:

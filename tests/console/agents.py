@@ -34,7 +34,7 @@ class Agent:
     def turn(self, directive: Directive) -> turns.Work | None:
         """Decide the next turn; return what is to be done."""
         drive = lanes.acquire(
-            self.world, self.name, "web-1.shop.example", owner=self.owner, lease=timedelta(minutes=10)
+            self.world, self.name, "web-1.shop.example", owner=self.owner, lease=timedelta(minutes=20)
         ) if self.drive is None else self.drive  # fmt: skip
         assert drive is not None
         self.drive = drive

@@ -36,7 +36,7 @@ Traceback (most recent call last):
 shop.bank.CardRefused: the bank refused the card: expired
 """
 TIMEOUT = "ConnectionError: smtp.example did not answer within 10 s"
-QUEUES = ("default", "mail", "orders", "images")
+QUEUES = ("default", "mail", "orders", "images", "governance")
 SCHEDULES = (
     Schedule("clean-carts", "carts.clean", "cron", "*/15 * * * *", title="Clean up old carts"),
     Schedule("sync-stock", "stock.sync", "every", "1200", title="Fetch the stock from the warehouse"),
@@ -79,9 +79,21 @@ TASKS = (
 )  # fmt: skip
 
 
-def make_day(world: World, clock: VirtualClock, *, hours: int = 14, seed: int = 7) -> None:
-    """Let a day go by, and stop in the middle of the next one."""
-    Day(world, clock, random.Random(seed)).live(hours)
+def make_day(
+    world: World, clock: VirtualClock, *, hours: int = 14, seed: int = 7, meanwhile: Callable[[], object] | None = None
+) -> None:
+    """Let a day go by, and stop in the middle of the next one; *meanwhile* happens shortly before its end."""
+    Day(world, clock, random.Random(seed)).live(hours, meanwhile)
+
+
+def make_known_errors(world: World) -> None:
+    """Let fail what fails now and then, so that it is nothing new on the day itself."""
+    jobs.enqueue(world, Request("mail.receipt", {"order": 17}, queue="mail"))
+    jobs.enqueue(world, Request("images.resize", {"file": "door.png", "width": 800}, queue="images"))
+    jobs.enqueue(world, Request("dispatch", {"text": "Compare our ten best sellers with the market."}, owner="alice"))
+    for job in claims.pull(world, worker_id=WORKER, queues=("mail", "images", "default"), limit=3):
+        endings.fail(world, job.id, job.token, TIMEOUT, retry_delay=timedelta(minutes=5))
+        jobs.cancel(world, job.id, actor="user/ada", reason="only a trial")
 
 
 class Day:
@@ -90,7 +102,7 @@ class Day:
     def __init__(self, world: World, clock: VirtualClock, dice: random.Random) -> None:
         self.world, self.clock, self.dice = world, clock, dice
 
-    def live(self, hours: int) -> None:
+    def live(self, hours: int, meanwhile: Callable[[], object] | None = None) -> None:
         definitions.store_definitions(self.world, DEFINITIONS, app="shop", actor="app/shop")
         for schedule in SCHEDULES:
             schedules.create(self.world, schedule, actor="app/shop")
@@ -102,6 +114,8 @@ class Day:
             fires.fire_due(self.world)
             self.work()
             self.clock.advance(STEP)
+        if meanwhile is not None:
+            meanwhile()
         self.finish()
 
     def order_things(self) -> None:
@@ -124,7 +138,7 @@ class Day:
         """Run what is due, as one worker does, a few seconds each."""
         for job in claims.pull(self.world, worker_id=WORKER, queues=QUEUES, limit=200):
             self.clock.advance(timedelta(milliseconds=self.dice.randrange(40, 900)))
-            fails = {"mail.receipt": 0.05, "images.resize": 0.15, "dispatch": 0.4}.get(job.handler, 0.0)
+            fails = {"mail.receipt": 0.05, "images.resize": 0.15, "dispatch": 0.25}.get(job.handler, 0.0)
             if self.dice.random() < fails:
                 endings.fail(self.world, job.id, job.token, TIMEOUT, retry_delay=timedelta(minutes=5))
             else:
@@ -161,6 +175,8 @@ class Day:
                 self.clock.advance(timedelta(seconds=40))
             assert jobs.get(self.world, made.id).state == "dead"
         self.clock.advance(2 * MINUTE)
+        fires.fire_due(self.world)
+        self.work()
 
     def leave_waiting(self) -> None:
         later = self.clock.now() + timedelta(hours=3)
@@ -187,11 +203,27 @@ class Day:
 
     def beat(self) -> None:
         now = self.clock.now()
-        for name, started, served in (
-            (WORKER, now - timedelta(hours=20), {"default": 10, "mail": 10, "orders": 4, "images": 2}),
-            ("web-2.shop.example-812", now - timedelta(hours=3), {"mail": 20}),
+        for name, started, served, busy, memory in (
+            (
+                WORKER,
+                now - timedelta(hours=20),
+                {"default": 10, "mail": 10, "orders": 4, "images": 2, "governance": 1},
+                {"default": 1},
+                92,
+            ),
+            ("web-2.shop.example-812", now - timedelta(hours=3), {"mail": 20}, {}, 71),
         ):
-            node = Node(name, name.rpartition("-")[0], int(name.rpartition("-")[2]), "0.1.0", started, now, served)
+            node = Node(
+                name,
+                name.rpartition("-")[0],
+                int(name.rpartition("-")[2]),
+                "0.1.0",
+                started,
+                now,
+                served,
+                busy=busy,
+                memory=memory << 20,
+            )
             claims.peek(self.world, list(served), node=node)
 
 

@@ -48,7 +48,7 @@ def test_a_task_is_made_by_the_form_and_shown_with_its_words_and_next_runs(alice
     assert "At 09:00 on Monday to Friday" in page or "09:00" in page
     assert "Asia/Shanghai" in page
     listed = alice.open("/tasks")
-    assert "1 of 20 tasks are on." in listed
+    assert "One task is on; at most 20 can be." in listed
     assert "Stand-up runs next" in listed
 
 
@@ -118,7 +118,7 @@ def test_the_live_preview_of_a_mistake_is_a_sentence(alice: Browser) -> None:
 def test_a_full_quota_is_no_hindrance_to_a_preview(alice: Browser, log_in: LogIn, world: World) -> None:
     for each in range(20):
         create(alice, name=f"task {each}")
-    assert "20 of 20 tasks are on." in alice.open("/tasks")
+    assert "20 tasks are on; at most 20 can be." in alice.open("/tasks")
     assert "09:00 UTC+8" in alice.open("/tasks/preview", params=CRON)
     answer = alice.post("/tasks/new", **FORM)
     assert answer.status_code == 409

@@ -1,4 +1,4 @@
-"""The menu: ten entries at most, in the order of how often they are needed."""
+"""The menu: ten entries at most, in the order of how often they are needed, and what belongs under them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Link:
 ENTRIES: tuple[Entry, ...] = (
     Entry("/", mark("Home"), ("read", "tasks", "worker", "admin"), "h"),
     Entry("/jobs", mark("Jobs"), ("read", "tasks", "worker"), "j"),
+    Entry("/errors", mark("Errors"), ("read", "tasks", "worker"), "e", under="/jobs"),
     Entry("/schedules", mark("Schedules"), ("read", "admin"), "s"),
     Entry("/forecast", mark("Forecast"), ("read", "admin"), "f", under="/schedules"),
     Entry("/tasks", mark("Tasks"), ("read", "tasks"), "t"),
-    Entry("/errors", mark("Errors"), ("read", "tasks", "worker"), "e"),
     Entry("/queues", mark("Queues"), ("read", "admin"), "q"),
     Entry("/workers", mark("Workers"), ("read", "admin"), "w"),
     Entry("/attention", mark("Attention"), ("read", "tasks", "admin"), "a"),

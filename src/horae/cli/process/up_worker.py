@@ -59,9 +59,11 @@ async def _serve(terminal: Terminal, *, bare: bool) -> int:
     add_built_in(app, settings)
     queues = with_alerts(dict.fromkeys(app.served_queues if bare else (QUEUE, *app.served_queues), SLOTS), settings)
     lease = settings.lease if bare or "HORAE_LEASE" in os.environ else LEASE
+    look_every = settings.poll if bare else min(settings.poll, lease)  # a killed one is missed as soon as its jobs are
     try:
         await asyncio.to_thread(app.wait_for_store)
-        serving = Serving(terminal, app.worker(WorkerSettings(queues=queues, lease=lease, grace=settings.grace)))
+        chosen = WorkerSettings(queues=queues, lease=lease, grace=settings.grace, look_every=look_every)
+        serving = Serving(terminal, app.worker(chosen))
         loop = asyncio.get_running_loop()
         on_parent_end(lambda: loop.call_soon_threadsafe(serving.end_quietly))
         return await (serving.run() if bare else _with_agent(serving, app))

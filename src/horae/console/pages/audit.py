@@ -11,13 +11,29 @@ from starlette.responses import Response
 from horae.api.audit import Audit, AuditEntry
 from horae.console.rendering import render
 from horae.console.routing import Doors
-from horae.console.texts import _, language, ngettext
+from horae.console.texts import _, gettext, language, mark, ngettext
 from horae.console.visitor import Flash, Visit
 from horae.core.governance.machines import KINDS
 from horae.words.sentences import verb_phrase
 
 doors = Doors()
 SHOWN = 50
+# What is acted on, in words; another thing keeps the name that it has in the log.
+THINGS = {
+    "job": mark("job"),
+    "queue": mark("queue"),
+    "schedule": mark("schedule"),
+    "token": mark("token"),
+    "session": mark("session"),
+    "memory": mark("memory"),
+    "experience": mark("experience"),
+    "cognition": mark("cognition"),
+    "decision": mark("decision"),
+    "review": mark("review"),
+    "budget": mark("budget"),
+    "persona": mark("persona"),
+    "policy": mark("policy"),
+}
 FILTERS = ("actor", "verb", "object_type", "object_id", "owner")
 
 
@@ -35,7 +51,7 @@ class Row:
     """An entry as it is shown."""
 
     entry: AuditEntry
-    phrase: str
+    act: str
     changes: tuple[Difference, ...]
     path: str | None
 
@@ -46,8 +62,15 @@ async def audit(visit: Visit) -> Response:
     page = await visit.read(
         lambda rooms: rooms.audit.list(**wanted).page(visit.query.get("cursor"), limit=SHOWN)
     )  # fmt: skip
-    rows = [Row(each, verb_phrase(each.verb, language()), differences(each), _path(each)) for each in page.items]
+    rows = [Row(each, _act(each), differences(each), _path(each)) for each in page.items]
     return render(visit, "audit.html", rows=rows, further=page.next_cursor, wanted=wanted, filters=FILTERS)
+
+
+def _act(entry: AuditEntry) -> str:
+    """Return what was done to what kind of thing; words of one Chinese sentence stand without a space."""
+    known = THINGS.get(entry.object_type)
+    thing = entry.object_type if known is None else gettext(known)
+    return f"{verb_phrase(entry.verb, language())}{'' if known and language() == 'zh' else ' '}{thing}"
 
 
 @doors.act("/audit/verify", Audit.verify)

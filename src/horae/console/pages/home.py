@@ -11,12 +11,14 @@ from typing import Any
 from markupsafe import Markup
 from starlette.responses import Response
 
+from horae.api.error_groups import ErrorGroup
 from horae.api.operation import Sender
 from horae.api.overview import Overview, OverviewRoom
 from horae.api.rooms import Rooms
-from horae.api.schedules.values import Forecast
+from horae.api.schedules.values import Schedule
 from horae.api.statistics import Figures
 from horae.console import drawing, series
+from horae.console.ahead import Ahead, look_ahead
 from horae.console.pages.workers import to_kill
 from horae.console.rendering import MOST, number, render
 from horae.console.routing import Doors
@@ -29,8 +31,7 @@ doors = Doors()
 HOUR = timedelta(hours=1)
 REACH = 12 * HOUR  # shown before and after now
 WIDTH, WIDER = timedelta(minutes=15), timedelta(minutes=30)  # of a bar; the wider ones where the screen is narrow
-MOST_FIRES = 1000  # computed for the picture
-LISTED = 20
+LISTED = 12
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class Day:
     now: Overview
     past: tuple[Figures, ...]
     total: Figures | None
-    ahead: Forecast | None
+    ahead: Ahead | None
+    schedules: tuple[Schedule, ...] = ()  # those that fire next
 
 
 @doors.page("/", OverviewRoom.get)
@@ -70,7 +72,6 @@ async def home(visit: Visit) -> Response:
         picture=_picture(visit, bars),
         narrow_picture=_picture(visit, wider),
         hours=_by_hour(bars),
-        fires=() if day.ahead is None else day.ahead.fires[:LISTED],
         address=visit.address,
     )
 
@@ -80,8 +81,20 @@ def _read(rooms: Rooms[Sender], caller: Caller, now: datetime) -> Day:
     sees_figures = caller.may("read", "admin") and not caller.queues
     past = rooms.statistics.series(*by, grain="minute", since=now - REACH) if sees_figures else ()
     totals = rooms.statistics.list(by[0], since=now - timedelta(days=1)) if sees_figures else ()
-    ahead = rooms.schedules.forecast(hours=REACH.total_seconds() / 3600, limit=MOST_FIRES) if sees_figures else None
-    return Day(rooms.overview.get(), past, totals[0] if totals else None, ahead)
+    ahead = look_ahead(rooms, now, REACH) if sees_figures else None
+    return Day(
+        rooms.overview.get(),
+        past,
+        totals[0] if totals else None,
+        ahead,
+        _coming(rooms, now) if sees_figures else (),
+    )
+
+
+def _coming(rooms: Rooms[Sender], now: datetime) -> tuple[Schedule, ...]:
+    """Return the schedules that fire within a day, each once, however often it fires."""
+    found = rooms.schedules.list(enabled=True, order="next").page(None, limit=LISTED).items
+    return tuple(each for each in found if each.next_fire_at is not None and each.next_fire_at < now + 2 * REACH)
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
@@ -140,10 +153,8 @@ def _needs(seen: Overview) -> Iterator[Need]:
     if seen.dead:
         text = ngettext("One job is dead.", "%(count)s jobs are dead.", seen.dead, count=count["dead"])
         yield Need("dead", text, "", "/jobs?q=state:dead", _("Look and revive"))
-    for group in seen.new_errors[:3]:
-        text = _("New error: %(title)s", title=group.message.partition("\n")[0])
-        times = ngettext("once", "%(num)s times", group.count)
-        yield Need("failed", text, f"{group.handler} · {times}", f"/jobs/{group.sample_job}", _("See a job"))
+    if seen.new_errors:
+        yield _new_errors(seen.new_errors)
     if seen.late and not seen.unserved:
         text = ngettext(
             "One job has been due for over a minute.",
@@ -180,6 +191,17 @@ def _needs(seen: Overview) -> Iterator[Need]:
         yield Need("paused", text, ", ".join(seen.paused), "/queues", _("See the queues"))
 
 
+def _new_errors(groups: Sequence[ErrorGroup]) -> Need:
+    """Return one line for all new errors, so that many of them do not hide the rest."""
+    first = groups[0]
+    if len(groups) == 1:
+        text = _("New error: %(title)s", title=first.message.partition("\n")[0])
+        times = ngettext("once", "%(num)s times", first.count)
+        return Need("failed", text, f"{first.handler} · {times}", f"/jobs/{first.sample_job}", _("See a job"))
+    text = ngettext("One new error since yesterday.", "%(num)s new errors since yesterday.", len(groups))
+    return Need("failed", text, ", ".join(sorted({each.handler for each in groups})), "/errors", _("See the errors"))
+
+
 # -- the picture -------------------------------------------------------------------------------------------------------
 
 
@@ -187,17 +209,17 @@ def _bars(day: Day, now: datetime, width: timedelta) -> list[series.Bin]:
     """Return the bars of the picture: what ended in the past, what fires ahead."""
     since, until = now - REACH, now + REACH
     past = series.collect(since, until, width, day.past, lambda each: each.at)
-    fires = () if day.ahead is None else day.ahead.fires
-    ahead = series.collect(since, until, width, fires, lambda each: max(each.at, now))
+    spans = series.bins(since, until, width)
+    ahead = [0] * len(spans) if day.ahead is None else day.ahead.counts(since, width)
     return [
         series.Bin(
             start,
             end,
             done=sum(each.succeeded + each.cancelled for each in ended),
             failed=sum(each.failed + each.lost for each in ended),
-            fires=len(coming),
+            fires=coming,
         )
-        for (start, end), ended, coming in zip(series.bins(since, until, width), past, ahead, strict=True)
+        for (start, end), ended, coming in zip(spans, past, ahead, strict=True)
     ]
 
 

@@ -169,7 +169,11 @@ def _shapes(found: Job, runs: Sequence[Run], now: datetime) -> Iterator[drawing.
     if found.state == "queued":
         due = max(found.run_at, at)
         yield drawing.Shape(at, due, "waiting", _("waits until it is due"), ahead=True)
-        yield drawing.Shape(due, None, "fire", _("due"), ahead=True)
+        if due < now:
+            kind = "late" if due < now - states.LATE else "waiting"
+            yield drawing.Shape(due, now, kind, _("due for %(span)s", span=times.span(now - due)), ahead=True)
+        else:
+            yield drawing.Shape(due, None, "fire", _("due"), ahead=True)
 
 
 # -- tables and texts --------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from horae.console import drawing, states, times
 from horae.console.pages.schedules import results_strip
 from horae.console.rendering import pretty_json, render
 from horae.console.routing import Doors
-from horae.console.texts import _, language, ngettext
+from horae.console.texts import _, gettext, language, mark, ngettext
 from horae.console.times import zone_named
 from horae.console.visitor import Flash, Visit
 from horae.errors import InvalidInput
@@ -27,6 +27,16 @@ doors = Doors()
 NEXT, PAST, CHANGES = 10, 20, 20
 MOST_DRAWN = 40
 LONGEST_BACKFILL = 366  # days
+MISFIRES = {
+    "fire_once": mark("it fires once for all that was missed"),
+    "skip": mark("what was missed is left out"),
+    "catch_up": mark("it makes up for the latest ones"),
+}
+OVERLAPS = {
+    "skip": mark("the next one is left out"),
+    "queue_one": mark("one more waits for its end"),
+    "allow": mark("they run side by side"),
+}
 BESIDE = {"version", "updated_at", "next_fire_at", "next_due_at", "last_fire_at", "fire_count", "tzdata"}
 
 
@@ -90,7 +100,9 @@ async def _show(
         other_language=other,
         why=[states.sentence(each, visit.clock) for each in found.why],
         picture=_picture(visit, seen),
-        strip=results_strip(visit, tuple(reversed(found.results))),
+        strip=results_strip(visit, tuple(reversed(found.results)), len(found.results)) if found.results else "",
+        if_missed=gettext(MISFIRES[found.misfire]),
+        if_running=gettext(OVERLAPS[found.overlap]),
         is_elsewhere=visit.now.astimezone(zone).utcoffset() != visit.now.astimezone(visit.clock.zone_for()).utcoffset(),
         coming=list(_coming(seen.preview.fires, zone, visit.now)),
         fires=seen.fires,

@@ -13,8 +13,9 @@ from starlette.responses import Response
 from horae.api.operation import Page, Sender
 from horae.api.rooms import Rooms
 from horae.api.schedules.room import Schedules
-from horae.api.schedules.values import Forecast, Schedule, ScheduleResult
+from horae.api.schedules.values import Schedule, ScheduleResult
 from horae.console import drawing, series, states, times
+from horae.console.ahead import Ahead, look_ahead
 from horae.console.rendering import render
 from horae.console.routing import Doors
 from horae.console.texts import _, ngettext
@@ -23,7 +24,6 @@ from horae.console.visitor import Visit
 doors = Doors()
 PAGE = 50
 RESULTS = 20
-MOST_FIRES = 1000
 AHEAD, BEHIND = timedelta(hours=24), timedelta(hours=1)
 WIDTH, WIDER = timedelta(minutes=15), timedelta(hours=1)
 
@@ -34,6 +34,7 @@ class Row:
 
     schedule: Schedule
     words: str
+    status: str  # late where it should have fired
     strip: Markup
     failed: int
 
@@ -42,7 +43,7 @@ class Row:
 async def schedules(visit: Visit) -> Response:
     text, order = visit.query.get("text", "").strip(), visit.query.get("order", "next")
     cursor = visit.query.get("cursor")
-    page, ahead = await visit.read(lambda rooms: _read(rooms, text, order, cursor))
+    page, ahead = await visit.read(lambda rooms: _read(rooms, visit.now, text, order, cursor))
     return render(
         visit,
         "schedules.html",
@@ -61,10 +62,11 @@ async def schedules(visit: Visit) -> Response:
     )
 
 
-def _read(rooms: Rooms[Sender], text: str, order: str, cursor: str | None) -> tuple[Page[Schedule], Forecast]:
+def _read(
+    rooms: Rooms[Sender], now: datetime, text: str, order: str, cursor: str | None
+) -> tuple[Page[Schedule], Ahead]:
     found = rooms.schedules.list(text=text or None, order="key" if order == "key" else "next", results=RESULTS)
-    hours = AHEAD.total_seconds() / 3600
-    return found.page(cursor, limit=PAGE), rooms.schedules.forecast(hours=hours, limit=MOST_FIRES)
+    return found.page(cursor, limit=PAGE), look_ahead(rooms, now, AHEAD)
 
 
 def owner_of(schedule: Schedule) -> str | None:
@@ -75,11 +77,16 @@ def owner_of(schedule: Schedule) -> str | None:
 def _row(visit: Visit, schedule: Schedule) -> Row:
     results = tuple(reversed(schedule.results))
     failed = sum(each.outcome not in ("succeeded", "cancelled") for each in results)
-    return Row(schedule, schedule.words_in(visit.language), results_strip(visit, results), failed)
+    status = "late" if schedule.status == "active" and _is_late(schedule, visit.now) else schedule.status
+    return Row(schedule, schedule.words_in(visit.language), status, results_strip(visit, results), failed)
 
 
-def results_strip(visit: Visit, results: Sequence[ScheduleResult]) -> Markup:
-    """Draw the last results of a schedule, the oldest first."""
+def _is_late(schedule: Schedule, now: datetime) -> bool:
+    return schedule.next_fire_at is not None and schedule.next_fire_at < now - states.LATE
+
+
+def results_strip(visit: Visit, results: Sequence[ScheduleResult], most: int = RESULTS) -> Markup:
+    """Draw the last results of a schedule, the oldest first, in a place that is wide enough for *most* of them."""
     zone = visit.clock.zone_for()
     drawn = [
         (states.DRAWN.get(each.outcome, "skipped"),
@@ -88,10 +95,10 @@ def results_strip(visit: Visit, results: Sequence[ScheduleResult]) -> Markup:
     ]  # fmt: skip
     counted = Counter(states.word(each.outcome) for each in results)
     told = ", ".join(f"{count} {word}" for word, count in counted.most_common())
-    return drawing.strip(drawn, name=_("Last results: %(told)s", told=told) if told else _("No result yet"))
+    return drawing.strip(drawn, name=_("Last results: %(told)s", told=told) if told else _("No result yet"), most=most)
 
 
-def _sentence(shown: Sequence[Schedule], ahead: Forecast, now: datetime) -> str:
+def _sentence(shown: Sequence[Schedule], ahead: Ahead, now: datetime) -> str:
     coming = next((each for each in ahead.fires if each.at > now), None)
     if coming is not None:
         return _("%(key)s fires next, %(when)s.", key=coming.key, when=times.relative(coming.at, now))
@@ -100,14 +107,12 @@ def _sentence(shown: Sequence[Schedule], ahead: Forecast, now: datetime) -> str:
     return _("No schedule yet.")
 
 
-def _picture(visit: Visit, ahead: Forecast, width: timedelta) -> Markup:
+def _picture(visit: Visit, ahead: Ahead, width: timedelta) -> Markup:
     """Draw the fires of the next day."""
     now, zone = visit.now, visit.clock.zone_for()
     window = drawing.Window(now - BEHIND, now + AHEAD, now, zone)
     spans = series.bins(now, now + AHEAD, width)
-    counts = [
-        len(each) for each in series.collect(now, now + AHEAD, width, ahead.fires, lambda each: max(each.at, now))
-    ]
+    counts = ahead.counts(now, width)
     most = max(counts, default=0)
     shapes = [
         drawing.Shape(

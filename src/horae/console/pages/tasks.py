@@ -25,6 +25,7 @@ doors = Doors()
 PAGE, RUNS, NEXT = 50, 50, 5
 DRAWN_RUNS = 10
 REACH = timedelta(hours=12)  # shown before and after now
+NEVER = datetime.max.replace(tzinfo=UTC)
 DRAWN = {"success": "done", "failed": "failed", "running": "running"}
 OUTCOMES = {"success": "succeeded"}  # document 001's word, and the state whose shape it has
 REFUSALS = (Conflict, InvalidInput, NotAllowed)  # said on the page that the reader came from
@@ -50,11 +51,11 @@ async def tasks(visit: Visit) -> Response:
             rooms.scheduled_tasks.limits() if visit.may("tasks") else None,
         )
     )
-    is_tenant = visit.known.sees is not None
+    is_tenant, is_whole = visit.known.sees is not None, cursor is None and page.next_cursor is None
     return render(
         visit,
         "tasks.html",
-        rows=[(each, status(each)) for each in page.items],
+        rows=[(each, status(each)) for each in (_next_first(page.items) if is_whole else page.items)],
         next_cursor=page.next_cursor,
         is_first=cursor is None,
         is_tenant=is_tenant,
@@ -170,10 +171,18 @@ def _sentence(shown: Sequence[ScheduledTask], now: datetime) -> str:
     return _("No task is on.") if shown else _("No task yet.")
 
 
+def _next_first(shown: Sequence[ScheduledTask]) -> list[ScheduledTask]:
+    """Return what runs next first, and what does not run last."""
+    return sorted(shown, key=lambda each: each.next_run_at or NEVER)
+
+
 def _quota(limits: TaskLimits) -> str:
     if not limits.max_enabled:
         return ngettext("One task is on.", "%(num)s tasks are on.", limits.enabled)
-    return _("%(count)s of %(most)s tasks are on.", count=number(limits.enabled), most=number(limits.max_enabled))
+    return ngettext(
+        "One task is on; at most %(most)s can be.", "%(num)s tasks are on; at most %(most)s can be.", limits.enabled,
+        most=number(limits.max_enabled),
+    )  # fmt: skip
 
 
 def occasions(visit: Visit, preview: TaskPreview) -> Iterator[tuple[datetime, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from starlette.responses import Response
 
@@ -19,7 +20,8 @@ doors = Doors()
 async def workers(visit: Visit) -> Response:
     found = await visit.read(lambda rooms: rooms.workers.list())
     kill = await to_kill(visit)
-    return render(visit, "workers.html", kill=kill, workers=found, sentence=_sentence(found), shapes=SHAPES)
+    known = [(each, state_of(visit, each)) for each in found]
+    return render(visit, "workers.html", kill=kill, workers=known, sentence=_sentence(known), shapes=SHAPES)
 
 
 @doors.act("/workers/{worker_id}/drain", Workers.drain)
@@ -39,22 +41,33 @@ async def resume(visit: Visit, worker_id: str) -> Response:
 async def to_kill(visit: Visit) -> int | None:
     """Return the process of the example's worker, which its reader is dared to kill; None elsewhere.
 
-    The newest one: a worker that was killed counts as running until it has been silent for long enough.
+    The newest one: a worker that was killed counts as running until it has missed a report.
     """
     if not visit.service.options.example or not visit.may("admin"):
         return None
     found = await visit.read(lambda rooms: rooms.workers.list())
-    alive = [each for each in found if each.state == "running"]
+    alive = [each for each in found if state_of(visit, each) == "running"]
     return max(alive, key=lambda each: each.started_at).pid if alive else None
 
 
+def state_of(visit: Visit, worker: Worker) -> str:
+    """Return the state of a worker as it is shown: silent already when a report is overdue.
+
+    For the rest of the house it counts until it has missed three of them, because a report may be late.
+    """
+    overdue = OVERDUE_IN_EXAMPLE if visit.service.options.example else OVERDUE
+    return "silent" if worker.seen_at < visit.now - overdue else worker.state
+
+
+# A worker reports once a minute at the latest; that of the example, whose lease is five seconds, as often as it looks.
+OVERDUE, OVERDUE_IN_EXAMPLE = timedelta(seconds=90), timedelta(seconds=20)
 # How the state of a worker is drawn.
 SHAPES = {"running": "running", "draining": "paused", "drained": "paused", "stopping": "paused", "silent": "lost"}
 
 
-def _sentence(found: Sequence[Worker]) -> str:
-    silent = sum(each.state == "silent" for each in found)
-    alive = [each for each in found if each.state == "running"]
+def _sentence(found: Sequence[tuple[Worker, str]]) -> str:
+    silent = sum(state == "silent" for _worker, state in found)
+    alive = [each for each, state in found if state == "running"]
     if not found:
         return _("No worker takes part.")
     if silent:

@@ -42,7 +42,16 @@ function startCopying() {
   show();
 }
 
+// Where the menu or the tabs are a strip that is wider than the screen, readers see where they are.
+function showPlace() {
+  for (const strip of document.querySelectorAll(".side, .tabs")) {
+    const here = strip.querySelector("[aria-current]");
+    if (here) strip.scrollLeft = here.offsetLeft - strip.offsetLeft - (strip.clientWidth - here.offsetWidth) / 2;
+  }
+}
+
 tellZone();
+showPlace();
 document.addEventListener("keydown", closePopups);
 document.addEventListener("click", closePopups);
 startCopying();
