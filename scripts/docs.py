@@ -290,7 +290,10 @@ def json_section() -> str:
         ("`object versions`", '`{"items": [VERSION]}`, as `GET /governance/objects/{id}/versions` gives it'),
         ("`governance status`", "objects by kind and state, those that are due or late, and open reviews"),
         ("`attention overview`", "the lanes with their numbers, as `GET /attention/overview` gives them"),
-        ("`attention story`", "the task with its waits and facts, as `GET /attention/{lane}/tasks/{id}/story` gives it"),
+        (
+            "`attention story`",
+            "the task with its waits and facts, as `GET /attention/{lane}/tasks/{id}/story` gives it",
+        ),
         ("`schedule timetable`", "fires by hour, as `GET /forecast/timetable` gives them"),
         ("`object forecast`", '`{"items": [{"at", "action", "rule", "events", "state"}]}`'),
         ("`policy show`, `set`", "POLICY, as `GET /governance/policies/{kind}` gives it"),
@@ -377,6 +380,7 @@ def json_section() -> str:
             "`audit export`",
             '`{"export": {"file", "entries", "chains": [{"owner", "entries", "head"}]}}`; with `-` the lines',
         ),
+        ("`object export`", '`{"export": {"file", "objects", "evidence", "versions"}}`; with `-` the lines'),
         (
             "`worker`, `up`, `server`, `mcp`, `demo attention`, `demo governance`",
             'JSON Lines, one event each: `{"event": "started" \\| "stopping" \\| "ended" \\| …}`; logs are on stderr',

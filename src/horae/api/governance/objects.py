@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from horae.actions.governance import evidence as evidence_verbs
 from horae.actions.governance.judging import Given
 from horae.actions.governance.proposing import Proposed, propose, propose_many
 from horae.actions.governance.queries import Order
+from horae.api.governance.exporting import export_lines
 from horae.api.governance.object_values import (
     AddedEvidence,
     CitingDecision,
@@ -30,8 +31,9 @@ from horae.api.governance.object_values import (
     recalled,
 )
 from horae.api.here import Here
-from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S, if_match_header
+from horae.api.operation import GET, LINES, PAGES, POST, Call, Listing, Page, Room, S, if_match_header
 from horae.api.values import drop_none, enrich, to_json, to_public
+from horae.core.audit.exports import Line
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.governance import rollbacks as core
 from horae.core.governance.forecast import Assume
@@ -47,6 +49,7 @@ AGENT, WORKER = ("tasks",), ("worker", "review")
 READER = (*USER, "worker")  # a verifier sees what it judges
 DEFAULT = Proposal("memory", "-")
 LISTS = ("rests_on", "evidence")  # fields of a proposal
+LONGER = 300.0  # seconds that a service may take to read all objects of an owner
 LATEST = 2**55  # microseconds: nothing is due later, and a year can still be written
 
 
@@ -329,6 +332,19 @@ class Objects(Room[S]):
     def schemas(self) -> Call[dict[str, Any]]:
         """Return the JSON Schemas of objects, evidence, decisions, entries, reviews and reports, by name."""
         return Call(dict[str, Any], lambda here: published_schemas())
+
+    @LINES("/governance/export", *ADMIN)
+    def export(self, *, owner: str | None = None) -> Call[Line]:
+        """Iterate over the lines of an export: a header, each object, its evidence and versions, and an end.
+
+        All lines are as of one moment, which is when the first one is asked for. What was erased is not among them. A
+        tenant exports its own objects.
+        """
+
+        def act(here: Here) -> Iterator[Line]:
+            return export_lines(here.world, owner=here.caller.filter_owner(owner))
+
+        return Call(dict[str, Any], act, query=drop_none(owner=owner), longer=LONGER)
 
     # -- judge ---------------------------------------------------------------------------------------------------------
 

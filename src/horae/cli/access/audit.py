@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +10,7 @@ import typer
 
 from horae.api.values import to_json
 from horae.cli.failures import Exit
-from horae.cli.files import open_whole
+from horae.cli.files import STDOUT, open_lines
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
 from horae.errors import InvalidInput, NotFound
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from horae.api.audit import Verification
 
 PROGRESS_EVERY = 50_000  # entries
-STDOUT = Path("-")
 group = typer.Typer(help="Verify and export what was written down.", no_args_is_help=True, rich_markup_mode=None)
 Owner = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this tenant's chain.")]
 
@@ -85,7 +82,7 @@ def export(
     """
     heads: dict[str, dict[str, Any]] = {}
     entries = 0
-    with reached(terminal) as here, _written(file, force) as write:
+    with reached(terminal) as here, open_lines(file, force=force) as write:
         for line in here.audit.export(owner=owner):
             write(line)
             if "hash" in line:
@@ -118,21 +115,3 @@ def _verify_file(terminal: Terminal, file: Path, owner: str | None, heads: Mappi
         raise NotFound("export_missing", path=str(file)) from None
     except OSError as problem:
         raise InvalidInput("export_unreadable", path=str(file), problem=str(problem.strerror)) from problem
-
-
-@contextmanager
-def _written(file: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], object]]:
-    """Yield what writes a line; the file gets its name only when it is whole, and is its owner's alone."""
-    from horae.core.audit.exports import write_line
-
-    if file == STDOUT:
-        yield lambda line: print(write_line(line), end="")
-        sys.stdout.flush()
-        return
-    if file.exists() and not force:
-        raise InvalidInput("export_exists", path=str(file))
-    try:
-        with open_whole(file) as output:
-            yield lambda line: output.write(write_line(line).encode())
-    except OSError as problem:
-        raise InvalidInput("export_unwritable", path=str(file), problem=str(problem.strerror)) from problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 from pydantic import AfterValidator
 
 from horae.actions.governance.queries import Order
@@ -35,6 +35,7 @@ from horae.service.inputs import (
     check_one_line,
     etag,
 )
+from horae.service.lines import DESCRIBED, answer_lines
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
@@ -90,6 +91,17 @@ async def list_objects(
         due_before=due_before, order=order, owner=owner,
     )  # fmt: skip
     return answer(await found.page(cursor, limit=limit))
+
+
+@router.get(
+    "/export", operation_id="export_objects", summary="Objects whole, with links, evidence and versions",
+    response_class=StreamingResponse, responses={200: DESCRIBED, **refuses(404)},
+)  # fmt: skip
+async def export_objects(owner: Tenant = None, rooms: CallerRooms = rooms_for(Objects.export)) -> StreamingResponse:
+    """Lines of JSON, all as of one moment: a header, each object, its evidence and its versions, then an end. What was
+    erased is not in it. A tenant gets its own objects.
+    """
+    return await answer_lines(rooms.objects.export(owner=owner))
 
 
 @router.get(
