@@ -68,6 +68,14 @@ def test_the_queue_follows_the_door(rooms: Sent, subject: str, request: pytest.F
     assert made.queue == ("scheduler" if "http" in request.node.callspec.params["rooms"] else "governance")
 
 
+def test_why_says_who_would_serve_the_queue_that_no_worker_serves(rooms: Sent, subject: str) -> None:
+    made = a_memory(rooms, subject)
+    (waits,) = rooms.alice.objects.why(made.id).waits
+
+    assert (waits.code, waits.reason, waits.facts) == ("no_worker", "no_worker_judges", {"queue": made.queue})
+    assert f"--queues {made.queue}=10" in waits.text
+
+
 def test_many_are_proposed_at_once_and_listed_page_by_page(rooms: Sent, subject: str) -> None:
     made = rooms.alice.objects.propose_many(Proposal("memory", f"fact {each}", subject=subject) for each in range(5))
     listed = rooms.alice.objects.list(subject=subject)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Literal
 
+from horae.actions.consistency import moment
 from horae.actions.governance import erasure, judging, lives, queries, rollbacks
 from horae.actions.governance import evidence as evidence_verbs
 from horae.actions.governance.judging import Given
@@ -31,6 +32,7 @@ from horae.api.governance.object_values import (
     recalled,
 )
 from horae.api.here import Here
+from horae.api.jobs.room import Reason
 from horae.api.operation import GET, LINES, PAGES, POST, Call, Listing, Page, Room, S, if_match_header
 from horae.api.values import drop_none, enrich, to_json, to_public
 from horae.core.audit.exports import Line
@@ -276,15 +278,18 @@ class Objects(Room[S]):
 
         def fetch(here: Here) -> WhyObject:
             caller = here.caller
-            found = queries.explain(
-                here.world, object_id, owner=caller.resolve_owner(owner), kind=kind, caller=caller
-            )  # fmt: skip
+            with moment(here.world):
+                found = queries.explain(
+                    here.world, object_id, owner=caller.resolve_owner(owner), kind=kind, caller=caller
+                )  # fmt: skip
+                waits = queries.waits(here.world, found, owner=caller.sees)
             return WhyObject(
                 object=to_public(GovernedObject, found.object),
                 usable=found.usability.usable,
                 why=found.usability.why,
                 policy=found.policy.version,
                 rule=None if found.planned is None else found.planned.rule,
+                waits=to_public(tuple[Reason, ...], waits),
                 last=None if found.last is None else to_public(ObjectEntry, found.last),
                 evidence=tuple(to_public(Evidence, each) for each in found.evidence),
                 verbs=tuple(verb for verb in found.verbs if caller.may(*getattr(Objects, verb).needs.scopes)),

@@ -152,6 +152,7 @@ def why(terminal: Terminal, object_id: Id, kind: Kind = None, owner: Owner = Non
         now = here.now()
     lines = [line_about(found.object, now), f"usable    {found.usable}: {found.why.replace('_', ' ')}"]
     lines.append(f"rule      {found.rule or 'none: it rests'} (policy version {found.policy})")
+    lines += [f"waits     {each.in_words(terminal.language)}" for each in found.waits]
     if found.last is not None:
         lines.append(f"last      {found.last.verb} by {found.last.actor} {words.both(found.last.at, now)}")
     lines += [f"evidence  {each.kind}: {each.reference}" for each in found.evidence]
@@ -230,7 +231,7 @@ def forecast(
     group,
     "export",
     by_url=True,
-    examples=("horae object export objects.jsonl --owner alice", "horae object export - | gzip > objects.jsonl.gz"),
+    examples=("horae object export objects.jsonl --owner alice",),
 )
 def export(
     terminal: Terminal,

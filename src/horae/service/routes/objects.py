@@ -38,7 +38,7 @@ from horae.service.inputs import (
 from horae.service.lines import DESCRIBED, answer_lines
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.rooms import CallerRooms, answer, answer_in_words, rooms_for
 from horae.service.routes.decisions import Id
 from horae.service.routes.object_bodies import Erase, KindFilter, ProposeMany, ProposeOne, RollBack
 
@@ -171,7 +171,7 @@ async def get(
 async def why(
     object_id: Id, kind: KindFilter = None, owner: Tenant = None, rooms: CallerRooms = rooms_for(Objects.why)
 ) -> Response:
-    return answer(await rooms.objects.why(object_id, kind=kind, owner=owner))
+    return answer_in_words(await rooms.objects.why(object_id, kind=kind, owner=owner))
 
 
 @router.get(
