@@ -371,6 +371,7 @@ def json_section() -> str:
             '`{"items": [{"lane", "sound": bool, "lines", "sealed", "complaints": [text]}], "next_cursor": null}`',
         ),
         ("`attention top`", 'JSON Lines: `{"event": "changed", …}` as `attention show`; with `--once` only that'),
+        ("`audit list`", '`{"items": [ENTRY], "next_cursor": null}`, an ENTRY as `GET /audit` gives it'),
         (
             "`audit verify`",
             '`{"sound": bool, "chains": [{"owner", "entries", "head", "complaints": [text]}], "complaints": [text], '

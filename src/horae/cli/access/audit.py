@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from horae.api.values import to_json
+from horae.api.values import as_list, to_json
+from horae.cli import words
 from horae.cli.failures import Exit
 from horae.cli.files import STDOUT, open_lines
 from horae.cli.terminal import Terminal, command
@@ -19,8 +20,34 @@ if TYPE_CHECKING:
     from horae.api.audit import Verification
 
 PROGRESS_EVERY = 50_000  # entries
-group = typer.Typer(help="Verify and export what was written down.", no_args_is_help=True, rich_markup_mode=None)
+group = typer.Typer(help="List, verify and export what was written down.", no_args_is_help=True, rich_markup_mode=None)
 Owner = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this tenant's chain.")]
+
+
+@command(group, "list", by_url=True, examples=("horae audit list --type queue --verb pause",))
+def list_(
+    terminal: Terminal,
+    object_type: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="Only about this: queue, job, memory …")
+    ] = None,
+    object_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Only about the one of this id.")] = None,
+    actor: Annotated[str | None, typer.Option("--actor", metavar="NAME", help="Only by this actor.")] = None,
+    verb: Annotated[str | None, typer.Option("--verb", metavar="VERB", help="Only this act.")] = None,
+    owner: Owner = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most so many.")] = 50,
+) -> None:
+    """List accountable acts, newest first."""
+    with reached(terminal) as here:
+        found = tuple(
+            here.audit.list(
+                object_type=object_type, object_id=object_id, actor=actor, verb=verb, owner=owner, limit=limit
+            )
+        )
+    rows = [
+        (words.exact(it.at), it.actor, it.verb, f"{it.object_type}:{it.object_id}", it.reason or "") for it in found
+    ]
+    text = terminal.table(("AT", "BY", "WHAT", "ABOUT", "WHY"), rows) if rows else "No entry was found."
+    terminal.result(as_list(found), text)
 
 
 @command(
