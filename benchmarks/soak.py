@@ -1,7 +1,9 @@
 """``make soak``: mixed load, and every now and then something breaks; at the end, what was lost?
 
 Workers are killed with -9 and paused beyond their lease, the database is restarted, in good order or as in a crash.
-Private servers on loopback; it ends by itself after ``--minutes`` and fails if anything was lost, doubled or early.
+Beside the jobs, memories are proposed, verified on a budget, contested and retracted; each comes due within seconds.
+Private servers on loopback; it ends by itself after ``--minutes`` and fails if anything was lost, doubled or early, or
+if an invariant of the memories, a sum of their budget or a chain of the audit does not hold.
 """
 
 from __future__ import annotations
@@ -21,24 +23,32 @@ from typing import Any
 
 from sqlalchemy import text
 
+from benchmarks.soak_memories import Memories
 from benchmarks.soak_worker import LEASE, declare
 from horae import Horae
 from horae.errors import StoreError
 from horae.stores.schema import migrate
-from tests.support.servers import PostgresServer, Servers
+from tests.support.servers import MariaDBServer, PostgresServer, Server, Servers
 
-WORKERS = 3
+WORKERS = 4
+SERVERS: dict[str, type[PostgresServer | MariaDBServer]] = {"postgres": PostgresServer, "mariadb": MariaDBServer}
+OURS = "queue = 'default'"  # jobs that leave an effect
+BAD = (
+    "lost", "unknown", "without effect", "doubled effects", "early", "late objects", "broken objects", "broken budgets",
+    "broken chains",
+)  # fmt: skip
 LAST_WAIT = 180.0  # seconds for what is still due when the load ends
 
 
 class Soak:
-    def __init__(self, url: str, server: PostgresServer | None, rate: float) -> None:
+    def __init__(self, url: str, server: Server | None, rate: float, memories: float) -> None:
         self.url, self.server, self.rate = url, server, rate
         self.app = Horae(url)
         migrate(self.app.engine)
         with self.app.engine.begin() as connection:
             connection.execute(text("CREATE TABLE soak_effects (job VARCHAR(40) NOT NULL, early INTEGER NOT NULL)"))
         self.handles = declare(self.app)
+        self.memories = Memories(self.app, memories)
         self.workers = [self._worker() for _ in range(WORKERS)]
         self.sown: set[str] = set()
         self.faults: Counter[str] = Counter()
@@ -102,7 +112,11 @@ class Soak:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def run(self, seconds: float, shortest: float, longest: float) -> dict[str, int]:
-        threads = [threading.Thread(target=self.feed), threading.Thread(target=self.harm, args=(shortest, longest))]
+        threads = [
+            threading.Thread(target=self.feed),
+            threading.Thread(target=self.memories.feed, args=(self.ended,)),
+            threading.Thread(target=self.harm, args=(shortest, longest)),
+        ]
         for thread in threads:
             thread.start()
         time.sleep(seconds)
@@ -113,24 +127,29 @@ class Soak:
             if worker.poll() is not None:
                 self.workers[place] = self._worker()
         self._until_done()
-        return self.counted()
+        self.memories.catch_up(LAST_WAIT)
+        return self.counted() | self.memories.counted()
 
     def _until_done(self) -> None:
         deadline = time.monotonic() + LAST_WAIT
-        while time.monotonic() < deadline and self._one("SELECT count(*) FROM horae_jobs WHERE state <> 'dead'"):
+        while time.monotonic() < deadline and self._one(
+            f"SELECT count(*) FROM horae_jobs WHERE {OURS} AND state <> 'dead'"
+        ):
             time.sleep(0.5)
 
     def counted(self) -> dict[str, int]:
         with self.app.engine.connect() as connection:
             done = {
                 f"job_{row[0]}"
-                for row in connection.execute(text("SELECT job_id FROM horae_runs WHERE state = 'succeeded'"))
+                for row in connection.execute(
+                    text(f"SELECT job_id FROM horae_runs WHERE {OURS} AND state = 'succeeded'")
+                )
             }
             effects = Counter(row[0] for row in connection.execute(text("SELECT job FROM soak_effects")))
         return {
             "enqueued": len(self.sown),
             "succeeded": len(self.sown & done),
-            "attempts": self._one("SELECT count(*) FROM horae_runs"),
+            "attempts": self._one(f"SELECT count(*) FROM horae_runs WHERE {OURS}"),
             "lost": len(self.sown - done),
             "unknown": len(done - self.sown),
             "without effect": len(done - set(effects)),
@@ -152,16 +171,17 @@ class Soak:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--database", choices=["postgres", "sqlite"], default="postgres")
+    parser.add_argument("--database", choices=[*SERVERS, "sqlite"], default="postgres")
     parser.add_argument("--rate", type=float, default=50.0, help="jobs a second")
+    parser.add_argument("--memories", type=float, default=10.0, help="acts on memories a second")
     parser.add_argument(
         "--every", type=float, nargs=2, default=(20.0, 60.0), help="seconds between faults, from and to"
     )
     asked = parser.parse_args()
     with Servers() as servers, tempfile.TemporaryDirectory() as folder:
-        server = servers.own(PostgresServer, durable=True) if asked.database == "postgres" else None
+        server = servers.own(SERVERS[asked.database], durable=True) if asked.database in SERVERS else None
         url = server.create_database() if server else f"sqlite:///{Path(folder) / 'soak.db'}"
-        soak = Soak(url, server, asked.rate)
+        soak = Soak(url, server, asked.rate, asked.memories)
         try:
             counted = soak.run(asked.minutes * 60, *asked.every)
         finally:
@@ -169,8 +189,7 @@ def main() -> int:
     print(f"\nfaults: {', '.join(f'{count} x {name}' for name, count in sorted(soak.faults.items())) or 'none'}")
     for name, count in counted.items():
         print(f"{name:>16} = {count}")
-    bad = ("lost", "unknown", "without effect", "doubled effects", "early")
-    return 1 if any(counted[name] for name in bad) else 0
+    return 1 if any(counted[name] for name in BAD) else 0
 
 
 if __name__ == "__main__":

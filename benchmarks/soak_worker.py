@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import text
 
+from benchmarks.soak_memories import declare_verifier
 from horae import Context, Horae, Retry
 from horae.runtime.worker.worker import WorkerSettings
 
@@ -42,13 +43,16 @@ def declare(app: Horae) -> dict[str, Any]:
         if ctx.attempt < 3:
             raise RuntimeError("not yet")
 
+    declare_verifier(app)
     return {"quick": quick, "slow": slow, "flaky": flaky}
 
 
 async def serve(url: str) -> None:
     app = Horae(url)
     declare(app)
-    worker = app.worker(WorkerSettings(queues={"default": 20}, lease=LEASE, grace=timedelta(seconds=5)))
+    worker = app.worker(
+        WorkerSettings(queues={"default": 20, "governance": 8}, lease=LEASE, grace=timedelta(seconds=5))
+    )
     serving = asyncio.create_task(worker.run())
     parent = os.getppid()
     while not serving.done() and os.getppid() == parent:

@@ -368,6 +368,7 @@ def json_section() -> str:
             '`{"items": [{"lane", "sound": bool, "lines", "sealed", "complaints": [text]}], "next_cursor": null}`',
         ),
         ("`attention top`", 'JSON Lines: `{"event": "changed", …}` as `attention show`; with `--once` only that'),
+        ("`audit list`", '`{"items": [ENTRY], "next_cursor": null}`, an ENTRY as `GET /audit` gives it'),
         (
             "`audit verify`",
             '`{"sound": bool, "chains": [{"owner", "entries", "head", "complaints": [text]}], "complaints": [text], '
@@ -377,6 +378,7 @@ def json_section() -> str:
             "`audit export`",
             '`{"export": {"file", "entries", "chains": [{"owner", "entries", "head"}]}}`; with `-` the lines',
         ),
+        ("`object export`", '`{"export": {"file", "objects", "evidence", "versions"}}`; with `-` the lines'),
         (
             "`worker`, `up`, `server`, `mcp`, `demo attention`, `demo governance`",
             'JSON Lines, one event each: `{"event": "started" \\| "stopping" \\| "ended" \\| …}`; logs are on stderr',

@@ -220,6 +220,34 @@ def test_a_link_downwards_a_cycle_and_a_stale_version_change_nothing(world: Worl
     assert now_of(world, second) == before
 
 
+@pytest.mark.parametrize("back", [timedelta(hours=1), 400 * DAY])
+def test_a_clock_that_goes_back_breaks_no_plan(world: World, clock: VirtualClock, back: timedelta) -> None:
+    used = a_memory(world)
+    conclude_due(world, "confirmed")
+    looked_at = a_memory(world, "Ann likes rye")
+    (job,) = due(world)
+    earlier = World(world.store, VirtualClock(clock.now() - back), LoadedDice(1), rules=world.rules)
+
+    endings.ack(earlier, job.id, job.token, result={"verdict": "confirmed"})
+    lives.use(earlier, Given(used.id, OWNER, BOB))
+
+    assert [str(each) for each in check_objects(world)] == []
+    assert (now_of(world, used).status, now_of(world, looked_at).status) == ("active", "verified")
+    assert due(earlier) == []
+    assert live_through(world, clock, 15 * DAY, "confirmed") >= 2
+
+
+def test_a_clock_that_leaps_years_ahead_does_what_is_due_once_and_plans_from_there(
+    world: World, clock: VirtualClock
+) -> None:
+    it = a_memory(world)
+    conclude_due(world, "confirmed")
+    clock.advance(2000 * DAY)
+
+    assert [conclude_due(world, "confirmed") for _ in range(3)] == [1, 0, 0]
+    assert now_of(world, it).next_action_at == clock.now() + 28 * DAY
+
+
 def test_a_look_beyond_the_budget_of_an_episode_needs_a_person(world: World) -> None:
     it = a_memory(world, kind="cognition")
     for _ in range(2):

@@ -283,6 +283,19 @@ def test_a_contest_quarantines_a_memory_and_questions_what_rests_on_it(world: Wo
     assert entries(world, upper)[-1].evidence == (f"memory:{below.id}",)
 
 
+def test_what_is_contested_is_looked_at_at_once_until_somebody_has_decided(world: World) -> None:
+    later = world.clock.now() + 5 * DAY
+    it = judging.conclude(world, about(a_memory(world), CAROL), {"verdict": "confirmed"}, next_action_at=later)
+    assert (it.checked_at, it.next_action_at) == (world.clock.now(), later)
+
+    suspected = judging.contest(world, about(it))
+    assert (suspected.next_action, suspected.next_action_at) == ("verify", world.clock.now())
+    assert suspected.checked_at == suspected.state_since
+
+    cleared = judging.clear(world, about(suspected, CAROL))
+    assert (cleared.next_action, cleared.next_action_at) == ("revalidate", world.clock.now() + 14 * DAY)
+
+
 def test_an_experience_is_not_promoted_before_the_memories_it_rests_on(world: World) -> None:
     below = a_memory(world)
     upper = proposed(world, "experience", "She drank it", rests_on=[f"memory:{below.id}"]).object

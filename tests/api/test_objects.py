@@ -68,6 +68,14 @@ def test_the_queue_follows_the_door(rooms: Sent, subject: str, request: pytest.F
     assert made.queue == ("scheduler" if "http" in request.node.callspec.params["rooms"] else "governance")
 
 
+def test_why_says_who_would_serve_the_queue_that_no_worker_serves(rooms: Sent, subject: str) -> None:
+    made = a_memory(rooms, subject)
+    (waits,) = rooms.alice.objects.why(made.id).waits
+
+    assert (waits.code, waits.reason, waits.facts) == ("no_worker", "no_worker_judges", {"queue": made.queue})
+    assert f"--queues {made.queue}=10" in waits.text
+
+
 def test_many_are_proposed_at_once_and_listed_page_by_page(rooms: Sent, subject: str) -> None:
     made = rooms.alice.objects.propose_many(Proposal("memory", f"fact {each}", subject=subject) for each in range(5))
     listed = rooms.alice.objects.list(subject=subject)
@@ -250,3 +258,42 @@ def test_an_object_says_what_its_caller_may_do_with_it(rooms: Sent, carol: Any, 
     assert judged.isdisjoint({"use", "contest", "reinstate"})
     carol.objects.retract(made.id, owner="alice", reason="forged")
     assert carol.objects.why(made.id, owner="alice").verbs == ("erase",)
+
+
+# -- exports -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_export_holds_objects_whole_and_nothing_that_was_erased(rooms: Sent, subject: str) -> None:
+    canary = f"canary {subject}"
+    below = a_memory(rooms, subject, evidence=[{"reference": "chat:1", "note": f"{canary} in a note"}])
+    upper = rooms.alice.objects.propose("experience", canary, subject=subject, rests_on=[f"memory:{below.id}"])
+    rooms.alice.objects.contest(upper.id, evidence=["web:2"])
+
+    lines = list(rooms.alice.objects.export())
+    facts = {each["object"]["id"]: each["object"] for each in lines if "object" in each}
+    hers = [each for each in lines if each.get("of") == f"experience:{upper.id}"]
+    assert (lines[0]["export"], lines[0]["owner"]) == ("horae.objects", "alice")
+    assert {each["owner"] for each in facts.values()} == {"alice"}
+    assert facts[upper.id]["rests_on"] == [f"memory:{below.id}"]
+    assert [each["version"]["verb"] for each in hers if "version" in each] == ["proposed", "questioned"]
+    assert [each["version"]["content"] for each in hers if "version" in each] == [canary, None]
+    assert [each["evidence"]["reference"] for each in hers if "evidence" in each] == ["web:2"]
+    assert canary in json.dumps(lines)
+    counted = {name: sum(name in each for each in lines[1:-1]) for name in ("object", "evidence", "version")}
+    assert lines[-1] == {"end": True, "objects": counted["object"], "evidence": counted["evidence"],
+                         "versions": counted["version"]}  # fmt: skip
+
+    rooms.house.objects.erase(subject=subject, owner="alice", reason="asked for it")
+    again = list(rooms.house.objects.export(owner="alice"))
+    assert len(again) >= len(lines)
+    assert canary not in json.dumps(again)
+
+
+def test_a_tenant_exports_its_own_objects_only(rooms: Sent, subject: str) -> None:
+    a_memory(rooms, subject)
+    rooms.house.objects.propose("memory", "the house is warm", subject=subject)
+
+    owners = {each["object"]["owner"] for each in rooms.house.objects.export() if "object" in each}
+    assert {"alice", "system"} <= owners
+    with pytest.raises(NotFound):
+        list(rooms.alice.objects.export(owner="system"))

@@ -92,3 +92,16 @@ def test_a_file_is_verified_alone(horae: Command, exported: Path) -> None:
     assert horae("audit", "verify", "--file", "audit.jsonl", "--db", "sqlite:///a.db").code == 2
     assert horae("audit", "verify", "--file", "none.jsonl").code == 3
     assert horae("audit", "verify", "--file", ".").code == 2
+
+
+def test_acts_are_listed_newest_first_by_what_they_are_about(horae: Command) -> None:
+    horae("db", "migrate")
+    horae("queue", "pause", "mail", "--reason", "moving house")
+    horae("queue", "pause", "reports")
+    horae("queue", "resume", "mail")
+
+    listed = horae("audit", "list", "--type", "queue", "--id", "mail", "--json").json["items"]
+    assert [(each["verb"], each["reason"]) for each in listed] == [("resume", None), ("pause", "moving house")]
+    assert "moving house" in horae("audit", "list", "--verb", "pause").out
+    assert len(horae("audit", "list", "--limit", "1", "--json").json["items"]) == 1
+    assert horae("audit", "list", "--actor", "nobody").out.strip() == "No entry was found."

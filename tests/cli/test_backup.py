@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 
 from horae import Horae
-from horae.actions.jobs import endings, jobs
+from horae.actions.audit import verify_audit
+from horae.actions.budgets.repair import check as check_budgets
+from horae.actions.governance.checking import check_objects
+from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.requests import Request
-from horae.core.jobs.job import Lease
+from horae.core.jobs.job import Job, Lease
 from horae.errors import InvalidInput, LeaseLost, StoreFull
 from horae.ports import Claim
 from horae.stores import backup
@@ -43,6 +46,10 @@ def claim(app: Horae, limit: int = 1) -> list[Lease]:
 
 def states(app: Horae) -> dict[str, int]:
     return {state: count for state, count in jobs.counts(app.world).get("default", {}).items() if count}
+
+
+def claim_objects(app: Horae, limit: int) -> list[Job]:
+    return claims.claim(app.world, "governance", limit, worker_id="old-worker", lease=LEASE)
 
 
 # -- backup ------------------------------------------------------------------------------------------------------------
@@ -351,3 +358,24 @@ def test_a_copy_of_before_the_baseline_is_refused_with_the_way_out(app: Horae, h
 
     ended.assert_refused(78, "backup_too_old", {"version": "0003"})
     assert states(app) == {"queued": 1}
+
+
+def test_objects_come_back_with_their_plans_and_a_late_verdict_changes_none(app: Horae, horae: Command) -> None:
+    kept = app.objects.propose("memory", "Ann likes tea", subject="Ann", evidence=["chat:1"])
+    late = app.objects.propose("memory", "Bob likes rye", subject="Bob", evidence=["chat:2"])
+    (held,) = [each for each in claim_objects(app, 2) if each.object_id == late.id]
+    horae("db", "backup", "copy.db")
+    app.objects.conclude(kept.id, "confirmed")
+    gone = app.objects.propose("memory", "Cid likes ale", subject="Cid", evidence=["chat:3"])
+    app.close()
+
+    assert horae("db", "restore", "copy.db").code == 0
+
+    with pytest.raises(LeaseLost):
+        endings.ack(app.world, held.id, held.token, result={"verdict": "refuted"})
+    assert [str(each) for each in check_objects(app.world)] == []
+    assert app.world.store.read(check_budgets) == []
+    assert [each.complaints for each in verify_audit(app.world) if each.complaints] == []
+    assert {each.id: each.status for each in app.objects.list()} == {kept.id: "candidate", late.id: "candidate"}
+    again = app.objects.propose("memory", "Cid likes ale", subject="Cid", id=gone.id, evidence=["chat:3"])
+    assert (again.deduplicated, again.job == gone.job) == (False, False)

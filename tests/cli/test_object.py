@@ -1,5 +1,8 @@
 """Governed objects and policies from the shell."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tests.cli.conftest import Command
@@ -92,3 +95,17 @@ def test_the_report_is_read_in_both_languages_and_as_json(horae: Command) -> Non
     found = horae("governance", "report", "--last", "90d", "--json").json
     assert (found["grain"], found["events"], found["warnings"]) == ("week", {"proposed": 1}, [])
     assert found["objects"] == [{"kind": "memory", "state": "candidate", "count": 1}]
+
+
+def test_objects_are_exported_to_a_file_of_ones_own_and_replace_nothing_unless_forced(horae: Command) -> None:
+    made = a_memory(horae)
+    ended = horae("object", "export", "objects.jsonl")
+    lines = [json.loads(line) for line in Path("objects.jsonl").read_text().splitlines()]
+
+    assert "objects.jsonl: 1 object, 1 piece of evidence and 1 version" in ended.out
+    assert [next(iter(line)) for line in lines] == ["export", "object", "evidence", "version", "end"]
+    assert (lines[1]["object"]["id"], lines[3]["version"]["content"]) == (made, "Ann likes tea")
+    assert Path("objects.jsonl").stat().st_mode & 0o077 == 0
+    assert horae("object", "export", "objects.jsonl").code == 2
+    assert horae("object", "export", "objects.jsonl", "--force", "--json").json["export"]["objects"] == 1
+    assert len(horae("object", "export", "-").out.splitlines()) == 5

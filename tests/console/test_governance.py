@@ -53,6 +53,7 @@ def test_something_is_proposed_by_form_and_found_by_its_filters(operator: Browse
     name = propose(operator, risk="high", evidence="chat:1\nmail:2")
     found = carol.objects.get(name)
     assert (found.content, found.subject, found.risk, found.evidence) == ("Ann likes tea", "Ann", "high", 2)
+    assert found.queue == "governance"  # which workers serve; nobody pulls what a person has typed
     assert name in operator.open("/governance?kind=memory&status=candidate&risk=high&subject=ann")
     assert name not in operator.open("/governance?kind=experience")
     assert operator.get("/governance?kind=dream").status_code == 422

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from horae.actions.audit import find_entries, seal_all, verify_audit
+from horae.actions.governance import exporting
 from horae.core.audit.entries import Entry, PrivateReason
 from horae.core.governance.decisions import Cite, Decision
 from horae.core.governance.evidence import Evidence, reference_key
@@ -130,6 +131,32 @@ def test_content_lives_in_versions_and_can_be_erased(store: SqlStore) -> None:
     store.transact(lambda tx: tx.objects.erase_content(kept.number))
     assert store.read(lambda tx: tx.objects.contents([kept.number])) == {}
     assert store.read(lambda tx: tx.objects.versions(kept.number))[1].digest == "d"
+
+
+def test_an_export_is_of_one_moment_and_pages_through_many_versions(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporting, "VERSIONS", 2)
+    kept = store.transact(lambda tx: added(tx, an_object(), an_object("mem_2"), an_object("mem_3", owner="bob")))
+
+    def versions(*numbers: int) -> list[ObjectVersion]:
+        return [ObjectVersion("alice", it.number, each, NOON, "x", "y", {}) for it in kept[:2] for each in numbers]
+
+    store.transact(lambda tx: tx.objects.add_versions(versions(1, 2, 3)))
+
+    def use(parts: Iterator[exporting.Part]) -> list[exporting.Part]:
+        first = next(parts)
+        store.transact(lambda tx: tx.objects.add_versions(versions(4)))
+        return [first, *parts]
+
+    world = World(store, VirtualClock(NOON), LoadedDice())
+    objects = [exporting.WithLinks(each) for each in kept[:2]]
+    read = exporting.read_whole(world, use, owner="alice")
+    assert read == [
+        *objects,
+        *((it, each) for it in kept[:2] for each in versions(1, 2, 3) if each.object == it.number),
+    ]
+    assert len(exporting.read_whole(world, list)) == 3 + 8
 
 
 def test_links_are_walked_both_ways(store: SqlStore) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+from horae.errors import InvalidInput
+
+STDOUT = Path("-")
 
 
 @contextmanager
@@ -22,3 +27,21 @@ def open_whole(path: Path) -> Iterator[BinaryIO]:
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def open_lines(file: Path, *, force: bool) -> Iterator[Callable[[dict[str, Any]], object]]:
+    """Yield what writes a line of an export; the file gets its name only when it is whole, and is its owner's alone."""
+    from horae.core.audit.exports import write_line
+
+    if file == STDOUT:
+        yield lambda line: print(write_line(line), end="")
+        sys.stdout.flush()
+        return
+    if file.exists() and not force:
+        raise InvalidInput("export_exists", path=str(file))
+    try:
+        with open_whole(file) as output:
+            yield lambda line: output.write(write_line(line).encode())
+    except OSError as problem:
+        raise InvalidInput("export_unwritable", path=str(file), problem=str(problem.strerror)) from problem

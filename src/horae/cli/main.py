@@ -60,7 +60,7 @@ GROUPS = {
     "persona": "Say what an agent must not do, and see who said it.",
     "budget": "Set what jobs may spend, and see what they do.",
     "review": "See what a person is asked about an agent, and answer.",
-    "audit": "Verify and export what was written down.",
+    "audit": "List, verify and export what was written down.",
     "demo": "See Horae at work: stories that need nothing set up.",
 }
 

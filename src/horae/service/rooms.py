@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from fastapi import Depends, Request
@@ -20,6 +21,7 @@ from horae.api.senders.local_async import LocalAsync
 from horae.api.values import as_list, to_json
 from horae.api.wording import translated
 from horae.core.access.callers import Caller
+from horae.core.governance.objects import GOVERNANCE
 from horae.core.scheduled_tasks.task import Terms
 from horae.service import languages
 from horae.service.options import Options
@@ -63,8 +65,11 @@ async def read_together(request: Request, caller: Caller, work: Callable[[Rooms[
 
 
 async def act_together(request: Request, caller: Caller, work: Callable[[Rooms[Sender]], T]) -> T:
-    """Run operations that change something, one after the other in one thread; each is its own transaction."""
-    here = here_for(request, caller)
+    """Run operations that change something, one after the other in one thread; each is its own transaction.
+
+    This is a person's door, the console: what is proposed here goes where the application's own objects go.
+    """
+    here = replace(here_for(request, caller), queue=GOVERNANCE)
     return await run_in_threadpool(lambda: work(Rooms(Local(lambda: here))))
 
 

@@ -148,6 +148,8 @@ WHY = {
     "held_by_worker": "held by worker {worker}",
     "held_by_worker_until": "held by worker {worker} until {leased_until}",
     "job_dead": "gave up after {attempt} of {max_attempts} attempts; reviving it grants new ones",
+    "no_worker_judges": "no worker serves the queue {queue}: `horae worker MODULE:APP --queues {queue}=10` does, or a "
+    "caller pulls it; after an hour stored evidence decides",
     "no_worker_pulls": "no worker serves the queue {queue} by itself; it waits until a caller pulls it",
     "no_worker_serves": "no worker serves the queue {queue}",
     "parent_cancelled_cancel": "it waits for {parent}, which was cancelled; it is cancelled for it as soon as a worker "

@@ -158,13 +158,17 @@ def ask_for(
 
 
 def contest(world: World, given: Given) -> GovernedObject:
-    """Say that an object may be wrong: it is suspected, or asked about, until that is cleared."""
+    """Say that an object may be wrong: it is suspected, or asked about, until that is cleared.
+
+    What is suspected is looked at at once, however lately it was, and whatever time somebody asked for before.
+    """
 
     def decide(writer: ObjectWriter, it: GovernedObject) -> Change:
         refuse_final(it)
         event = contest_event(it.kind, it.state)
         events = () if event is None else (event,)
-        done = walk(it, events, writer.policy(it), writer.now, contested=True)
+        at_once = {"asked_action": "verify", "asked_at": writer.now} if event == "suspected" else {}
+        done = walk(it, events, writer.policy(it), writer.now, contested=True, **at_once)
         return Change(it, done, "contested")
 
     return change_object(world, given, decide, evidence_kind="contradicts")

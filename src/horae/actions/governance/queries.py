@@ -13,6 +13,7 @@ from typing import Literal, cast, get_args
 from horae.actions.governance.policies import policies_of
 from horae.actions.governance.surroundings import read_surroundings
 from horae.actions.governance.writing import find_one
+from horae.actions.jobs.reasons import why as explain_job
 from horae.core.access.callers import Caller
 from horae.core.audit.entries import Entry
 from horae.core.cursors import page_size
@@ -29,6 +30,7 @@ from horae.core.governance.recalls import Usability, usability
 from horae.core.governance.timers import Planned, next_action
 from horae.core.jobs.job import Job, govern_name
 from horae.core.jobs.payloads import label
+from horae.core.jobs.reasons import Reason
 from horae.core.time.instants import aware
 from horae.errors import InvalidInput
 from horae.ports import Tx, World
@@ -318,6 +320,16 @@ def explain(
         )  # fmt: skip
 
     return world.route(owner=owner).store.read(read)
+
+
+def waits(world: World, explained: Explanation, *, owner: str | None) -> tuple[Reason, ...]:
+    """Return for what the next action of an object waits; where no worker serves its queue, also what to do."""
+    if explained.job is None:
+        return ()
+    return tuple(
+        Reason(each.code, "no_worker_judges", each.facts) if each.code == "no_worker" else each
+        for each in explain_job(world, explained.job, owner=owner)
+    )
 
 
 def history(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
+from horae.api.jobs.room import Reason
 from horae.api.values import Get, enrich
 from horae.core.governance import objects as core
 from horae.core.governance.evidence import EvidenceKind
@@ -187,6 +188,7 @@ class WhyObject:
     why: str
     policy: int
     rule: str | None = None
+    waits: tuple[Reason, ...] = ()  # for what its next action waits
     last: ObjectEntry | None = None
     evidence: tuple[Evidence, ...] = ()
     verbs: tuple[str, ...] = ()  # what the caller may do with it now

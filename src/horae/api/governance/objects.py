@@ -4,16 +4,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Literal
 
+from horae.actions.consistency import moment
 from horae.actions.governance import erasure, judging, lives, queries, rollbacks
 from horae.actions.governance import evidence as evidence_verbs
 from horae.actions.governance.judging import Given
 from horae.actions.governance.proposing import Proposed, propose, propose_many
 from horae.actions.governance.queries import Order
+from horae.api.governance.exporting import export_lines
 from horae.api.governance.object_values import (
     AddedEvidence,
     CitingDecision,
@@ -30,8 +32,10 @@ from horae.api.governance.object_values import (
     recalled,
 )
 from horae.api.here import Here
-from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S, if_match_header
+from horae.api.jobs.room import Reason
+from horae.api.operation import GET, LINES, PAGES, POST, Call, Listing, Page, Room, S, if_match_header
 from horae.api.values import drop_none, enrich, to_json, to_public
+from horae.core.audit.exports import Line
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.governance import rollbacks as core
 from horae.core.governance.forecast import Assume
@@ -47,6 +51,7 @@ AGENT, WORKER = ("tasks",), ("worker", "review")
 READER = (*USER, "worker")  # a verifier sees what it judges
 DEFAULT = Proposal("memory", "-")
 LISTS = ("rests_on", "evidence")  # fields of a proposal
+LONGER = 300.0  # seconds that a service may take to read all objects of an owner
 LATEST = 2**55  # microseconds: nothing is due later, and a year can still be written
 
 
@@ -273,15 +278,18 @@ class Objects(Room[S]):
 
         def fetch(here: Here) -> WhyObject:
             caller = here.caller
-            found = queries.explain(
-                here.world, object_id, owner=caller.resolve_owner(owner), kind=kind, caller=caller
-            )  # fmt: skip
+            with moment(here.world):
+                found = queries.explain(
+                    here.world, object_id, owner=caller.resolve_owner(owner), kind=kind, caller=caller
+                )  # fmt: skip
+                waits = queries.waits(here.world, found, owner=caller.sees)
             return WhyObject(
                 object=to_public(GovernedObject, found.object),
                 usable=found.usability.usable,
                 why=found.usability.why,
                 policy=found.policy.version,
                 rule=None if found.planned is None else found.planned.rule,
+                waits=to_public(tuple[Reason, ...], waits),
                 last=None if found.last is None else to_public(ObjectEntry, found.last),
                 evidence=tuple(to_public(Evidence, each) for each in found.evidence),
                 verbs=tuple(verb for verb in found.verbs if caller.may(*getattr(Objects, verb).needs.scopes)),
@@ -329,6 +337,19 @@ class Objects(Room[S]):
     def schemas(self) -> Call[dict[str, Any]]:
         """Return the JSON Schemas of objects, evidence, decisions, entries, reviews and reports, by name."""
         return Call(dict[str, Any], lambda here: published_schemas())
+
+    @LINES("/governance/export", *ADMIN)
+    def export(self, *, owner: str | None = None) -> Call[Line]:
+        """Iterate over the lines of an export: a header, each object, its evidence and versions, and an end.
+
+        All lines are as of one moment, which is when the first one is asked for. What was erased is not among them. A
+        tenant exports its own objects.
+        """
+
+        def act(here: Here) -> Iterator[Line]:
+            return export_lines(here.world, owner=here.caller.filter_owner(owner))
+
+        return Call(dict[str, Any], act, query=drop_none(owner=owner), longer=LONGER)
 
     # -- judge ---------------------------------------------------------------------------------------------------------
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from horae.api.values import to_json
+from horae.api.values import as_list, to_json
+from horae.cli import words
 from horae.cli.failures import Exit
-from horae.cli.files import open_whole
+from horae.cli.files import STDOUT, open_lines
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
 from horae.errors import InvalidInput, NotFound
@@ -21,9 +20,34 @@ if TYPE_CHECKING:
     from horae.api.audit import Verification
 
 PROGRESS_EVERY = 50_000  # entries
-STDOUT = Path("-")
-group = typer.Typer(help="Verify and export what was written down.", no_args_is_help=True, rich_markup_mode=None)
+group = typer.Typer(help="List, verify and export what was written down.", no_args_is_help=True, rich_markup_mode=None)
 Owner = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this tenant's chain.")]
+
+
+@command(group, "list", by_url=True, examples=("horae audit list --type queue --verb pause",))
+def list_(
+    terminal: Terminal,
+    object_type: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="Only about this: queue, job, memory …")
+    ] = None,
+    object_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Only about the one of this id.")] = None,
+    actor: Annotated[str | None, typer.Option("--actor", metavar="NAME", help="Only by this actor.")] = None,
+    verb: Annotated[str | None, typer.Option("--verb", metavar="VERB", help="Only this act.")] = None,
+    owner: Owner = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most so many.")] = 50,
+) -> None:
+    """List accountable acts, newest first."""
+    with reached(terminal) as here:
+        found = tuple(
+            here.audit.list(
+                object_type=object_type, object_id=object_id, actor=actor, verb=verb, owner=owner, limit=limit
+            )
+        )
+    rows = [
+        (words.exact(it.at), it.actor, it.verb, f"{it.object_type}:{it.object_id}", it.reason or "") for it in found
+    ]
+    text = terminal.table(("AT", "BY", "WHAT", "ABOUT", "WHY"), rows) if rows else "No entry was found."
+    terminal.result(as_list(found), text)
 
 
 @command(
@@ -85,7 +109,7 @@ def export(
     """
     heads: dict[str, dict[str, Any]] = {}
     entries = 0
-    with reached(terminal) as here, _written(file, force) as write:
+    with reached(terminal) as here, open_lines(file, force=force) as write:
         for line in here.audit.export(owner=owner):
             write(line)
             if "hash" in line:
@@ -118,21 +142,3 @@ def _verify_file(terminal: Terminal, file: Path, owner: str | None, heads: Mappi
         raise NotFound("export_missing", path=str(file)) from None
     except OSError as problem:
         raise InvalidInput("export_unreadable", path=str(file), problem=str(problem.strerror)) from problem
-
-
-@contextmanager
-def _written(file: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], object]]:
-    """Yield what writes a line; the file gets its name only when it is whole, and is its owner's alone."""
-    from horae.core.audit.exports import write_line
-
-    if file == STDOUT:
-        yield lambda line: print(write_line(line), end="")
-        sys.stdout.flush()
-        return
-    if file.exists() and not force:
-        raise InvalidInput("export_exists", path=str(file))
-    try:
-        with open_whole(file) as output:
-            yield lambda line: output.write(write_line(line).encode())
-    except OSError as problem:
-        raise InvalidInput("export_unwritable", path=str(file), problem=str(problem.strerror)) from problem

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from horae.api.values import as_list, to_json
 from horae.cli import words
 from horae.cli.arguments import instant_from
+from horae.cli.files import STDOUT, open_lines
 from horae.cli.governance import object_verbs
 from horae.cli.governance.decide import Owner
 from horae.cli.governance.object_verbs import Id, Pieces, line_about
@@ -150,6 +152,7 @@ def why(terminal: Terminal, object_id: Id, kind: Kind = None, owner: Owner = Non
         now = here.now()
     lines = [line_about(found.object, now), f"usable    {found.usable}: {found.why.replace('_', ' ')}"]
     lines.append(f"rule      {found.rule or 'none: it rests'} (policy version {found.policy})")
+    lines += [f"waits     {each.in_words(terminal.language)}" for each in found.waits]
     if found.last is not None:
         lines.append(f"last      {found.last.verb} by {found.last.actor} {words.both(found.last.at, now)}")
         lines += _verdict(found.last.after)
@@ -234,6 +237,36 @@ def forecast(
     ]
     text = terminal.table(("AT", "", "ACTION", "EVENTS", "STATUS"), rows) if rows else "Nothing comes due."
     terminal.result(as_list(steps), text)
+
+
+@command(
+    group,
+    "export",
+    by_url=True,
+    examples=("horae object export objects.jsonl --owner alice",),
+)
+def export(
+    terminal: Terminal,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where it goes; - is stdout.")],
+    owner: Owner = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write objects to a file, with links, evidence and versions.
+
+    Lines of JSON, all as of one moment: a header, each object, its evidence and its versions, and an end. What was
+    erased is not in it.
+    """
+    counts: dict[str, int] = {}
+    with reached(terminal) as here, open_lines(file, force=force) as write:
+        for line in here.objects.export(owner=owner):
+            write(line)
+            if "end" in line:
+                counts = {name: count for name, count in line.items() if name != "end"}
+    if file == STDOUT:
+        return
+    told = f"{words.count(counts['objects'], 'object')}, {words.count(counts['evidence'], 'piece')} of evidence"
+    told += f" and {words.count(counts['versions'], 'version')}"
+    terminal.result({"export": {"file": str(file), **counts}}, f"{file}: {told}")
 
 
 object_verbs.register(group)

@@ -45,7 +45,11 @@ def worker(
     ] = False,
     queues: Annotated[
         str | None,
-        typer.Option("--queues", metavar="A=N,B=N", help="Queues and slots; else all that the app declares, 50 each."),
+        typer.Option(
+            "--queues",
+            metavar="A=N,B=N",
+            help="Queues and slots; else all that the app declares and governance, 50 each.",
+        ),
     ] = None,
     lease: Annotated[
         str | None,

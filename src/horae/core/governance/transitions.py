@@ -26,6 +26,7 @@ from horae.core.governance.verdicts import Finding
 # events that restart the clock of truth, end an episode of uncertainty and restore its budget
 SETTLED = {"verified", "confirmed", "adopted", "promoted", "reviewed", "cleared"}
 CLEARED = {"cleared", "reviewed", "confirmed"}  # events that end a contest
+ANSWERED = CLEARED | {"forged", "refuted"}  # events after which nobody waits for a look that was asked for
 STALE = {"decayed", "doubted", "aged", "questioned", "reinstated"}
 BEGUN_ANEW = {"reinstated", "reopened"}  # new evidence: uncertainty begins again, with its time and its budget
 MOST_OPINIONS = 20
@@ -87,6 +88,8 @@ def move(it: GovernedObject, event: str, policy: Policy, now: datetime) -> Gover
         changes |= {"verify_used": 0, "unknown_type": None, "mode": None, "uncertain_until": None}
     if event in CLEARED:
         changes["contested"] = False
+    if event in ANSWERED:
+        changes |= {"asked_action": None, "asked_at": None}
     if event == "suspected":
         changes |= {"contested": True, "opinions": ()}
     if event in STALE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 from pydantic import AfterValidator
 
 from horae.actions.governance.queries import Order
@@ -35,9 +35,10 @@ from horae.service.inputs import (
     check_one_line,
     etag,
 )
+from horae.service.lines import DESCRIBED, answer_lines
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.rooms import CallerRooms, answer, answer_in_words, rooms_for
 from horae.service.routes.decisions import Id
 from horae.service.routes.object_bodies import Erase, KindFilter, ProposeMany, ProposeOne, RollBack
 
@@ -90,6 +91,17 @@ async def list_objects(
         due_before=due_before, order=order, owner=owner,
     )  # fmt: skip
     return answer(await found.page(cursor, limit=limit))
+
+
+@router.get(
+    "/export", operation_id="export_objects", summary="Objects whole, with links, evidence and versions",
+    response_class=StreamingResponse, responses={200: DESCRIBED, **refuses(404)},
+)  # fmt: skip
+async def export_objects(owner: Tenant = None, rooms: CallerRooms = rooms_for(Objects.export)) -> StreamingResponse:
+    """Lines of JSON, all as of one moment: a header, each object, its evidence and its versions, then an end. What was
+    erased is not in it. A tenant gets its own objects.
+    """
+    return await answer_lines(rooms.objects.export(owner=owner))
 
 
 @router.get(
@@ -159,7 +171,7 @@ async def get(
 async def why(
     object_id: Id, kind: KindFilter = None, owner: Tenant = None, rooms: CallerRooms = rooms_for(Objects.why)
 ) -> Response:
-    return answer(await rooms.objects.why(object_id, kind=kind, owner=owner))
+    return answer_in_words(await rooms.objects.why(object_id, kind=kind, owner=owner))
 
 
 @router.get(

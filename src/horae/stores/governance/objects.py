@@ -215,6 +215,14 @@ class Objects:
         rows = self.connection.execute(query.order_by(versions.c.version.desc()).limit(limit))
         return [VERSIONS.read(row) for row in rows]
 
+    def versions_of(self, numbers: Iterable[int], *, after: tuple[int, int], limit: int) -> list[ObjectVersion]:
+        """Return versions of objects, by the number of the object and oldest first, from after one of them."""
+        number, version = after
+        left = [each for each in numbers if each >= number]
+        later = or_(versions.c.object_number > number, versions.c.version > version)
+        query = select(*VERSIONS.select).where(versions.c.object_number.in_(left), later)
+        return [VERSIONS.read(row) for row in self.connection.execute(query.order_by(*VERSION_KEY).limit(limit))]
+
     def contents(self, numbers: Iterable[int]) -> dict[int, ObjectVersion]:
         """Return for each object the last version that has content."""
         found: dict[int, ObjectVersion] = {}

@@ -135,6 +135,8 @@ WHY = {
     "held_by_worker": "由 worker {worker} 持有",
     "held_by_worker_until": "由 worker {worker} 持有，至 {leased_until}",
     "job_dead": "已尝试 {attempt} 次（最多 {max_attempts} 次）后放弃；救活会给予新的尝试次数",
+    "no_worker_judges": "没有 worker 服务队列 {queue}：可运行 `horae worker MODULE:APP --queues {queue}=10`，"
+    "或由调用方拉取；一小时后按已存的证据判定",
     "no_worker_pulls": "没有 worker 主动服务队列 {queue}；在等待调用方拉取",
     "no_worker_serves": "没有 worker 服务队列 {queue}",
     "parent_cancelled_cancel": "在等待 {parent}，而它已取消；worker 一照看到本任务就会将其取消",
