@@ -20,7 +20,7 @@ def would(*arguments: str) -> str:
 def test_running_installs_what_runs_and_none_of_the_tools() -> None:
     commands = would("run")
 
-    assert re.findall(r"requirements\.py (\S*)", commands) == ["client,server"]
+    assert re.findall(r"dependencies\.py (\S*)", commands) == ["client,server"]
     assert "install -c" not in commands
     assert "horae up" in commands
 

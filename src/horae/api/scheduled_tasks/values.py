@@ -103,12 +103,12 @@ class ScheduledTask:
     payload: Any = None
     next_run_at: datetime | None = None
     last_run_at: datetime | None = None
-    last_status: RunStatus | None = None
     locked_by: str | None = None
     locked_until: datetime | None = None
     created_at: datetime | None = None
     updated_at: datetime | None = None
     version: int = 1
+    last_status: RunStatus | None = None
     handler: str = ""
     words: str = ""
     day_match: str = "and"

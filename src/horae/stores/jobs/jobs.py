@@ -217,7 +217,7 @@ class Jobs:
     def _count_live(self, owner: str) -> Iterator[tuple[str, str, int]]:
         some = select(jobs.c.queue, jobs.c.state).where(*_owned_by(owner)).limit(MOST_OF_OWNER).subquery()
         query = select(some.c.queue, some.c.state, func.count()).group_by(some.c.queue, some.c.state)
-        yield from (row._tuple() for row in self.connection.execute(query))
+        yield from ((queue, state, count) for queue, state, count in self.connection.execute(query))
 
     def _count_of(self, owner: str) -> Iterator[tuple[str, str, int]]:
         """Count an owner's finished jobs among the newest of its jobs that the map of labels knows, and newer ones."""
@@ -231,7 +231,7 @@ class Jobs:
         for which in (runs.c.job_id.in_(numbers[:MOST_ENDED_OF_OWNER]), runs.c.job_id >= least):
             query = select(runs.c.queue, runs.c.state, func.count()).where(which, runs.c.owner == owner)
             query = query.where(runs.c.state.is_not(None)).group_by(runs.c.queue, runs.c.state)
-            yield from (row._tuple() for row in self.connection.execute(query))
+            yield from ((queue, state, count) for queue, state, count in self.connection.execute(query))
 
     def metrics(
         self, *, now: datetime, since: datetime, owner: str | None, ended_since: datetime | None = None
