@@ -181,6 +181,7 @@ def test_g8_what_was_archived_comes_back_from_its_versions_as_the_audit_has_seen
     assert lives.reinstate(world, Given(it.id, OWNER, CAROL)).status == "stale_uncertain"
 
 
+@pytest.mark.slow
 def test_g9_no_more_is_archived_on_a_day_than_its_cap(world: World, clock: VirtualClock) -> None:
     many = [Proposal("memory", f"fact {n}", subject="Ann", expires_at=clock.now() + DAY) for n in range(130)]
     made = propose_many(world, many, owner=OWNER, caller=BOB)
