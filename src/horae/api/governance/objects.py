@@ -443,8 +443,7 @@ class Objects(Room[S]):
         owner: str | None = None,
     ) -> Call[GovernedObject]:
         """Say that an object may be wrong: a memory is quarantined, others are asked about, until that is cleared."""
-        more = {"evidence": [to_json(each) for each in evidence]} if evidence else {}
-        return _change(judging.contest, object_id, kind, reason, expected_version, owner, more, evidence)
+        return _change(judging.contest, object_id, kind, reason, expected_version, owner, evidence=evidence)
 
     @POST("/governance/objects/{object_id}/clear", *PERSON)
     def clear(
@@ -458,8 +457,7 @@ class Objects(Room[S]):
         owner: str | None = None,
     ) -> Call[GovernedObject]:
         """Say as a person that an object holds after all."""
-        more = {"evidence": [to_json(each) for each in evidence]} if evidence else {}
-        return _change(judging.clear, object_id, kind, reason, expected_version, owner, more, evidence)
+        return _change(judging.clear, object_id, kind, reason, expected_version, owner, evidence=evidence)
 
     @POST("/governance/objects/{object_id}/reject", *PERSON)
     def reject(
@@ -473,8 +471,7 @@ class Objects(Room[S]):
         owner: str | None = None,
     ) -> Call[GovernedObject]:
         """Say as a person that a suspected memory is forged, or a cognition refuted; what rests on it is taken back."""
-        more = {"evidence": [to_json(each) for each in evidence]} if evidence else {}
-        return _change(judging.reject, object_id, kind, reason, expected_version, owner, more, evidence)
+        return _change(judging.reject, object_id, kind, reason, expected_version, owner, evidence=evidence)
 
     # -- use and end ---------------------------------------------------------------------------------------------------
 
@@ -648,14 +645,15 @@ def _change(
     *,
     repeats: bool = False,
 ) -> Call[GovernedObject]:
-    """Return the call of a verb on one object; *more* is what its body says beside kind and reason."""
+    """Return the call of a verb on one object; *more* is what its body says beside kind, reason and *evidence*."""
 
     def act(here: Here) -> Any:
         whose = here.caller.resolve_owner(owner)
         given = Given(object_id, whose, here.caller, kind, reason, expected_version, evidence=tuple(evidence))
         return verb(here.world, given)
 
-    body = {**(more or {}), **drop_none(kind=kind, reason=reason or None)}
+    brought = [to_json(each) for each in evidence]
+    body = {**(more or {}), **drop_none(kind=kind, reason=reason or None, evidence=brought or None)}
     headers, query = if_match_header(expected_version), drop_none(owner=owner)
     at = {"object_id": object_id}
     return Call(GovernedObject, act, at=at, query=query, body=body, headers=headers, repeats=repeats)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter
 from fastapi.responses import Response
 
@@ -34,6 +36,16 @@ from horae.service.routes.object_bodies import (
 router = APIRouter(prefix="/governance", tags=["governance"])
 
 
+def _asked(body: OnObject, if_match: str | None, owner: str | None) -> dict[str, Any]:
+    """Return what every verb on an object takes."""
+    version = version_from(if_match)
+    return {"kind": body.kind, "reason": body.reason, "expected_version": version, "owner": owner}
+
+
+def _moved(it: GovernedObject) -> Response:
+    return answer(it, ETag=etag(it.version))
+
+
 @router.post(
     "/objects/{object_id}/evidence", operation_id="add_evidence", summary="Add evidence",
     response_model=AddedEvidence, responses=refuses(404, 409, 412),
@@ -46,10 +58,7 @@ async def evidence(
     rooms: CallerRooms = rooms_for(Objects.evidence),
 ) -> Response:
     """A reference that is known is not new. What was archived comes back as uncertain."""
-    added = await rooms.objects.evidence(
-        object_id, pieces(body.evidence), kind=body.kind, reason=body.reason, expected_version=version_from(if_match),
-        owner=owner,
-    )  # fmt: skip
+    added = await rooms.objects.evidence(object_id, pieces(body.evidence), **_asked(body, if_match, owner))
     return answer(added, ETag=etag(added.object.version))
 
 
@@ -64,8 +73,9 @@ async def conclude(
     if_match: IfMatch = None,
     rooms: CallerRooms = rooms_for(Objects.conclude),
 ) -> Response:
-    done = await rooms.objects.conclude(object_id, **dict(body), expected_version=version_from(if_match), owner=owner)
-    return answer(done, ETag=etag(done.version))
+    version = version_from(if_match)
+    done = await rooms.objects.conclude(object_id, **body.model_dump(), expected_version=version, owner=owner)
+    return _moved(done)
 
 
 @router.post(
@@ -79,8 +89,9 @@ async def verify(
     if_match: IfMatch = None,
     rooms: CallerRooms = rooms_for(Objects.verify_now),
 ) -> Response:
-    done = await rooms.objects.verify_now(object_id, **dict(body), expected_version=version_from(if_match), owner=owner)
-    return answer(done, ETag=etag(done.version))
+    version = version_from(if_match)
+    done = await rooms.objects.verify_now(object_id, **body.model_dump(), expected_version=version, owner=owner)
+    return _moved(done)
 
 
 @router.post(
@@ -94,10 +105,7 @@ async def supersede(
     if_match: IfMatch = None,
     rooms: CallerRooms = rooms_for(Objects.supersede),
 ) -> Response:
-    done = await rooms.objects.supersede(
-        object_id, body.by, kind=body.kind, reason=body.reason, expected_version=version_from(if_match), owner=owner
-    )
-    return answer(done, ETag=etag(done.version))
+    return _moved(await rooms.objects.supersede(object_id, body.by, **_asked(body, if_match, owner)))
 
 
 @router.post(
@@ -111,10 +119,7 @@ async def use(
     if_match: IfMatch = None,
     rooms: CallerRooms = rooms_for(Objects.use),
 ) -> Response:
-    done = await rooms.objects.use(
-        object_id, kind=body.kind, reason=body.reason, expected_version=version_from(if_match), owner=owner
-    )
-    return answer(done, ETag=etag(done.version))
+    return _moved(await rooms.objects.use(object_id, **_asked(body, if_match, owner)))
 
 
 @router.post(
@@ -128,10 +133,7 @@ async def archive(
     if_match: IfMatch = None,
     rooms: CallerRooms = rooms_for(Objects.archive),
 ) -> Response:
-    done = await rooms.objects.archive(
-        object_id, kind=body.kind, reason=body.reason, expected_version=version_from(if_match), owner=owner
-    )
-    return answer(done, ETag=etag(done.version))
+    return _moved(await rooms.objects.archive(object_id, **_asked(body, if_match, owner)))
 
 
 @router.post(
@@ -145,10 +147,7 @@ async def reinstate(
     if_match: IfMatch = None,
     rooms: CallerRooms = rooms_for(Objects.reinstate),
 ) -> Response:
-    done = await rooms.objects.reinstate(
-        object_id, kind=body.kind, reason=body.reason, expected_version=version_from(if_match), owner=owner
-    )
-    return answer(done, ETag=etag(done.version))
+    return _moved(await rooms.objects.reinstate(object_id, **_asked(body, if_match, owner)))
 
 
 @router.post(
@@ -162,10 +161,7 @@ async def retract(
     if_match: IfMatch = None,
     rooms: CallerRooms = rooms_for(Objects.retract),
 ) -> Response:
-    done = await rooms.objects.retract(
-        object_id, kind=body.kind, reason=body.reason, expected_version=version_from(if_match), owner=owner
-    )
-    return answer(done, ETag=etag(done.version))
+    return _moved(await rooms.objects.retract(object_id, **_asked(body, if_match, owner)))
 
 
 @router.post(
@@ -179,15 +175,8 @@ async def contest(
     if_match: IfMatch = None,
     rooms: CallerRooms = rooms_for(Objects.contest),
 ) -> Response:
-    done = await rooms.objects.contest(
-        object_id,
-        evidence=pieces(body.evidence),
-        kind=body.kind,
-        reason=body.reason,
-        expected_version=version_from(if_match),
-        owner=owner,
-    )
-    return answer(done, ETag=etag(done.version))
+    evidence = pieces(body.evidence)
+    return _moved(await rooms.objects.contest(object_id, evidence=evidence, **_asked(body, if_match, owner)))
 
 
 @router.post(
@@ -201,15 +190,8 @@ async def clear(
     if_match: IfMatch = None,
     rooms: CallerRooms = rooms_for(Objects.clear),
 ) -> Response:
-    done = await rooms.objects.clear(
-        object_id,
-        evidence=pieces(body.evidence),
-        kind=body.kind,
-        reason=body.reason,
-        expected_version=version_from(if_match),
-        owner=owner,
-    )
-    return answer(done, ETag=etag(done.version))
+    evidence = pieces(body.evidence)
+    return _moved(await rooms.objects.clear(object_id, evidence=evidence, **_asked(body, if_match, owner)))
 
 
 @router.post(
@@ -223,12 +205,5 @@ async def reject(
     if_match: IfMatch = None,
     rooms: CallerRooms = rooms_for(Objects.reject),
 ) -> Response:
-    done = await rooms.objects.reject(
-        object_id,
-        evidence=pieces(body.evidence),
-        kind=body.kind,
-        reason=body.reason,
-        expected_version=version_from(if_match),
-        owner=owner,
-    )
-    return answer(done, ETag=etag(done.version))
+    evidence = pieces(body.evidence)
+    return _moved(await rooms.objects.reject(object_id, evidence=evidence, **_asked(body, if_match, owner)))
