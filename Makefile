@@ -5,7 +5,7 @@ PYTHON ?= python3
 unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 PY := $(VENV)/bin/python
-EXTRAS := client,server,postgres,mysql,redis,mcp,otel,dev
+EXTRAS := client,server,postgres,mysql,redis,nats,mcp,a2a,langgraph,pydantic-ai,openai-agents,otel,ray,dask,kubernetes,dev
 RUN_EXTRAS := client,server
 ARGS ?=
 # Three processes at a time, each with servers of its own: tests often wait, so that two cores are busy with three.
@@ -23,10 +23,10 @@ CHECKED := src tests $(wildcard benchmarks scripts docs)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv run quick test coverage lint format bench soak screenshots pictures docs site lock clean
+.PHONY: help venv run quick test coverage lint format bench bench-size soak screenshots pictures docs site lock clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(STAMP) ## make .venv with a working .venv/bin/horae (PYTHON=python3.12 picks another interpreter)
 	@:
@@ -54,9 +54,13 @@ format: $(STAMP) ## format the code and sort imports
 	@$(PY) -m ruff check --select I --fix $(CHECKED)
 	@$(PY) -m ruff format $(CHECKED)
 
-bench: $(BENCH_STAMP) ## measure Horae beside its peers and the bare database
+bench: $(BENCH_STAMP) ## measure Horae beside its peers and the bare database (ARGS=--all: everything; ARGS=--guard: two commits)
 	@$(PY) -m tests.support.servers --install
 	@$(PY) -m benchmarks $(ARGS)
+
+bench-size: $(STAMP) ## measure counts and lists beside a million live and ten million finished jobs
+	@$(PY) -m tests.support.servers --install
+	@$(PY) -m benchmarks.size --full $(ARGS)
 
 soak: $(STAMP) ## run for hours under faults and count what was lost
 	@$(PY) -m tests.support.servers --install

@@ -18,7 +18,7 @@ import psycopg
 from benchmarks.ground import Ground, Missing
 from benchmarks.meter import percentile, resident_megabytes, tree_seconds
 
-QUEUES = ("horae", "pgqueuer", "bare", "horae-sqlite", "bare-sqlite")
+QUEUES = ("horae", "pgqueuer", "awa", "oban", "bare", "horae-sqlite", "bare-sqlite")
 SLOW = ("procrastinate", "huey", "apscheduler")
 SLOW_COUNT = 500
 WARM_UP = 5  # jobs that find connections still to be opened
@@ -33,15 +33,22 @@ class Size:
     idle: float
     pinned: int = 50_000
     both: tuple[str, ...] = ("horae", "pgqueuer")
+    until: float = float("inf")  # on the monotonic clock: no further round of a case begins after it
+
+    def turns(self) -> Iterator[int]:
+        """Yield once for each round: the first always, the others while there is time."""
+        for turn in range(self.rounds):
+            if turn == 0 or time.monotonic() < self.until:
+                yield turn
 
 
-def _fewer(size: Size) -> Size:
+def fewer(size: Size) -> Size:
     """Return fewer rounds, for cases whose rounds are long."""
     return replace(size, rounds=max(1, size.rounds // 2))
 
 
 QUICK = Size(rounds=2, drained=20_000, future=100_000, lagging=100, idle=20.0)
-FULL = Size(rounds=4, drained=100_000, future=1_000_000, lagging=300, idle=180.0, pinned=200_000)
+FULL = Size(rounds=3, drained=100_000, future=1_000_000, lagging=300, idle=180.0, pinned=200_000)
 
 
 @dataclass
@@ -62,7 +69,7 @@ Measure = Callable[[Ground, str, Size], dict[str, float]]
 
 def _rounds(ground: Ground, size: Size, case: str, contenders: Sequence[str], measure: Measure, by: str) -> list[Row]:
     rows = {name: Row(case, name) for name in contenders}
-    for _ in range(size.rounds):
+    for _ in size.turns():
         for name, known in rows.items():
             if known.missing:
                 continue
@@ -116,30 +123,36 @@ def drain_two(ground: Ground, size: Size) -> list[Row]:
     def measure(ground: Ground, name: str, size: Size) -> dict[str, float]:
         return _drain(ground, name, size, workers=2)
 
-    return _rounds(ground, size, "drain, two workers", ("horae", "pgqueuer", "bare"), measure, "jobs/s")
+    return _rounds(ground, size, "drain, two workers", ("horae", "pgqueuer", "awa", "oban", "bare"), measure, "jobs/s")
 
 
 def drain_backlog(ground: Ground, size: Size) -> list[Row]:
     """Beside a large number of jobs that are due much later."""
-    return _beside(ground, size, f"drain beside {size.future:,} future jobs", future=size.future)
+    return _beside(ground, size, f"drain beside {size.future:,} future jobs", trouble={"future": size.future})
 
 
 def drain_pinned(ground: Ground, size: Size) -> list[Row]:
     """While another connection holds an old snapshot, so that no dead row can be cleaned away."""
-    return _beside(ground, _fewer(size), "drain beside an old snapshot", count=size.pinned, pinned=True)
+    return _beside(ground, fewer(size), "drain beside an old snapshot", count=size.pinned, trouble={"pinned": True})
 
 
-def _beside(ground: Ground, size: Size, case: str, *, count: int | None = None, **trouble: Any) -> list[Row]:
+def growth(ground: Ground, size: Size) -> list[Row]:
+    """Empty a queue ten times as long."""
+    long, once = 10 * size.drained, replace(fewer(size), both=("horae",))
+    return _beside(ground, once, f"growth: drain of {long:,} due jobs, of {size.drained:,}", trouble={"count": long})
+
+
+def _beside(ground: Ground, size: Size, case: str, *, count: int | None = None, trouble: dict[str, Any]) -> list[Row]:
     """Return the best round with the trouble in terms of the best round without."""
 
     def measure(ground: Ground, name: str, size: Size) -> dict[str, float]:
         return _drain(ground, name, size, count=count)
 
     def troubled(ground: Ground, name: str, size: Size) -> dict[str, float]:
-        return _drain(ground, name, size, count=count, **trouble)
+        return _drain(ground, name, size, **{"count": count, **trouble})
 
     known: dict[str, tuple[Row, Row]] = {name: (Row(case, name), Row(case, name)) for name in size.both}
-    for _ in range(size.rounds):
+    for _ in size.turns():
         for name, (without, beside) in known.items():
             known[name] = (
                 _rounds(ground, replace(size, rounds=1), case, [name], measure, "jobs/s")[0].better(without, "jobs/s"),
@@ -162,8 +175,7 @@ def _drain(
     pinned: bool = False,
 ) -> dict[str, float]:
     url = ground.database(name)
-    if future:
-        ground.do(name, url, work="bulk", count=future, at=time.time() + 10**6)
+    _add_future(ground, name, url, future)
     with _snapshot(url if pinned else ""):
         count = SLOW_COUNT if name in SLOW else count or size.drained
         ground.do(name, url, work="singles" if name in SLOW else "bulk", count=count)
@@ -176,6 +188,12 @@ def _drain(
         "worker µs/job": sum(each["worker"] for each in reports) / seen * 1e6 if workers == 1 else 0.0,
         "server µs/job": reports[0]["server"] / seen * 1e6 if workers == 1 else 0.0,
     }
+
+
+def _add_future(ground: Ground, name: str, url: str, count: int) -> None:
+    """Enqueue jobs that are due much later."""
+    if count:
+        ground.do(name, url, work="bulk", count=count, at=time.time() + 10**6)
 
 
 @contextmanager
@@ -199,8 +217,18 @@ def lag(ground: Ground, size: Size) -> list[Row]:
         return _lags(ground, name, size.lagging, lead=3.0, pause=0.02)
 
     return _rounds(
-        ground, _fewer(size), "lag of a due job", ("horae", *SLOW[:2], "pgqueuer", "horae-sqlite"), measure, "-p99"
+        ground, fewer(size), "lag of a due job", ("horae", *SLOW[:2], "pgqueuer", "horae-sqlite"), measure, "-p99"
     )
+
+
+def lag_beside(ground: Ground, size: Size) -> list[Row]:
+    """The same beside a large number of jobs that are due much later, on SQLite."""
+
+    def measure(ground: Ground, name: str, size: Size) -> dict[str, float]:
+        return _lags(ground, name, size.lagging, lead=3.0, pause=0.02, future=size.future)
+
+    case = f"lag beside {size.future:,} future jobs"
+    return _rounds(ground, replace(size, rounds=1), case, ("horae-sqlite",), measure, "-p99")
 
 
 def latency(ground: Ground, size: Size) -> list[Row]:
@@ -210,11 +238,12 @@ def latency(ground: Ground, size: Size) -> list[Row]:
         return _lags(ground, name, size.lagging, lead=0.0, pause=0.1)
 
     contenders = ("horae", "pgqueuer", "procrastinate", "horae-sqlite", "huey")
-    return _rounds(ground, _fewer(size), "enqueue to start, idle worker", contenders, measure, "-p99")
+    return _rounds(ground, fewer(size), "enqueue to start, idle worker", contenders, measure, "-p99")
 
 
-def _lags(ground: Ground, name: str, count: int, *, lead: float, pause: float) -> dict[str, float]:
+def _lags(ground: Ground, name: str, count: int, *, lead: float, pause: float, future: int = 0) -> dict[str, float]:
     url = ground.database(name)
+    _add_future(ground, name, url, future)
     count += WARM_UP
     wait = lead + count * pause + 10.0
     worker = ground.start(name, url, work="serve", count=count, seconds=wait)
@@ -320,7 +349,9 @@ CASES: dict[str, Callable[[Ground, Size], list[Row]]] = {
     "two": drain_two,
     "backlog": drain_backlog,
     "pinned": drain_pinned,
+    "growth": growth,
     "lag": lag,
+    "lag_beside": lag_beside,
     "latency": latency,
     "idle": idle,
     "recovery": recovery,

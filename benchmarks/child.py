@@ -5,6 +5,7 @@ Prints ``ready`` when everything is imported, waits for a line, does its work an
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -15,6 +16,7 @@ from benchmarks.contenders import Contender, make
 from benchmarks.meter import Meter, resident_megabytes
 
 FAR = time.time() + 10**7
+SELDOM = 10_000  # new objects between two garbage collections, as in `horae worker`
 QUIET = 1.0  # a drain without a count ends when nothing has come for so long
 
 
@@ -97,12 +99,15 @@ def serve(contender: Contender, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
+    gc.set_threshold(SELDOM)  # for every contender alike
     asked = json.loads(sys.argv[1])
     try:
         contender = make(asked["contender"], asked["url"])
     except ImportError as problem:
         print(json.dumps({"missing": str(problem)}), flush=True)
         return
+    gc.collect()  # for every contender alike: what importing has left behind is not looked through while it is measured
+    gc.freeze()
     print("ready", flush=True)
     sys.stdin.readline()
     try:

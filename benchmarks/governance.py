@@ -13,7 +13,7 @@ import sys
 import time
 from dataclasses import asdict
 
-from benchmarks.many_objects import measure_proposing, measure_reading
+from benchmarks.many_objects import LOOKS, measure_looking, measure_proposing, measure_reading, multiply
 from benchmarks.remembering import Year
 from horae.stores.opening import create_store_engine, open_store
 from tests.support.servers import PostgresServer, ServerMissing, Servers
@@ -28,6 +28,9 @@ def main() -> int:
     parser.add_argument("--days", type=int, default=365)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--size", type=int, action="append", help="also among so many objects; may be repeated")
+    parser.add_argument(
+        "--among", type=int, action="append", help="rows read among so many more, made inside the server; repeatable"
+    )
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     began = time.monotonic()
@@ -42,7 +45,8 @@ def main() -> int:
         print("\n".join(found.lines()))
         print(f"({time.monotonic() - began:.0f} s)", flush=True)
     holds = (found.resurrections, found.overspent, found.audit_complete) == (0, 0, 1.0)
-    return 0 if holds and (not asked.size or _sizes(sorted(asked.size))) else 1
+    holds = holds and (not asked.size or _sizes(sorted(asked.size)))
+    return 0 if holds and (not asked.among or _among(sorted(asked.among))) else 1
 
 
 def _sizes(sizes: list[int]) -> bool:
@@ -67,6 +71,29 @@ def _sizes(sizes: list[int]) -> bool:
                 flush=True,
             )
     return fast and rows[-1] <= rows[0] * WITHIN
+
+
+def _among(counts: list[int]) -> bool:
+    """Measure the rows read among so many objects; return whether their number does not matter."""
+    with Servers() as servers:
+        try:
+            server = servers.own(PostgresServer)
+        except ServerMissing as problem:
+            print(problem)
+            return True
+        rows: list[tuple[int, int]] = []
+        for count in counts:
+            url = server.create_database()
+            multiply(url, count)
+            looked, read = measure_looking(url), measure_reading(url)
+            rows.append((looked, read.rows))
+            print(
+                f"among {count:>9,} objects  {LOOKS} idle looks of a worker and a keeper: {looked:,} rows read  "
+                f"{read.due:,} due: {read.rows:,} rows read, {read.done:,.0f} actions/s",
+                flush=True,
+            )
+    (few_looked, few_read), (many_looked, many_read) = rows[0], rows[-1]
+    return many_looked <= few_looked + LOOKS and many_read <= few_read * WITHIN
 
 
 if __name__ == "__main__":

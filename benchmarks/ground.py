@@ -65,13 +65,14 @@ class Ground:
 
     def database(self, contender: str, *, env: Mapping[str, str] | None = None) -> str:
         """Return a fresh database of the kind this contender uses, with its tables."""
-        if CONTENDERS[contender][2] == "postgres":
-            url = self.postgres.create_database()
-        else:
-            self._files += 1
-            url = f"sqlite:///{Path(self._folder.name) / f'{self._files}.db'}"
+        url = self.postgres.create_database() if CONTENDERS[contender][2] == "postgres" else self.file()
         self.do(contender, url, env=env, work="prepare")
         return url
+
+    def file(self) -> str:
+        """Return the URL of a SQLite file that does not exist yet."""
+        self._files += 1
+        return f"sqlite:///{Path(self._folder.name) / f'{self._files}.db'}"
 
     def start(self, contender: str, url: str, *, env: Mapping[str, str] | None = None, **asked: Any) -> Child:
         if url.startswith("postgres"):
@@ -85,9 +86,11 @@ class Ground:
             env={**os.environ, **(env or {})},
         )
         assert process.stdout is not None
-        if process.stdout.readline().strip() != "ready":
+        said = process.stdout.readline().strip()
+        if said != "ready":
             process.wait()
-            raise Missing(f"{contender} is not installed; run: make bench")
+            reason = json.loads(said).get("missing", "") if said.startswith("{") else "it failed; see above"
+            raise Missing(f"not installed ({reason}); run: make bench")
         return Child(process)
 
     def do(self, contender: str, url: str, *, env: Mapping[str, str] | None = None, **asked: Any) -> dict[str, Any]:

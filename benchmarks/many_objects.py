@@ -8,18 +8,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sqlalchemy import text
+from sqlalchemy import Table, text
 
-from horae.actions.governance.proposing import propose_many
+from horae.actions.governance.keeper import do_unclaimed
+from horae.actions.governance.plans import plan_missing
+from horae.actions.governance.proposals import propose_many
 from horae.actions.jobs import claims, endings
 from horae.actions.rules import job_rules
 from horae.clock import SystemClock, SystemDice
 from horae.core.access.callers import Caller
 from horae.core.governance.proposals import Proposal
 from horae.core.jobs.job import Outcome
-from horae.ports import World
+from horae.ports.world import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
+from horae.stores.tables.governance import objects
+from horae.stores.tables.jobs import jobs
 
 OWNER = "ada"
 AGENT = Caller(OWNER, frozenset({"tasks"}), "agent/aria", agent="aria")
@@ -29,6 +33,16 @@ LATER = timedelta(days=30)
 LEASE = timedelta(minutes=5)
 # Rows that scans of tables and indexes returned: what grows when a statement goes through all of them.
 ROWS = text("SELECT coalesce(sum(seq_tup_read), 0) + coalesce(sum(idx_tup_fetch), 0) FROM pg_stat_user_tables")
+
+
+LOOKS = 10
+COPIED_AT_ONCE = 10_000
+ORIGINAL = "mem_original"
+NEW_JOB = {"object_id": "'mem_copy_' || n", "idempotency_key": "'copy:' || n", "run_at": "o.run_at + n * 1000"}
+NEW_OBJECT = {
+    "object_id": "made.object_id", "job_id": "made.id", "next_action_at": "made.run_at",
+    "fingerprint": "md5(made.object_id)",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,6 +82,42 @@ def measure_proposing(url: str, count: int) -> float:
 def _proposal(number: int, **fields: object) -> Proposal:
     evidence = (f"chat:{number}",)
     return Proposal("memory", f"fact {number}", f"mem_{number:08}", f"thing {number}", evidence=evidence, **fields)  # type: ignore[arg-type]
+
+
+def multiply(url: str, count: int) -> None:
+    """Let there be so many objects, each with its job, as copies of one, made inside the server within a minute."""
+    with opened(url) as world:
+        later = world.clock.now() + LATER
+        first_one = Proposal("memory", "a fact", ORIGINAL, "a thing", evidence=("chat:1",), next_action_at=later)
+        propose_many(world, [first_one], owner=OWNER, caller=AGENT)
+        copies = text(
+            f"WITH made AS (INSERT INTO horae_jobs ({_names(jobs)}) SELECT {_names(jobs, **NEW_JOB)} "
+            f"FROM horae_jobs o, generate_series(CAST(:first AS bigint), CAST(:last AS bigint)) AS n "
+            f"WHERE o.object_id = '{ORIGINAL}' RETURNING id, object_id, run_at) "
+            f"INSERT INTO horae_objects ({_names(objects)}) SELECT {_names(objects, **NEW_OBJECT)} "
+            f"FROM horae_objects o, made WHERE o.object_id = '{ORIGINAL}'"
+        )
+        for first in range(0, count, COPIED_AT_ONCE):
+            with world.store.engine.begin() as connection:  # type: ignore[attr-defined]
+                last = min(first + COPIED_AT_ONCE, count) - 1
+                connection.execute(copies, {"first": first, "last": last})
+        _analyze(world)
+
+
+def _names(table: Table, **fresh: str) -> str:
+    """Return the columns of a copied row, some with a value of its own."""
+    return ", ".join(fresh.get(each.name, f"o.{each.name}" if fresh else each.name) for each in list(table.columns)[1:])
+
+
+def measure_looking(url: str) -> int:
+    """Return the rows that an idle claim, an idle look of the keeper and a peek read."""
+    with opened(url) as world:
+        before = _rows_read(world)
+        for _ in range(LOOKS):
+            claims.claim(world, "governance", 100, worker_id="bench", lease=LEASE)
+            do_unclaimed(world)
+            plan_missing(world)
+        return _rows_read(world) - before
 
 
 def measure_reading(url: str) -> Reading:

@@ -15,10 +15,10 @@ from typing import Any
 
 from horae.actions.audit import seal_all, verify_audit
 from horae.actions.budgets import budgets
-from horae.actions.governance import judging, lives, queries
-from horae.actions.governance.checking import check_objects
-from horae.actions.governance.judging import Given
-from horae.actions.governance.proposing import propose_many
+from horae.actions.governance import lives, queries, verdicts
+from horae.actions.governance.invariants import check_objects
+from horae.actions.governance.proposals import propose_many
+from horae.actions.governance.verdicts import Given
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.machinery import serve_due
@@ -29,7 +29,8 @@ from horae.core.governance.objects import GOVERNANCE, GovernedObject, ObjectFilt
 from horae.core.governance.proposals import Proposal
 from horae.core.governance.timers import LOOKS
 from horae.core.jobs.job import Job, Outcome, govern_name
-from horae.ports import StoredDefinition, World
+from horae.ports.definitions import StoredDefinition
+from horae.ports.world import World
 from horae.stores.store import SqlStore
 from horae.testing.clock import LoadedDice, VirtualClock
 
@@ -225,7 +226,7 @@ class Year:
         for owner in TENANTS:
             person = Caller(owner, frozenset({"review"}), "user/carol")
             for each in self._find(owner, "quarantine"):
-                verb = judging.clear if self.facts[owner, each.id].holds(now) else judging.reject
+                verb = verdicts.clear if self.facts[owner, each.id].holds(now) else verdicts.reject
                 verb(self.world, Given(each.id, owner, person, "memory", evidence=(f"seen:{each.version}",)))
 
     def _watch(self) -> None:

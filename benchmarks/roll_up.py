@@ -20,7 +20,7 @@ from horae.actions.roll_up import roll_up
 from horae.clock import SystemClock, SystemDice
 from horae.core.statistics import MINUTE
 from horae.core.time.instants import micros
-from horae.ports import World
+from horae.ports.world import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.stores.tables.jobs import runs

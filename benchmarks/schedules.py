@@ -30,7 +30,7 @@ from sqlalchemy import text
 from horae import Context, Horae, Retry
 from horae.actions.jobs import jobs as verbs
 from horae.actions.schedules import schedules
-from horae.ports import ScheduleFilter
+from horae.ports.schedules import ScheduleFilter
 from horae.runtime.worker.worker import WorkerSettings
 from horae.stores.schema import migrate
 from horae.testing.builders import a_schedule

@@ -27,7 +27,7 @@ from benchmarks.meter import Meter
 from horae.actions.audit import seal_all, verify_audit
 from horae.clock import SystemClock, SystemDice
 from horae.core.audit.entries import Entry
-from horae.ports import World
+from horae.ports.world import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.stores.store import SqlStore

@@ -6,6 +6,7 @@ Every question is asked many times; printed is the time that 95 of 100 take at m
     python -m benchmarks.size --database postgresql --full
 
 makes a million live and ten million finished jobs; that takes minutes. The default is a fiftieth of that.
+With ``--url`` the jobs stay in that database, and a database that has them is only asked.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 
 from sqlalchemy import event, text
 
-from benchmarks.meter import percentile, stat_of
+from benchmarks.meter import Meter, percentile, stat_of
 from benchmarks.sealing import KINDS
 from horae.actions.jobs import jobs, queues
 from horae.actions.metrics import count_live, survey
@@ -33,8 +34,9 @@ from horae.clock import SystemDice
 from horae.core.jobs.filters import narrow, parse_filter
 from horae.core.jobs.job import Filter
 from horae.core.jobs.labels import Labelling
-from horae.core.time.instants import MICROSECOND, micros
-from horae.ports import Tx, World
+from horae.core.time.instants import MICROSECOND, instant, micros
+from horae.ports.store import Tx
+from horae.ports.world import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.stores.store import SqlStore
@@ -218,7 +220,7 @@ def questions(world: World) -> dict[str, tuple[float, Callable[[], object]]]:
     return asked
 
 
-def measure(world: World, store: SqlStore, only: str) -> int:
+def measure(world: World, store: SqlStore, only: str, pid: int | None) -> int:
     """Ask everything; print and count what takes too long, scans or sorts."""
     bad = 0
     for name, (most, ask) in questions(world).items():
@@ -227,7 +229,7 @@ def measure(world: World, store: SqlStore, only: str) -> int:
         with listening(store) as asked:
             ask()
         wrong = [sql for sql, values in asked if reads_everything(explain(store, sql, values), sql)]
-        times = []
+        times, meter = [], Meter(pid)
         for _ in range(TIMES):
             began = time.perf_counter()
             ask()
@@ -235,15 +237,58 @@ def measure(world: World, store: SqlStore, only: str) -> int:
         p95 = percentile(times, 0.95)
         bad += p95 > most or bool(wrong)
         verdict = "" if p95 <= most else f"  above {most * 1000:.0f} ms"
-        print(f"  {name:32} p95 {p95 * 1000:7.1f} ms, median {percentile(times, 0.5) * 1000:7.1f}{verdict}", flush=True)
+        median = percentile(times, 0.5)
+        client, server = (1000 * each / TIMES for each in (meter.worker_seconds(), meter.server_seconds()))
+        print(
+            f"  {name:32} p95 {p95 * 1000:7.1f} ms, median {median * 1000:7.1f}, "
+            f"processor {client:5.1f} + {server:5.1f}{verdict}",
+            flush=True,
+        )
         for sql in wrong:
             print(f"    scans or sorts: {' '.join(sql.split())[:300]}")
+    return bad
+
+
+def fill_world(url: str, live: int, finished: int, name: str) -> tuple[World, SqlStore]:
+    """Make tables with that many jobs, counted and labelled, unless they are there; say how long it took."""
+    engine = create_store_engine(url)
+    migrate(engine)
+    store = open_store(engine)
+    with store.engine.connect() as connection:
+        oldest = connection.execute(text("SELECT MIN(finished_at) FROM horae_runs")).scalar()
+    begin = datetime.now(UTC) if oldest is None else instant(oldest)
+    world = World(store, VirtualClock(begin + LASTS), SystemDice())
+    if oldest is not None:
+        return world, store
+    began = time.monotonic()
+    keep_partitions(world)
+    fill(store, live, finished, begin)
+    filled = time.monotonic()
+    keep(world)
+    analyse(store)
+    print(
+        f"{name}: {live:,} live and {finished:,} finished jobs, made in {filled - began:.0f} s, "
+        f"counted in {time.monotonic() - filled:.0f} s",
+        flush=True,
+    )
+    return world, store
+
+
+def measure_database(name: str, url: str, live: int, finished: int, pid: int | None, wanted: argparse.Namespace) -> int:
+    """Fill a database unless it is filled, and ask it; return how many answers are bad."""
+    world, store = fill_world(url, live, finished, name)
+    if wanted.precedence:
+        give_precedence(pid)
+    bad = measure(world, store, wanted.only, pid)
+    store.close()
     return bad
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.size", description=__doc__)
     parser.add_argument("--database", choices=list(KINDS), action="append", help="default: all three")
+    parser.add_argument("--url", help="an empty database, or one that this benchmark filled; it stays as it is")
+    parser.add_argument("--pid", type=int, help="the server's process of --url, to read its processor time")
     parser.add_argument("--live", type=int, default=FULL[0] // 50)
     parser.add_argument("--finished", type=int, default=FULL[1] // 50)
     parser.add_argument("--full", action="store_true", help="a million live and ten million finished jobs")
@@ -251,6 +296,8 @@ def main() -> int:
     parser.add_argument("--precedence", action="store_true", help="ask with real-time priority; wants root")
     asked = parser.parse_args()
     live, finished = FULL if asked.full else (asked.live, asked.finished)
+    if asked.url:
+        return 1 if measure_database(asked.url, asked.url, live, finished, asked.pid, asked) else 0
     bad = 0
     with Servers() as servers, tempfile.TemporaryDirectory() as folder:
         for name in asked.database or KINDS:
@@ -261,27 +308,9 @@ def main() -> int:
                 print(f"{name}: {problem}")
                 continue
             url = f"sqlite:///{Path(folder) / 'size.db'}" if server is None else server.create_database()
-            engine = create_store_engine(url)
-            migrate(engine)
-            store = open_store(engine)
-            begin = datetime.now(UTC)
-            clock = VirtualClock(begin + LASTS)
-            world = World(store, clock, SystemDice())
-            began = time.monotonic()
-            keep_partitions(world)
-            fill(store, live, finished, begin)
-            filled = time.monotonic()
-            keep(world)
-            analyse(store)
-            print(
-                f"{name}: {live:,} live and {finished:,} finished jobs, made in {filled - began:.0f} s, "
-                f"counted in {time.monotonic() - filled:.0f} s",
-                flush=True,
-            )
-            if asked.precedence:
-                give_precedence(None if server is None else server.pid)
-            bad += measure(world, store, asked.only)
-            store.close()
+            bad += measure_database(name, url, live, finished, None if server is None else server.pid, asked)
+            if server is not None:
+                servers.discard(server)  # its data is large, and the next server makes as much
     return 1 if bad else 0
 
 

@@ -24,6 +24,7 @@ from typing import Any
 from sqlalchemy import text
 
 from benchmarks.soak_memories import Memories
+from benchmarks.soak_through import soak_through
 from benchmarks.soak_worker import LEASE, declare
 from horae import Horae
 from horae.errors import StoreError
@@ -170,7 +171,10 @@ class Soak:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--minutes", type=float, help="default: 10, and 60 with --through")
+    parser.add_argument("--through", action="store_true", help="instead: many jobs through one worker, without faults")
+    parser.add_argument("--jobs", type=int, default=5_000_000, help="with --through: how many")
+    parser.add_argument("--keep", type=float, default=10.0, help="with --through: minutes that finished jobs are kept")
     parser.add_argument("--database", choices=[*SERVERS, "sqlite"], default="postgres")
     parser.add_argument("--rate", type=float, default=50.0, help="jobs a second")
     parser.add_argument("--memories", type=float, default=10.0, help="acts on memories a second")
@@ -178,12 +182,14 @@ def main() -> int:
         "--every", type=float, nargs=2, default=(20.0, 60.0), help="seconds between faults, from and to"
     )
     asked = parser.parse_args()
+    if asked.through:
+        return soak_through(asked.database, asked.jobs, asked.minutes or 60.0, asked.keep)
     with Servers() as servers, tempfile.TemporaryDirectory() as folder:
         server = servers.own(SERVERS[asked.database], durable=True) if asked.database in SERVERS else None
         url = server.create_database() if server else f"sqlite:///{Path(folder) / 'soak.db'}"
         soak = Soak(url, server, asked.rate, asked.memories)
         try:
-            counted = soak.run(asked.minutes * 60, *asked.every)
+            counted = soak.run((asked.minutes or 10.0) * 60, *asked.every)
         finally:
             soak.close()
     print(f"\nfaults: {', '.join(f'{count} x {name}' for name, count in sorted(soak.faults.items())) or 'none'}")

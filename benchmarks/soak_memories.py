@@ -13,7 +13,7 @@ from sqlalchemy import text
 from horae import Horae, ObjectToVerify, Verdict
 from horae.actions.audit import seal_all, verify_audit
 from horae.actions.budgets.repair import check as check_budgets
-from horae.actions.governance.checking import check_objects
+from horae.actions.governance.invariants import check_objects
 from horae.core.time.instants import micros
 from horae.errors import HoraeError, StoreError
 

@@ -20,6 +20,8 @@ CONTENDERS = {
     "horae": ("benchmarks.contenders.horae", "Contender", "postgres"),
     "bare": ("benchmarks.contenders.bare", "Postgres", "postgres"),
     "pgqueuer": ("benchmarks.contenders.pgqueuer", "Contender", "postgres"),
+    "awa": ("benchmarks.contenders.awa", "Contender", "postgres"),
+    "oban": ("benchmarks.contenders.oban", "Contender", "postgres"),
     "procrastinate": ("benchmarks.contenders.procrastinate", "Contender", "postgres"),
     "apscheduler": ("benchmarks.contenders.apscheduler", "Contender", "postgres"),
     "horae-sqlite": ("benchmarks.contenders.horae", "Contender", "sqlite"),

@@ -32,7 +32,7 @@ class Contender:
 
     def bulk(self, count: int, at: float) -> None:
         due = datetime.fromtimestamp(at, UTC) if at else None
-        self.touch.using(run_at=due).enqueue_many({"at": at} for _ in range(count))
+        self.touch.using(run_at=due).enqueue_many([{"at": at} for _ in range(count)])
 
     def singles(self, times: list[float]) -> None:
         for at in times:
