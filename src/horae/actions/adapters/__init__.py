@@ -1,0 +1,1 @@
+"""The verbs behind adapters of agent frameworks."""

@@ -1,0 +1,1 @@
+"""Statements of the tables in which agent frameworks keep their state."""
