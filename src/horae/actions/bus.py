@@ -1,0 +1,99 @@
+"""The verbs of a message bus: switch events on and off, read what waits to be published, remove what was."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from horae.core.audit.entries import Entry
+from horae.core.bus import PREFIX, BusMessage, message
+from horae.core.jobs.job import SYSTEM
+from horae.ports.bus import BusSwitch
+from horae.ports.store import Tx
+from horae.ports.world import World
+
+MOST_COUNTED = 10_001
+NAME_LENGTH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class BusStatus:
+    """Whether events are noted, and what waits to be published; *waiting* counts up to 10,001."""
+
+    enabled: bool
+    source: str | None
+    switched_at: datetime | None
+    actor: str | None
+    missing: tuple[str, ...]  # triggers that should note events and are not there
+    waiting: int
+    oldest_at: datetime | None
+
+
+def switch_on(world: World, *, actor: str = SYSTEM, reason: str = "") -> BusStatus:
+    """Let the database note an event for each enqueue, each end of an attempt and each fire from now on.
+
+    Repeating it makes what is missing. Where DDL commits by itself the switch comes first, so that a process that dies
+    in between leaves something that says what is missing.
+    """
+    now = world.clock.now()
+
+    def write(tx: Tx) -> None:
+        before = tx.outbox.switch()
+        if before is None or not before.enabled:
+            source = world.dice.name(NAME_LENGTH) if before is None else before.source
+            tx.outbox.set_switch(BusSwitch(source, True, now, actor))
+            tx.audit.append(_switch_entry("switch_on_bus", now, actor, reason))
+        tx.outbox.make_triggers()
+
+    world.route().store.transact(write)
+    return status(world)
+
+
+def switch_off(world: World, *, actor: str = SYSTEM, reason: str = "") -> BusStatus:
+    """Note no further events. What was noted is still published, with the same ids."""
+    now = world.clock.now()
+
+    def write(tx: Tx) -> None:
+        tx.outbox.drop_triggers()
+        before = tx.outbox.switch()
+        if before is not None and before.enabled:
+            tx.outbox.set_switch(BusSwitch(before.source, False, now, actor))
+            tx.audit.append(_switch_entry("switch_off_bus", now, actor, reason))
+
+    world.route().store.transact(write)
+    return status(world)
+
+
+def status(world: World) -> BusStatus:
+    """Return how the bus stands, as of one moment."""
+
+    def look(tx: Tx) -> BusStatus:
+        switch, (waiting, oldest) = tx.outbox.switch(), tx.outbox.waiting(MOST_COUNTED)
+        if switch is None:
+            return BusStatus(False, None, None, None, (), waiting, oldest)
+        missing = tuple(tx.outbox.missing_triggers()) if switch.enabled else ()
+        return BusStatus(switch.enabled, switch.source, switch.switched_at, switch.actor, missing, waiting, oldest)
+
+    return world.route().store.read(look)
+
+
+def next_messages(world: World, *, limit: int, prefix: str = PREFIX) -> list[BusMessage]:
+    """Return what waits to be published, by number; nothing is removed."""
+
+    def look(tx: Tx) -> list[BusMessage]:
+        switch = tx.outbox.switch()
+        if switch is None:
+            return []
+        return [message(each, source=switch.source, prefix=prefix) for each in tx.outbox.read(limit)]
+
+    return world.route().store.read(look)
+
+
+def forget(world: World, numbers: Collection[int]) -> int:
+    """Remove entries that the bus has acknowledged, exactly these; return how many were still there."""
+    return world.route().store.transact(lambda tx: tx.outbox.remove(numbers)) if numbers else 0
+
+
+def _switch_entry(verb: str, now: datetime, actor: str, reason: str) -> Entry:
+    return Entry(at=now, actor=actor, verb=verb, object_type="bus", object_id="events", reason=reason or None)

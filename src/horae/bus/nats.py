@@ -1,0 +1,108 @@
+"""Publish to NATS JetStream; every message waits for the acknowledgement of its stream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from horae.core.bus import BusMessage
+from horae.errors import BusUnavailable, MissingExtra
+from horae.runtime.worker.tracebacks import error_line
+
+log = logging.getLogger("horae.bus")
+CONNECT = 5.0  # seconds until a server answers
+ACKNOWLEDGE = 5.0  # seconds until a stream acknowledges
+IN_FLIGHT = 100  # messages that wait for their acknowledgement at once
+DUPLICATES = timedelta(hours=1)  # within which a stream of ours knows the id of a message again
+
+
+class NatsPublisher:
+    """A connection to NATS that is made when it is needed, and made anew after it broke."""
+
+    def __init__(
+        self, servers: Sequence[str], *, stream: str, prefix: str, options: Mapping[str, Any] | None = None
+    ) -> None:
+        try:
+            import nats
+        except ImportError as problem:
+            raise MissingExtra("nats_extra_missing", problem=str(problem)) from problem
+        self._nats = nats
+        self._servers, self._stream, self._prefix = list(servers), stream, prefix
+        self._options = dict(options or {})
+        self._client: Any = None
+        self._streams: Any = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def publish(self, messages: Sequence[BusMessage]) -> list[int]:
+        """Publish messages that may overtake one another; return the numbers of those that were acknowledged."""
+        await self._connect()
+        acknowledged: list[int] = []
+        for start in range(0, len(messages), IN_FLIGHT):
+            group = messages[start : start + IN_FLIGHT]
+            answers = await asyncio.gather(*map(self._send, group), return_exceptions=True)
+            acknowledged += [each.number for each, answer in zip(group, answers, strict=True) if answer is True]
+            problems = [answer for answer in answers if isinstance(answer, BaseException)]
+            if problems:
+                await self.close()
+                if not acknowledged:
+                    raise BusUnavailable("bus_does_not_answer", problem=error_line(problems[0])) from problems[0]
+                break
+        return acknowledged
+
+    async def _send(self, message: BusMessage) -> bool:
+        body = json.dumps(message.body, ensure_ascii=False, separators=(",", ":")).encode()
+        await self._streams.publish(message.subject, body, timeout=ACKNOWLEDGE, headers=dict(message.headers))
+        return True
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._client is not None and self._client.is_connected and self._loop is loop:
+            return
+        await self.close()
+        try:
+            async with asyncio.timeout(2 * CONNECT):
+                self._client = await self._nats.connect(
+                    self._servers,
+                    **{
+                        "connect_timeout": CONNECT,
+                        "max_reconnect_attempts": 2,
+                        "name": "horae",
+                        "error_cb": _quietly,
+                        **self._options,
+                    },
+                )
+                self._streams = self._client.jetstream(timeout=ACKNOWLEDGE)
+                self._loop = loop
+                await self._make_stream()
+        except Exception as problem:
+            await self.close()
+            raise BusUnavailable("bus_unreachable", problem=error_line(problem)) from problem
+
+    async def _make_stream(self) -> None:
+        """Make the stream where there is none; one that is there is left as it is."""
+        from nats.js.errors import NotFoundError
+
+        try:
+            await self._streams.stream_info(self._stream)
+        except NotFoundError:
+            await self._streams.add_stream(
+                name=self._stream, subjects=[f"{self._prefix}.>"], duplicate_window=DUPLICATES.total_seconds()
+            )
+            log.info("made the stream %s for the subjects %s.>", self._stream, self._prefix)
+
+    async def close(self) -> None:
+        """End the connection; entries that were not acknowledged stay in the outbox."""
+        client, self._client = self._client, None
+        if client is not None:
+            with suppress(Exception):
+                async with asyncio.timeout(CONNECT):
+                    await client.close()
+
+
+async def _quietly(problem: Exception) -> None:
+    log.debug("the connection to NATS: %s", problem)

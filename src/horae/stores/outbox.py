@@ -1,0 +1,61 @@
+"""The outbox: entries that the database's triggers have noted, rows to values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+from sqlalchemy import Connection, delete, func, insert, select
+
+from horae.core.bus import OutboxEntry
+from horae.core.time.instants import instant, micros
+from horae.ports.bus import BusSwitch
+from horae.stores.databases import outbox_triggers
+from horae.stores.tables.bus import OUTBOX, bus, outbox
+
+ONE = 1  # the id of the only row of the switch
+
+
+class Outbox:
+    """The outbox inside one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def read(self, limit: int) -> list[OutboxEntry]:
+        """Return committed entries by number; one with a lower number may still be committed later."""
+        query = select(*OUTBOX.select).order_by(outbox.c.id).limit(limit)
+        return [OUTBOX.read(row) for row in self.connection.execute(query)]
+
+    def remove(self, numbers: Collection[int]) -> int:
+        """Remove exactly these entries; return how many were there."""
+        return self.connection.execute(delete(outbox).where(outbox.c.id.in_(sorted(numbers)))).rowcount
+
+    def waiting(self, limit: int) -> tuple[int, datetime | None]:
+        """Return how many wait, counted up to *limit*, and the instant of the first."""
+        first = select(outbox.c.happened_at).order_by(outbox.c.id).limit(1)
+        counted = select(outbox.c.id).limit(limit).subquery()
+        at = self.connection.execute(first).scalar()
+        count = self.connection.execute(select(func.count()).select_from(counted)).scalar_one()
+        return int(count), None if at is None else instant(at)
+
+    def switch(self) -> BusSwitch | None:
+        row = self.connection.execute(select(bus)).first()
+        return None if row is None else BusSwitch(row.source, bool(row.enabled), instant(row.switched_at), row.actor)
+
+    def set_switch(self, switch: BusSwitch) -> None:
+        values = {
+            "id": ONE, "source": switch.source, "enabled": int(switch.enabled),
+            "switched_at": micros(switch.switched_at), "actor": switch.actor,
+        }  # fmt: skip
+        self.connection.execute(delete(bus))
+        self.connection.execute(insert(bus), values)
+
+    def missing_triggers(self) -> list[str]:
+        return outbox_triggers.missing(self.connection)
+
+    def make_triggers(self) -> None:
+        outbox_triggers.make(self.connection)
+
+    def drop_triggers(self) -> None:
+        outbox_triggers.drop(self.connection)

@@ -1,0 +1,20 @@
+"""An application on each database with the bus switched on, and a stream of the test's own."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from horae import Horae
+from horae.actions import bus
+from tests.support.prepared import mysql_database_url as mysql_database_url
+from tests.support.prepared import postgres_database_url as postgres_database_url
+from tests.support.prepared import sqlite_database_url as sqlite_database_url
+
+
+@pytest.fixture
+def app(database_url: str) -> Iterator[Horae]:
+    with Horae(database_url) as app:
+        app.job("send", queue="mail")(lambda: None)
+        bus.switch_on(app.world)
+        yield app
+        bus.switch_off(app.world)  # the database goes on to other tests
