@@ -1,0 +1,1 @@
+"""``horae import``: bring schedules from cron and other schedulers."""
