@@ -27,7 +27,7 @@ from horae.api.access.values import Token as PublicToken
 from horae.api.attention import values as attention
 from horae.api.jobs.room import Job as PublicJob
 from horae.api.jobs.room import Run as PublicRun
-from horae.api.operation import Method, Operation
+from horae.api.operation import Method, Operation, operations_of
 from horae.api.queues import Queue as PublicQueue
 from horae.api.queues import RunningLimit as PublicLimit
 from horae.api.schedules.values import Fire as PublicFire
@@ -44,10 +44,11 @@ from horae.core.machine import Machine
 from horae.core.schedules.notes import effects
 from horae.core.schedules.rules import Cron
 from horae.core.schedules.schedule import Fire, Schedule
-from horae.ports import Queue
+from horae.ports.queues import Queue
 from horae.service.problems import OWN_CODES
 from horae.settings import Settings
 from horae.words.sentences import ROOMS
+from scripts.contents import index_page
 from scripts.description import description
 from scripts.governance_tables import explanation_page
 from scripts.job_options import job_options_page
@@ -56,6 +57,10 @@ from scripts.public_names import listing
 from scripts.requirements import requirements_page
 from tests.support.rooms import rooms_of
 
+PUBLIC_MODULES = (
+    "horae", "horae.testing", "horae.limits", "horae.webhooks", "horae.alerts", "horae.bus", "horae.telemetry",
+    "horae.alembic",
+)  # fmt: skip
 UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1, "ms": 0.001}
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 
@@ -205,9 +210,20 @@ def json_section() -> str:
     )
     run = Run(12, 1, "failed", 0, "send-receipt", "mail", "system", "host:1:ab", now, now, "ConnectionError: …")
     rows = [
-        ("`job enqueue`", '`{"id", "state", "run_at", "deduplicated": bool, "late": bool}`'),
+        ("`job enqueue`, `rerun`", '`{"id", "state", "run_at", "deduplicated": bool, "late": bool}`'),
         ("`job list`", '`{"items": [JOB], "next_cursor": for --cursor, or null}`'),
         ("`job show`", '`{"job": JOB, "why": [WHY], "runs": [RUN]}`'),
+        (
+            "`job logs`",
+            '`{"items": [{"run_id", "attempt", "lines": [{"at", "level", "text"}], "dropped"}]}`; with `--follow` one '
+            "such item in a line for each attempt that ends",
+        ),
+        ("`job watch`", "a JOB in a line for each change, the last one when it has ended"),
+        (
+            "`top`",
+            '`{"at", "overview", "queues", "workers", "running": [JOB], "rates"}`; without `--once` one in a line for '
+            "each look",
+        ),
         ("`job wait`", "`JOB`"),
         (
             "`job cancel`, `revive`, `reschedule`",
@@ -220,6 +236,12 @@ def json_section() -> str:
             "`act show`, `pause`, `resume`, `cancel`, `undo`, `wait`",
             'ACT: `{"id", "verb", "state", "filter", "matched", "more", "changed", "skipped", "skipped_for": {reason: '
             'count}, "skipped_first": {id: reason}, "reason", "actor", …}`',
+        ),
+        ("`batch list`", '`{"items": [BATCH], "next_cursor": for --cursor, or null}`'),
+        (
+            "`batch show`, `wait`, `cancel`",
+            'BATCH: `{"id", "name", "state", "total", "open", "succeeded", "failed", "on_end", "on_success", '
+            '"on_failure", "created_at", "ended_at", "cancel_reason", …}`',
         ),
         ("`schedule list`", '`{"items": [SCHEDULE], "next_cursor": for --cursor, or null}`'),
         (
@@ -240,7 +262,8 @@ def json_section() -> str:
         ),
         (
             "`schedule explain`",
-            '`{"words", "language", "zone", "kind", "expression", "next": [NEXT], "clocks": [CLOCK], "warnings": '
+            '`{"words", "language", "zone", "kind", "expression", "previous": NEXT, "next": [NEXT], "clocks": [CLOCK], '
+            '"warnings": '
             '[{"code", "text"}]}`; for cron also `fixed_time`, `day_match`, `gap`, `fold`, `lenient`',
         ),
         (
@@ -256,11 +279,27 @@ def json_section() -> str:
         ("`watch`", 'a line for each change: `{"at", "parts": [name]}`'),
         ("`workers list`", '`{"items": [WORKER]}`, a WORKER as `GET /workers` gives it'),
         ("`workers show`, `drain`, `resume`", "WORKER"),
+        (
+            "`expectation list`",
+            '`{"items": [MISSED RUN], "next_cursor"}`, a MISSED RUN as `GET /expectations` gives it',
+        ),
+        ("`calendar list`", '`{"items": [CALENDAR]}`, a CALENDAR as `GET /calendars` gives it'),
+        ("`calendar show`", "CALENDAR with `schedules`"),
+        ("`calendar set`", "CALENDAR"),
+        ("`calendar delete`", '`{"name", "deleted": true}`'),
+        (
+            "`import crontab`, `celery`, `django-celery-beat`, `apscheduler`",
+            '`{"dry_run": bool, "counts": {"new", "changed", "unchanged", "refused"}, "entries": [{"origin", "key", '
+            '"status", "words", "schedule": its fields, "enabled", "changes": [field], "notes": [{"code", "text"}], '
+            '"problem": {"code", "text"} or null}]}`',
+        ),
         ("`view list`", '`{"items": [VIEW]}`, a VIEW as `GET /views` gives it'),
         ("`view save`, `share`", "VIEW"),
         ("`view delete`", '`{"id", "deleted": true}`'),
         ("`queue list`", '`{"items": [QUEUE with "jobs": {state: count} and "workers": [id]]}`'),
-        ("`queue pause`, `resume`, `limit`", "QUEUE"),
+        ("`queue show`, `set`, `pause`, `resume`, `quiet`, `limit`", "QUEUE"),
+        ("`owner list`, `show`, `set`", "OWNER, as `GET /owners` gives them; with `--quiet-hours` HOURS"),
+        ("`owner quiet`", "HOURS, as `GET /quiet-owners` gives them"),
         (
             "`stats`",
             '`{"by", "items": [FIGURES]}`; over time also `"name"` and `"grain"`. FIGURES are those of '
@@ -321,6 +360,11 @@ def json_section() -> str:
         ),
         ("`limit list`", '`{"items": [LIMIT]}`'),
         ("`limit set`, `reset`", "LIMIT"),
+        (
+            "`bus on`, `off`, `status`",
+            '`{"bus": {"enabled": bool, "source", "switched_at", "actor", "missing": [trigger], "waiting", '
+            '"oldest_at"}}`',
+        ),
         ("`db migrate`", '`{"schema": {"found", "wanted", "migrated": bool}}`'),
         ("`db check`", '`{"schema": {"found", "wanted", "current": bool}}`'),
         ("`db isolate`", '`{"isolated": bool, "tables": [name]}`'),
@@ -367,6 +411,11 @@ def json_section() -> str:
             "`attention verify`",
             '`{"items": [{"lane", "sound": bool, "lines", "sealed", "complaints": [text]}], "next_cursor": null}`',
         ),
+        (
+            "`attention anchor`",
+            '`{"format", "version", "lane", "owner", "seq", "hash", "written_at", "signed_at", "signature"}`; with '
+            '`--check` `{"lane", "sound": bool, "complaints": [text]}`',
+        ),
         ("`attention top`", 'JSON Lines: `{"event": "changed", …}` as `attention show`; with `--once` only that'),
         ("`audit list`", '`{"items": [ENTRY], "next_cursor": null}`, an ENTRY as `GET /audit` gives it'),
         (
@@ -380,7 +429,7 @@ def json_section() -> str:
         ),
         ("`object export`", '`{"export": {"file", "objects", "evidence", "versions"}}`; with `-` the lines'),
         (
-            "`worker`, `up`, `server`, `mcp`, `demo attention`, `demo governance`",
+            "`worker`, `up`, `server`, `mcp`, `attention serve`, `demo attention`, `demo governance`",
             'JSON Lines, one event each: `{"event": "started" \\| "stopping" \\| "ended" \\| …}`; logs are on stderr',
         ),
         ("`--version`", '`{"version": "…"}`'),
@@ -467,16 +516,32 @@ def python_page() -> str:
     sections = [
         NOTE,
         "# Python",
-        "What may be imported from `horae` and from `horae.testing`. Everything else may change.",
+        "What may be imported from `horae` and its public modules. [`horae.attention`](attention.md) and "
+        "[`horae.errors`](errors.md) have pages of their own, [`horae.adapters`](../how-to/bring-your-own-agent-"
+        "framework.md) a guide. Everything else may change.",
     ]
-    for module in (horae, horae.testing):
-        names = [name for name in module.__all__ if not name.startswith("__")]
-        sections.append(f"## `{module.__name__}`")
-        sections += [thing_section(name, getattr(module, name)) for name in names]
+    for name in PUBLIC_MODULES:
+        module = importlib.import_module(name)
+        sections += [f"## `{name}`", *public_sections(module)]
     return "\n\n".join(sections) + "\n"
 
 
+def attention_page() -> str:
+    module = importlib.import_module("horae.attention")
+    about = "One agent, one focus. [How to use it](../how-to/give-an-agent-attention.md), and "
+    about += "[a tutorial](../tutorial/5-an-agent-with-one-focus.md)."
+    return "\n\n".join([NOTE, "# Python: `horae.attention`", about, *public_sections(module)]) + "\n"
+
+
+def public_sections(module: Any) -> list[str]:
+    """Return a section for each public name of a module; other modules of ours it names have their own."""
+    things = {name: getattr(module, name) for name in module.__all__ if not name.startswith("__")}
+    return [thing_section(name, thing) for name, thing in things.items() if not inspect.ismodule(thing)]
+
+
 def thing_section(name: str, thing: Any) -> str:
+    if not callable(thing):
+        return f"### `{name}`\n\n{doc(thing)}"
     if not inspect.isclass(thing):
         return f"### `{name}{signature(thing)}`\n\n{doc(thing)}"
     parts = [f"### `{name}`", doc(thing)]
@@ -552,8 +617,7 @@ def client_page() -> str:
         rows = [
             f"| `{escaped(verb + signature(each.__wrapped__, is_method=True))}` "
             f"| {escaped(answered(each))} | `{each.method} {each.path}` | {escaped(first_sentence(each))} |"
-            for verb, each in vars(type(room)).items()
-            if isinstance(each, Method)
+            for verb, each in operations_of(type(room)).items()
         ]
         table = "\n".join(["| Call | Answer | Request | |", "|---|---|---|---|", *rows])
         sections += [f"## `client.{name}`", doc(type(room)), table]
@@ -570,6 +634,7 @@ def answered(endpoint: Method[..., Any, Any, Any]) -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "../contributing/requirements.md": requirements_page,
     "../explanation/governance.md": explanation_page,
+    "attention.md": attention_page,
     "client.md": client_page,
     "command-line.md": command_line_page,
     "errors.md": errors_page,
@@ -579,6 +644,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "python.md": python_page,
     "settings.md": settings_page,
     "states.md": states_page,
+    "../README.md": index_page,  # last: it reads the titles of the others
 }
 
 

@@ -4,11 +4,14 @@ import re
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from horae.cli.schedules.options import OPTIONS as COMMAND_LINE
+from horae.core.time.spans import Span
 from horae.declare.file_values import KEYS
-from horae.declare.options import SECTIONS, JobOptions, Option, Span, options
+from horae.declare.options import SECTIONS, JobOptions, Option, options
+from horae.declare.using import USING
 from horae.errors import StoreUnavailable
 from horae.service.asgi import build
 from scripts.markdown import NOTE, escaped
+from scripts.option_examples import EXAMPLES
 
 HTTP_NAMES = {"arguments": "payload"}  # over HTTP every job has a payload, whatever made it
 
@@ -34,37 +37,58 @@ def job_options_page() -> str:
         "What `@app.job(id, …)` takes, of an application or a `Blueprint`. "
         "[`jobs.conf`](../how-to/configure-jobs-by-file.md), `POST /schedules` and `horae schedule add` take those "
         "that are ticked, by the same names and with the same defaults unless it says otherwise here. "
-        'Spans are a `timedelta` or seconds; in the file also `"250ms"`, `"90s"`, `"5m"`, `"2h"`. There an instant is '
+        'Spans are seconds, a `timedelta`, or text such as `"250ms"`, `"90s"`, `"5m"`, `"1h30m"`, `"2d"`. '
+        "In the file an instant is "
         '`2030-01-07T06:00:00Z`, and a retry policy `"none"` or `{ kind = "fixed", attempts = 3, delay = "5m" }`.',
     ]
     for section, title in SECTIONS.items():
         rows = [
             f"| `{name}` | {escaped(kind_shown(kinds[name]))} | {default_shown(option)} | {escaped(option.text)} "
+            f"| `{escaped(EXAMPLES[name])}` "
             f"| {'✓' if name in KEYS else ''} | {http_shown(name, fields_of_http)} | {command_line_shown(name)} |"
             for name, option in options()
             if option.section == section
         ]
-        head = ["| Option | Type | Default | Means | File | HTTP | Command line |", "|---|---|---|---|---|---|---|"]
-        sections += [f"## {title}", "\n".join([*head, *rows])]
-    sections += ["## Why not everywhere", "\n".join(reasons())]
+        columns = ["Option", "Type", "Default", "Means", "Example", "File", "HTTP", "Command line"]
+        sections += [f"## {title}", table(columns, rows)]
+    sections += ["## Why not everywhere", "\n".join(reasons()), *using_sections()]
     return "\n\n".join(sections) + "\n"
 
 
+def using_sections() -> list[str]:
+    """Return the part about the options of one enqueue."""
+    rows = [
+        f"| `{name}` | {escaped(option.default)} | {escaped(option.text)} | `{escaped(option.example)}` |"
+        for name, option in USING.items()
+    ]
+    return [
+        "## What `using` takes",
+        "`handle.using(…).enqueue(…)` stores one job with other options. `app.jobs.enqueue`, `POST /jobs` and "
+        "`horae job enqueue` call those that they take by the same names.",
+        table(["Option", "Default", "Means", "Example"], rows),
+    ]
+
+
+def table(columns: list[str], rows: list[str]) -> str:
+    return "\n".join([f"| {' | '.join(columns)} |", "|---" * len(columns) + "|", *rows])
+
+
 def reasons() -> list[str]:
-    """Return why an option is missing on a door, one line for each."""
+    """Return why options are missing on a door, one line for each reason."""
     doors = {
         "`jobs.conf`": "not_in_file",
         "`POST /schedules`": "not_over_http",
         "`horae schedule add`": "not_on_command_line",
     }
-    lines = []
+    missing: dict[tuple[str, str], list[str]] = {}
     for name, option in options():
-        missing: dict[str, list[str]] = {}
+        by_reason: dict[str, list[str]] = {}
         for door, field in doors.items():
             if reason := getattr(option, field):
-                missing.setdefault(reason, []).append(door)
-        lines += [f"- `{name}` is not in {' or '.join(names)}: {reason}." for reason, names in missing.items()]
-    return lines
+                by_reason.setdefault(reason, []).append(door)
+        for reason, names in by_reason.items():
+            missing.setdefault((" or ".join(names), reason), []).append(f"`{name}`")
+    return [f"- Not in {door}: {', '.join(names)}. Why: {reason}." for (door, reason), names in missing.items()]
 
 
 def command_line_shown(name: str) -> str:

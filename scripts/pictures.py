@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from scripts.screenshots import PAGES, Look, open_page, shop
+from scripts.screenshots import PAGES, Look, need_chinese_font, open_page, shop
 from tests.support.browsing import chromium
 
 FOLDER = Path(__file__).parents[1] / "docs" / "img"
@@ -35,6 +35,7 @@ def as_webp(page: Any, png: bytes) -> bytes:
 
 
 def main() -> None:
+    need_chinese_font()
     wanted = sys.argv[1:] or list(PICTURES)
     FOLDER.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as place, shop(Path(place)) as (url, app, _), chromium() as browser:

@@ -6,6 +6,7 @@ after these, such as ``wide-dark-zh``.
 
 from __future__ import annotations
 
+import subprocess
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from horae.service.auth.sessions import cookie_name
 from horae.settings import Settings
 from horae.testing.clock import VirtualClock
 from tests.console.agents import make_agents, make_pile
-from tests.console.ground import make_day, make_known_errors
+from tests.console.ground import make_batches, make_calendars, make_day, make_known_errors
 from tests.console.memories import remember, suspect
 from tests.support.browsing import chromium
 from tests.support.serving import answering
@@ -39,12 +40,19 @@ PAGES = {
     "job-waiting": "/jobs/{queued}",
     "new-job": "/jobs/new?handler=orders.charge",
     "bulk": "/jobs/bulk?verb=cancel&all=yes&q=state:queued",
+    "job-after": "/jobs/{after}",
+    "batches": "/batches",
+    "batch": "/batches/{batch}",
     "schedules": "/schedules",
     "schedule": "/schedules/newsletter",
+    "schedule-calendar": "/schedules/payroll",
+    "calendars": "/calendars",
+    "calendar": "/calendars/bank",
     "errors": "/errors",
     "error": "/errors/{error}",
     "queues": "/queues",
     "queue": "/queues/images",
+    "queue-quiet": "/queues/orders",
     "workers": "/workers",
     "audit": "/audit",
     "forecast": "/forecast",
@@ -107,18 +115,42 @@ def shop(folder: Path) -> Iterator[tuple[str, Horae, dict[str, str]]]:
     """Serve the console over a made-up day; yield its address, the application, and the ids of what was made."""
     clock = VirtualClock(REMEMBERS)
     with Horae(put_tables(folder / "horae.db"), clock=clock) as app:
-        made = remember(app.world, clock)
-        make_known_errors(app.world)
-        clock.move_to(from_iso(BEGINS))
-        make_pile(app.world)
-
-        def talk() -> None:
-            made.update(suspect(app.world, clock) | make_agents(app.world, clock))
-
-        make_day(app.world, clock, meanwhile=talk)
-        app.queues.resume("images", reason="the disk is changed")
+        made = live(app, clock, BEGINS)
         with answering(app.asgi(Settings(server_chores=False, instance="shop", instance_colour="green"))) as server:
             yield server.url, app, made
+
+
+def live(app: Horae, clock: VirtualClock, begins: str, hours: int = 14) -> dict[str, str]:
+    """Let the days before go by and then the made-up one, which begins at *begins*; return the ids of what was made."""
+    made = remember(app.world, clock)
+    make_known_errors(app.world)
+    clock.move_to(from_iso(begins))
+    make_pile(app.world)
+
+    def talk() -> None:
+        made.update(suspect(app.world, clock) | make_agents(app.world, clock))
+
+    make_day(app.world, clock, hours=hours, meanwhile=talk)
+    app.queues.resume("images", reason="the disk is changed")
+    made.update(make_batches(app.world, clock))
+    make_calendars(app.world)
+    return made
+
+
+def ids_of(app: Horae, made: dict[str, str]) -> dict[str, str]:
+    """Return what stands in the paths of PAGES."""
+    states: tuple[State, ...] = ("dead", "running", "queued")
+    known = {state: next(iter(app.jobs.list(state=state, limit=1))).id for state in states} | made
+    known["own"] = next(each.id for each in app.scheduled_tasks.list() if each.last_run_at)
+    known["error"] = next(iter(app.error_groups.list(limit=1))).fingerprint
+    return known
+
+
+def need_chinese_font() -> None:
+    """Refuse to take pictures in which Chinese would be empty boxes."""
+    answer = subprocess.run(["fc-list", ":lang=zh"], capture_output=True, text=True, check=False)
+    if not answer.stdout.strip():
+        raise SystemExit("There is no Chinese font, so Chinese would be boxes. Run: apt-get install fonts-noto-cjk")
 
 
 def main() -> None:
@@ -127,14 +159,11 @@ def main() -> None:
     parser.add_argument("pages", nargs="*", metavar="page", help="only these, by their names in PAGES")
     parser.add_argument("--look", action="append", choices=[str(each) for each in LOOKS], help="only these")
     asked = parser.parse_args()
+    need_chinese_font()
     folder, wanted = asked.folder, set(asked.pages)
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as place, shop(Path(place)) as (url, app, made), chromium() as browser:
-        states: tuple[State, ...] = ("dead", "running", "queued")
-        known: dict[str, str] = {state: next(iter(app.jobs.list(state=state, limit=1))).id for state in states}
-        known |= made
-        known["own"] = next(each.id for each in app.scheduled_tasks.list() if each.last_run_at)
-        known["error"] = next(iter(app.error_groups.list(limit=1))).fingerprint
+        known = ids_of(app, made)
         for look in [each for each in LOOKS if not asked.look or str(each) in asked.look]:
             page, tenant = open_page(browser, url, app, look), open_page(browser, url, app, look, TENANT, "tasks")
             for name, path in PAGES.items():

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 CONSOLE = ROOT / "src" / "horae" / "console" / "assets"
 FIRST = {"README.md": "index.md", "README.zh-CN.md": "index.zh.md"}
+MOVED = {**FIRST, "docs/README.md": "contents.md"}  # MkDocs takes a README.md for the first page of its folder
 ASSETS = {
     CONSOLE / "img" / "icon.svg": "assets/icon.svg",
     CONSOLE / "vendor" / "inter-latin-5.3.0.woff2": "assets/inter.woff2",
@@ -33,7 +34,7 @@ OTHER_LANGUAGE = re.compile(r"\[(?:中文|English)\]\(README[\w.-]*\.md\) · ")
 def address(source: Path) -> str:
     """Return where a file of the repository stands in the site."""
     path = source.relative_to(ROOT).as_posix()
-    return FIRST.get(path) or (path.removeprefix("docs/") if path.startswith("docs/") else f"project/{path}")
+    return MOVED.get(path) or (path.removeprefix("docs/") if path.startswith("docs/") else f"project/{path}")
 
 
 def linked(page: Path) -> list[Path]:

@@ -5,7 +5,7 @@
 | `database_url` | test | an empty database, the test runs on `sqlite`, `postgres` and `mysql` |
 | `sqlite_database_url`, `postgres_database_url`, `mysql_database_url` | test | the same for one of them |
 | `empty_redis_url` | test | the shared Redis, emptied |
-| `postgres_url`, `mysql_url`, `redis_url` | session | the shared servers themselves |
+| `postgres_url`, `mysql_url`, `redis_url`, `nats_url` | session | the shared servers themselves |
 | `own_server` | test | `own_server(PostgresServer, durable=False)`: a server the test may restart or kill |
 | `servers` | session | all of it, see `tests.support.servers` |
 
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support import collecting, scratch
 from tests.support.programs import Program, ServerMissing, find
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=Server)
 pytest.register_assert_rewrite("horae.testing")  # its conformance suite asserts
+# How long an example takes says more about what else the machine does than about us.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 scratch.use_memory()
 collecting.pause()
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the many processes that tests start need not compile us each time
@@ -42,6 +46,7 @@ NEED_A_SERVER = {
     "empty_redis_url",
     "mysql_database_url",
     "mysql_url",
+    "nats_url",
     "own_server",
     "postgres_database_url",
     "postgres_url",
@@ -57,11 +62,18 @@ SLOW_FIRST = (
     "docs/test_pages.py",
     "stores/test_conformance.py",
     "service/test_fuzz.py",
+    "browser/test_scenarios.py",
+    "actions/test_governance_crashes.py",
+    "stores/test_plans.py",
+    "stores/test_partitions.py",
     "generated",
+    "executors",
     "journeys",
     "console",
     "wheel",
     "attention",
+    "adapters",
+    "bus",
     "docs",
     "deploy",
     "stores",
@@ -70,6 +82,9 @@ SLOW_FIRST = (
     "mcp",
     "runtime",
     "actions",
+    "browser",
+    "testing",
+    "examples",
 )
 
 
@@ -121,7 +136,7 @@ def needs(program: Program) -> Path:
 
 @pytest.fixture(scope="session")
 def servers() -> Iterator[Servers]:
-    with Servers() as servers:
+    with Servers(in_memory=True) as servers:
         yield servers
 
 
@@ -157,6 +172,15 @@ def postgres_url(postgres_server: PostgresServer) -> str:
 @pytest.fixture(scope="session")
 def mysql_url(mysql_server: MariaDBServer) -> str:
     return mysql_server.url
+
+
+@pytest.fixture(scope="session")
+def nats_url(servers: Servers) -> str:
+    """A NATS server with JetStream; tests choose names of their own for streams and subjects."""
+    try:
+        return servers.nats.url
+    except ServerMissing as missing:
+        do_without(missing)
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from horae.actions.jobs import jobs as verbs
 from horae.core.traces import Parent, origin_of, parent_of, trace_id_of
 from horae.errors import ConfigurationError
 from horae.outgoing.trace_context import trace_headers
-from horae.ports import World
+from horae.ports.world import World
 from horae.service.asgi import build
 from horae.service.options import Options
 from horae.service.trace_context import trace_id_from

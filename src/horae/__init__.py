@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from horae.app import Horae
     from horae.client.client import AsyncClient, Client
     from horae.core.governance.answers import Attend, Verdict
+    from horae.core.jobs.gathering import Collect, Debounce
     from horae.core.jobs.outcomes import BudgetEmpty, Cancel, Snooze
     from horae.core.jobs.retry import Retry
     from horae.core.schedules.job_status import JobStatus
@@ -36,8 +37,10 @@ __all__ = [
     "BudgetEmpty",
     "Cancel",
     "Client",
+    "Collect",
     "Context",
     "Cron",
+    "Debounce",
     "Every",
     "ExecutionTracker",
     "Horae",
@@ -65,8 +68,10 @@ _PLACES = {
     "BudgetEmpty": "horae.core.jobs.outcomes",
     "Cancel": "horae.core.jobs.outcomes",
     "Client": "horae.client.client",
+    "Collect": "horae.core.jobs.gathering",
     "Context": "horae.runtime.worker.context",
     "Cron": "horae.core.time.cron",
+    "Debounce": "horae.core.jobs.gathering",
     "Every": "horae.core.schedules.rules",
     "ExecutionTracker": "horae.declare.tracker",
     "Horae": "horae.app",

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
@@ -31,26 +31,31 @@ from horae.core.governance.objects import GOVERNANCE
 from horae.core.jobs.job import GOVERN, SLOTS
 from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.payloads import label
-from horae.core.jobs.retry import Retry, span
+from horae.core.jobs.retry import Retry
 from horae.core.metrics import Family
 from horae.core.schedules.job_status import JobStatus
 from horae.core.schedules.schedule import Schedule
+from horae.core.time.spans import Span, span
 from horae.core.timeouts import Timeouts
-from horae.declare.check import Seed, check_seed, needs_database, plan_of, problems_of, seeds_of
+from horae.declare.check import Seed, about_executors, check_seed, needs_database, plan_of, problems_of, seeds_of
 from horae.declare.declarations import Problem, raise_for
 from horae.declare.definitions import Definition
 from horae.declare.handles import Blueprint, JobHandle, plain_connection
 from horae.declare.jobs_conf import JobsFile, find_file, module_of, read_files
 from horae.declare.opening import Opener
 from horae.declare.overrides import merge
-from horae.declare.verifiers import built_in
 from horae.errors import ConfigurationError, HoraeError, MissingExtra, NeedsDatabase, NotFound, StoreError
 from horae.limits.limiter import families as rate_limit_families
 from horae.limits.locks import open_locks
-from horae.ports import Clock, Dice, JobSource, Limiter, LockManager, Sealer, Store, Tracing, World
+from horae.ports.access import Sealer
+from horae.ports.locks import Limiter, LockManager
+from horae.ports.store import Store
+from horae.ports.workers import JobSource
+from horae.ports.world import Clock, Dice, Tracing, World
 from horae.runtime.chores.janitor import CHORES, Chore, cleaning
 from horae.runtime.chores.keeper import Keeper, keeping
 from horae.runtime.database import DatabaseThreads
+from horae.runtime.enqueued import EnqueuedBatch, EnqueuedJob, Origin, waitable
 from horae.runtime.schedules.declared import Declared
 from horae.runtime.sources.http import HttpSource, NoStore, declare_to
 from horae.runtime.sources.store import StoreSource
@@ -61,7 +66,6 @@ from horae.runtime.worker.metrics import Measures
 from horae.runtime.worker.services import Services
 from horae.runtime.worker.worker import Worker, WorkerSettings
 from horae.settings import Settings, database_url, is_on, one_setting, timeouts
-from horae.stores.databases.sqlite import Synchronous
 from horae.stores.opening import create_store_engine, open_store
 from horae.telemetry import OpenTelemetry
 from horae.version import VERSION
@@ -70,6 +74,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from horae.client.service import Service
+    from horae.stores.databases.sqlite import Synchronous
 
 __all__ = ["Blueprint", "Horae", "JobHandle"]
 
@@ -84,6 +89,7 @@ class Horae(Blueprint, Acting):
     applications on one store apart; the default is the module that made this one. *config* names the
     file that overrides declared jobs; else it is ``jobs.conf`` beside that module or in the current folder. With
     *enabled* False nothing is scheduled, unless that file says ``enabled = true``; triggers and enqueues still run.
+    With *lenient* its cron may use names, L, W, # and nicknames, in declarations and in schedules made through it.
     *timeouts* bound every wait for a database server; else the environment does. *release* names the version of the
     application that is deployed, for error groups; else ``HORAE_RELEASE`` does.
     """
@@ -96,6 +102,7 @@ class Horae(Blueprint, Acting):
         config: str | Path | None = None,
         environment: str | None = None,
         enabled: bool = True,
+        lenient: bool = False,
         synchronous: Synchronous = "FULL",
         max_payload_bytes: int = 1024 * 1024,
         timeouts: Timeouts | None = None,
@@ -103,7 +110,7 @@ class Horae(Blueprint, Acting):
         clock: Clock | None = None,
         dice: Dice | None = None,
     ) -> None:
-        Blueprint.__init__(self)
+        Blueprint.__init__(self, lenient=lenient)
         Acting.__init__(self, self._acting_here)
         self.database = database or database_url(os.environ)
         module, self._folder = module_of(sys._getframe(1).f_globals)
@@ -180,6 +187,8 @@ class Horae(Blueprint, Acting):
         """Return what runs jobs of a name in this process; jobs about objects always have a handler."""
         found = self.definitions.find(name)
         if found is None and name.startswith(f"{GOVERN}."):
+            from horae.declare.verifiers import built_in
+
             found = self.definitions.find(GOVERN) or built_in(self)
         return found
 
@@ -211,6 +220,7 @@ class Horae(Blueprint, Acting):
             tracing=self._tracing,
             rules=job_rules(dice),
             retention=self.retention,
+            lenient=self.lenient,
         )
 
     def trace(self, tracing: Tracing | None) -> None:
@@ -304,13 +314,17 @@ class Horae(Blueprint, Acting):
 
     def problems(self) -> list[Problem]:
         """Return every error and warning about the declarations, over all modules and the file."""
+        return [*self._declared_problems(), *about_executors(self, self.jobs_file())]
+
+    def _declared_problems(self) -> list[Problem]:
+        """Return the problems that also concern a process which runs no jobs."""
         self.definitions.read_again()
         has_locks, seeds = self._locks is not None, self._seeds
         return problems_of(self, self.jobs_file(), has_locks=has_locks, services=self.services, seeds=seeds)
 
     def plan(self) -> Plan:
         """Return the schedules that code and file declare; refuse declarations that cannot work."""
-        raise_for(self.problems())
+        raise_for(self._declared_problems())
         return plan_of(self, self.jobs_file(), self.name, self._seeds, self._loads_persisted, enabled=self.enabled)
 
     def declare_schedules(self) -> list[Schedule]:
@@ -346,19 +360,56 @@ class Horae(Blueprint, Acting):
 
     # -- the verbs most people need --------------------------------------------------------------------------------
 
-    def enqueue(self, name: str, /, **arguments: Any) -> Enqueued:
+    def enqueue(self, name: str, /, **arguments: Any) -> EnqueuedJob:
         """Enqueue a declared job by its name."""
         return JobHandle[Any, Any](self, self.definitions.get(name)).enqueue(**arguments)
 
-    def enqueue_many(self, requests: Sequence[Request], *, connection: Any = None) -> list[Enqueued]:
+    def enqueue_many(self, requests: Sequence[Request], *, connection: Any = None) -> list[EnqueuedJob]:
         """Enqueue many different jobs (``handle.request(…)``) in one transaction."""
         return self.store_jobs(requests, plain_connection(connection))
 
-    def store_jobs(self, requests: Iterable[Request], connection: Any = None) -> list[Enqueued]:
+    def batch(
+        self,
+        requests: Iterable[Request],
+        *,
+        name: str = "",
+        key: str | None = None,
+        on_end: Request | None = None,
+        on_success: Request | None = None,
+        on_failure: Request | None = None,
+    ) -> EnqueuedBatch:
+        """Store jobs (``handle.request(…)``) as one batch, in one transaction, and return it.
+
+        When all of them have ended, *on_end* runs; *on_success* when all have succeeded, *on_failure* when one is dead
+        or was cancelled. Each runs once, whatever crashes, and reads the results by ``ctx.parents()``. The same *key*
+        with the same request again is the same batch.
+        """
+        made = self.batches.create(
+            requests, name=name, key=key, on_end=on_end, on_success=on_success, on_failure=on_failure
+        )
+        return EnqueuedBatch(made.id, Origin(self, is_joined=False))
+
+    def store_jobs(self, requests: Iterable[Request], connection: Any = None) -> list[EnqueuedJob]:
         """Store jobs where this application acts; what handles and :meth:`enqueue_many` call."""
         if self._service is None:
-            return verbs.enqueue_many(self.world, requests, connection=connection)
-        return remote.enqueue(self.jobs, self.world, list(requests), connection)
+            if connection is None:
+                return self.waitable(verbs.enqueue_many(self.world, requests))
+            with self.joining(connection) as joined:
+                placed = verbs.enqueue_many(self.world, requests, connection=joined)
+            return self.waitable(placed, connection)
+        return self.waitable(remote.enqueue(self.jobs, self.world, list(requests), connection))
+
+    def joining(self, connection: Any) -> AbstractContextManager[Any]:
+        """Lend the transaction of a caller's connection: SQLAlchemy's, Django's, or one of our drivers'."""
+        if connection is None or hasattr(connection, "exec_driver_sql"):
+            return nullcontext(connection)
+        from horae.stores.databases.joining import joined  # few callers bring a connection of another kind
+
+        return joined(self.engine, connection)
+
+    def waitable(self, placed: list[Enqueued], connection: Any = None) -> list[EnqueuedJob]:
+        """Return stored jobs as ones that can be waited for here."""
+        return waitable(placed, self, is_joined=connection is not None)
 
     def get(self, job_id: str) -> Job:
         """Return one job, live or finished."""
@@ -419,6 +470,7 @@ class Horae(Blueprint, Acting):
 
     def worker(self, settings: WorkerSettings | None = None) -> Worker:
         """Return a worker for this application's jobs; ``await worker.run()`` serves until ``worker.stop()``."""
+        raise_for(about_executors(self, self.jobs_file()))
         settings = settings or WorkerSettings()
         plan: Callable[[], Plan] | None = self.plan
         source: JobSource = StoreSource(self.world)
@@ -488,7 +540,7 @@ class Horae(Blueprint, Acting):
         await hosted.ready()
         return hosted
 
-    async def shutdown(self, timeout: timedelta | float | None = None) -> None:  # noqa: ASYNC109 - document 003's word
+    async def shutdown(self, timeout: Span | None = None) -> None:  # noqa: ASYNC109 - document 003's word
         """Schedule nothing more, wait for what runs up to *timeout* (else the grace), then cancel it."""
         hosted, self._hosted = self._hosted, None
         if hosted is not None:
@@ -517,7 +569,7 @@ class Horae(Blueprint, Acting):
 
 
 def _doctor(world: World) -> Any:
-    from horae.doctor.running import examine_world
+    from horae.doctor.in_process import examine_world
 
     return examine_world(world, Settings.read(os.environ), os.environ)
 

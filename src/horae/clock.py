@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
+import os
 import random
-import secrets
 import threading
 import time
 import zoneinfo
@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING
 from horae.core.time.boots import Boot, LeaseLine
 
 if TYPE_CHECKING:
-    from horae.ports import Clock, Store
+    from horae.ports.store import Store
+    from horae.ports.world import Clock
 
 BOOT_NAME = Path("/proc/sys/kernel/random/boot_id")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -221,7 +222,7 @@ class SystemDice:
         return random.random()
 
     def name(self, length: int = 12) -> str:
-        return secrets.token_hex((length + 1) // 2)[:length]
+        return os.urandom((length + 1) // 2).hex()[:length]
 
 
 def pause(seconds: float) -> None:

@@ -39,6 +39,8 @@
     │   ├── MissingExtra        an extra of the package is not installed    (also an ImportError)
     │   └── NeedsDatabase       this process reaches a service only, and that takes a database
     ├── ServiceUnavailable      the service cannot be reached, or what answers there is not one
+    │   └── BusUnavailable      the message bus cannot be reached, or acknowledges nothing
+    ├── ExecutorUnavailable     a cluster on which handlers run does not answer
     ├── StoreError              the database
     │   ├── StoreUnavailable    cannot be reached, or the outcome of a commit is unknown
     │   ├── StoreBusy           is locked by another transaction
@@ -47,6 +49,7 @@
     │   └── SchemaTooNew        was migrated by a newer Horae
     ├── SignatureRefused        a message without a valid, recent signature
     └── HandlerFailed           how a failed attempt is reported
+        ├── JobFailed           a job whose result was asked for did not succeed
         ├── CallFailed          an outgoing call without an answer
         ├── DeliveryFailed      a webhook that its target could not take now
         ├── DeliveryRefused     a webhook that cannot be delivered, now or later
@@ -330,8 +333,11 @@ class LeaseLost(HoraeError):
 
     code = "lease_lost"
 
-    def __init__(self, job_id: str, token: int) -> None:
-        super().__init__("lease_lost", job_id=job_id, token=token)
+    def __init__(self, job_id: str, token: int, step: str | None = None) -> None:
+        if step is None:
+            super().__init__("lease_lost", job_id=job_id, token=token)
+        else:
+            super().__init__("lease_lost_after_step", job_id=job_id, token=token, step=step)
         self.job_id = job_id
         self.token = token
 
@@ -341,8 +347,11 @@ class LaneLost(HoraeError):
 
     code = "lane_lost"
 
-    def __init__(self, driver: str, epoch: int) -> None:
-        super().__init__("lane_lost", driver=driver, epoch=epoch)
+    def __init__(self, driver: str, epoch: int, step: str | None = None) -> None:
+        if step is None:
+            super().__init__("lane_lost", driver=driver, epoch=epoch)
+        else:
+            super().__init__("lane_lost_after_step", driver=driver, epoch=epoch, step=step)
         self.epoch = epoch
 
 
@@ -374,6 +383,18 @@ class ServiceUnavailable(HoraeError):
     """A client cannot reach the service, or what answers at its URL is not one."""
 
     code = "service_unavailable"
+
+
+class BusUnavailable(ServiceUnavailable):
+    """The message bus cannot be reached, or acknowledges nothing; events wait in the outbox."""
+
+    code = "bus_unavailable"
+
+
+class ExecutorUnavailable(HoraeError):
+    """A cluster on which handlers run does not answer; what runs there may go on."""
+
+    code = "executor_unavailable"
 
 
 class StoreError(HoraeError):
@@ -425,6 +446,12 @@ class HandlerFailed(HoraeError):
     code = "handler_failed"
 
 
+class JobFailed(HandlerFailed):
+    """A job whose result was asked for is dead or was cancelled; carries its last error."""
+
+    code = "job_failed"
+
+
 class AddressRefused(InvalidInput):
     """An address that outgoing calls must not go to; nothing was connected."""
 
@@ -474,6 +501,7 @@ class InvalidCron(InvalidInput):
             expression=expression,
             field=field,
             position=position,
+            character=_character_at(expression, position),
             found=found,
             allowed=allowed,
             advice=advice,
@@ -484,6 +512,11 @@ class InvalidCron(InvalidInput):
         self.found = found
         self.allowed = allowed
         self.advice = advice
+
+
+def _character_at(expression: str, position: int) -> str:
+    """Return the character at a position, counted from 1, in quotes; beyond the last one, where the text ends."""
+    return repr(expression[position - 1 : position]) if position <= len(expression) else "end of text"
 
 
 class InvalidFilter(InvalidInput):

@@ -18,7 +18,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+from horae.core.bus import PREFIX as SUBJECT_PREFIX
+from horae.core.bus import check_prefix
 from horae.core.retention import check_keep
+from horae.core.time.spans import span_from
 from horae.core.timeouts import Timeouts
 from horae.errors import ConfigurationError, InvalidInput
 from horae.words.languages import Language, from_environment
@@ -27,7 +30,7 @@ DEFAULT_URL = "sqlite:///.horae/horae.db"
 PREFIX = "HORAE_"
 # Read elsewhere, or by the tests; listed so that they are not taken for a mistake.
 ALSO_KNOWN = (
-    "HORAE_FAULT", "HORAE_RATE_LIMIT_", "HORAE_TEST_",
+    "HORAE_CALL", "HORAE_ENDING_FILE", "HORAE_FAULT", "HORAE_RATE_LIMIT_", "HORAE_TEST_",
 )  # fmt: skip
 SHORTEST_POLL, LONGEST_POLL = timedelta(milliseconds=100), timedelta(seconds=60)
 SECRET = ("password", "secret", "token")  # words in the name of a text that is not shown
@@ -35,20 +38,6 @@ TIMEOUTS = ("connect_timeout", "hot_timeout", "statement_timeout", "silence_time
 LEVELS = ("debug", "info", "warning", "error")
 SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:]+\])(?::[0-9]{1,5})?")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-
-def span_from(text: str, what: str = "duration") -> timedelta:
-    """Read a span such as ``90``, ``90s``, ``1.5m``, ``2h``, ``1d`` or ``250ms``; a bare number is seconds."""
-    unit = next((unit for unit in _UNITS if text.endswith(unit) and text[: -len(unit)][-1:].isdigit()), "")
-    digits = text.removesuffix(unit)
-    try:
-        seconds = float(digits) * _UNITS[unit or "s"]
-        if not 0 <= seconds < 10**10:
-            raise ValueError(seconds)
-    except ValueError:
-        raise InvalidInput("duration_unreadable", text=text, what=what) from None
-    return timedelta(seconds=seconds)
 
 
 def stale_timeout(environment: Mapping[str, str]) -> timedelta:
@@ -128,6 +117,21 @@ def _origins(text: str) -> tuple[str, ...]:
         if not _ORIGIN.fullmatch(each):
             raise InvalidInput("origin_unreadable", text=each)
     return _words(text)
+
+
+def _servers(text: str) -> tuple[str, ...]:
+    """Read addresses of NATS servers."""
+    for each in _words(text):
+        if not each.startswith(("nats://", "tls://", "ws://", "wss://")):
+            raise InvalidInput("nats_server_unreadable", text=each)
+    return _words(text)
+
+
+def _trace_url(text: str) -> str:
+    """Read a template of links to traces; nothing but http and https becomes a link."""
+    if not text.startswith(("http://", "https://")) or "{trace_id}" not in text:
+        raise InvalidInput("trace_url_unreadable", text=text)
+    return text
 
 
 def _switch(text: str) -> bool:
@@ -326,10 +330,38 @@ class Settings:
             "applications with different prefixes do not exclude each other",
         ),
     )
+    kubernetes_image: str | None = field(
+        default=None,
+        metadata=_from(
+            "HORAE_KUBERNETES_IMAGE",
+            'the image in which jobs with `executor="kubernetes"` run',
+            "it has the application and Horae installed; `KubernetesExecutor(image)` wins",
+            unset="none",
+        ),
+    )
+    kubernetes_url: str | None = field(
+        default=None,
+        metadata=_from(
+            "HORAE_KUBERNETES_URL",
+            "the API of the Kubernetes cluster, for example what `kubectl proxy` prints",
+            "unset, the cluster in which the worker runs is used",
+            unset="none",
+        ),
+    )
     otel: bool = field(
         default=False,
         metadata=_from(
             "HORAE_OTEL", "`1` traces enqueues and runs with OpenTelemetry", "needs the extra `otel`", _switch
+        ),
+    )
+    trace_url: str = field(
+        default="",
+        metadata=_from(
+            "HORAE_TRACE_URL",
+            "the page of a trace in your tracing system, such as `https://jaeger.example/trace/{trace_id}`",
+            "the console links jobs to it; without it their trace ids are plain text",
+            _trace_url,
+            unset="none",
         ),
     )
     metrics_open: bool = field(
@@ -366,6 +398,51 @@ class Settings:
             "how long due work waits before its queue counts as stalled",
             "shorter alerts sooner, also for a short burst",
             span_from,
+        ),
+    )
+    heartbeat_url: str | None = field(
+        default=None,
+        metadata=_from(
+            "HORAE_HEARTBEAT_URL",
+            "what to call regularly while no expected run is missing, so that an outside monitor notices silence",
+            "without it nothing is called; whoever has the URL can pretend that all is well",
+            unset="none",
+        ),
+    )
+    heartbeat_every: timedelta = field(
+        default=timedelta(minutes=1),
+        metadata=_from(
+            "HORAE_HEARTBEAT_EVERY",
+            "how often it is called, 10 seconds or more",
+            "the monitor should wait for a few times as long before it alarms",
+            span_from,
+        ),
+    )
+    nats: tuple[str, ...] = field(
+        default=(),
+        metadata=_from(
+            "HORAE_NATS",
+            "the NATS servers to which events are published, separated by commas",
+            "without it this process publishes nothing; `horae bus on` lets the database note events",
+            _servers,
+            unset="none",
+        ),
+    )
+    nats_stream: str = field(
+        default="HORAE",
+        metadata=_from(
+            "HORAE_NATS_STREAM",
+            "the JetStream stream that keeps them; made where there is none",
+            "events go by their subject: another stream that takes it acknowledges them instead",
+        ),
+    )
+    nats_prefix: str = field(
+        default=SUBJECT_PREFIX,
+        metadata=_from(
+            "HORAE_NATS_PREFIX",
+            "how the subjects of events begin",
+            "consumers of another prefix hear nothing",
+            check_prefix,
         ),
     )
     server_chores: bool = field(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.clock import LoadedDice, VirtualClock
 from tests.support.prepared import mysql_database_url as mysql_database_url
 from tests.support.prepared import postgres_database_url as postgres_database_url

@@ -19,7 +19,8 @@ from horae.core.jobs.job import Filter, Job
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.retry import Retry
 from horae.errors import InvalidFilter, InvalidInput, NotAllowed, NotFound, ReservedQueue
-from horae.ports import Store, World
+from horae.ports.store import Store
+from horae.ports.world import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.testing.clock import VirtualClock

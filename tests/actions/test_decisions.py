@@ -13,7 +13,7 @@ from horae.actions.governance import personas
 from horae.actions.governance.decisions import decide, find_decisions, get_decision
 from horae.core.governance.rollbacks import Rollback
 from horae.errors import HoraeError, InvalidInput, NotFound
-from horae.ports import World
+from horae.ports.world import World
 from tests.support.governed import CAROL, OWNER, entries, keep
 from tests.support.refusals import refused
 

@@ -9,6 +9,7 @@ import pytest
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
 from horae.actions.schedules.declared import (
+    BATCH,
     GONE,
     OFF_IN_CODE,
     OFF_IN_FILE,
@@ -20,9 +21,12 @@ from horae.actions.schedules.declared import (
     set_inactive,
 )
 from horae.core.schedules.schedule import Schedule
-from horae.ports import Tx, World
+from horae.ports.schedules import ScheduleFilter
+from horae.ports.store import Tx
+from horae.ports.world import World
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, VirtualClock
+from tests.stores.test_statements import counting
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -30,6 +34,10 @@ HOUR = timedelta(hours=1)
 
 def in_code(key: str = "minutely", expression: str = "* * * * *", **fields: Any) -> Schedule:
     return a_schedule(key, expression, sources={"expression": "code", "handler": "code"}, **fields)
+
+
+def stored(world: World) -> list[Schedule]:
+    return list(schedules.iterate(world, ScheduleFilter()))
 
 
 def verbs_of(world: World, key: str = "minutely") -> list[str]:
@@ -106,8 +114,8 @@ def test_what_is_no_longer_declared_is_kept_inactive_with_the_reason_until_it_co
 ) -> None:
     declare(world, [in_code("a"), in_code("b")])
 
-    assert retire(world, {"a"}) == ["b"]
-    assert retire(world, {"a"}) == []
+    assert retire(world, stored(world), {"a"}) == ["b"]
+    assert retire(world, stored(world), {"a"}) == []
     clock.advance(MINUTE)
     assert [each.schedule.key for each, _ in firing.fire_due(world)] == ["a"]
     assert schedules.get(world, "b").inactive == GONE
@@ -120,7 +128,50 @@ def test_an_application_retires_only_its_own(world: World) -> None:
     declare(world, [in_code("theirs")], app="bank")
     schedules.create(world, a_schedule("users"))
 
-    assert retire(world, set(), app="shop") == ["mine"]
+    assert retire(world, stored(world), set(), app="shop") == ["mine"]
+
+
+def test_many_schedules_are_written_together_and_one_that_is_refused_keeps_no_other_out(world: World) -> None:
+    refused = in_code("s0300", kind="after", expression="", after=("nobody",))
+    many = [in_code(f"s{place:04}") for place in range(BATCH + 100)]
+    many[300] = refused
+
+    done = declare(world, many, app="shop")
+
+    assert [each.key for each in done] == [each.key for each in many if each.key != "s0300"]
+    assert {each.key: each.number for each in stored(world)} == {each.key: each.number for each in done}
+    assert verbs_of(world, "s0599") == ["declare"]
+
+
+def test_what_is_declared_as_before_is_neither_locked_nor_written(world: World) -> None:
+    many = [in_code(f"s{place:04}") for place in range(BATCH + 1)]
+    declare(world, many, app="shop")
+
+    with counting(world.store) as count:  # type: ignore[arg-type]  # it is a store of ours
+        again = declare(world, many, app="shop")
+
+    assert [each.version for each in again] == [1] * len(many)
+    assert count() <= 3  # begin, and five hundred are read at a time
+
+
+def test_a_follower_is_written_together_with_those_it_follows(world: World) -> None:
+    follower = in_code("a-last", kind="after", expression="", after=("b-first", "c-second"))
+
+    declare(world, [follower, in_code("b-first"), in_code("c-second")])
+
+    [last, first, second] = stored(world)
+    assert (last.after, first.after, second.after) == (("b-first", "c-second"), (), ())
+    assert world.store.read(lambda tx: tx.schedules.followers(first.number)) == ["a-last"]
+
+
+def test_what_another_process_declared_since_this_one_read_is_not_written_again(world: World) -> None:
+    many = [in_code(f"s{place:03}") for place in range(50)]
+    first = declare(world, many, app="shop")
+
+    done = declare(world, many, app="shop", stored={})  # read before the other one wrote
+
+    assert done == first
+    assert {tuple(verbs_of(world, each.key)) for each in many} == {("declare",)}
 
 
 def test_a_schedule_that_cannot_be_declared_keeps_no_other_from_being(world: World) -> None:

@@ -14,7 +14,9 @@ from horae.actions.jobs.reasons import why
 from horae.actions.schedules import schedules
 from horae.core.scheduled_tasks.task import Terms, Wish
 from horae.errors import InvalidInput, InvalidName
-from horae.ports import StoredDefinition, Tx, World
+from horae.ports.definitions import StoredDefinition
+from horae.ports.store import Tx
+from horae.ports.world import World
 from horae.stores.schema import migrate
 from horae.testing.builders import a_request, a_schedule
 from horae.testing.clock import VirtualClock

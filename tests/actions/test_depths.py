@@ -11,11 +11,13 @@ from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.requests import Request
 from horae.actions.metrics import count_live, survey
 from horae.clock import SystemDice
-from horae.ports import World
+from horae.ports.store import Tx
+from horae.ports.world import World
 from horae.stores.jobs import depths
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.testing.clock import VirtualClock
+from horae.testing.conformance.support import at_once
 
 HOUR = timedelta(hours=1)
 
@@ -62,6 +64,16 @@ def test_many_jobs_are_as_the_chore_counted_them(many: World) -> None:
 
     assert count_live(many)
     assert jobs.counts(many)["default"]["queued"] == 12
+
+
+def test_counting_many_jobs_waits_for_no_writer(many: World) -> None:
+    now = many.clock.now()
+
+    def count_beside(_: Tx) -> int:
+        counted = at_once(1, lambda _: many.store.read(lambda tx: tx.metrics.count_many(now)))[0]
+        return sum(depth.jobs for depth in counted.values())
+
+    assert many.store.transact(count_beside) == 8
 
 
 def test_a_sample_goes_when_few_jobs_are_left(many: World) -> None:

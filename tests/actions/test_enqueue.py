@@ -9,7 +9,7 @@ from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.requests import Request
 from horae.core.jobs.retry import Retry
 from horae.errors import HoraeError, InvalidInput, InvalidName, InvalidPayload, KeyConflict, PastDue
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.builders import a_request
 from horae.testing.clock import NOON, VirtualClock
 

@@ -9,7 +9,7 @@ from horae.actions.jobs.requests import Enqueued
 from horae.actions.schedules.exclusive import start_exclusively
 from horae.core.jobs.job import Job, Lease
 from horae.errors import AlreadyRunning, InvalidInput, LeaseLost
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.builders import a_request
 from horae.testing.clock import VirtualClock
 from horae.testing.conformance.support import at_once

@@ -14,7 +14,8 @@ from horae.core.jobs.job import Job, Outcome
 from horae.core.jobs.retry import Retry
 from horae.core.schedules.schedule import Schedule
 from horae.errors import InvalidInput, InvalidPayload, NotFound
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, VirtualClock
 from tests.support.refusals import refused

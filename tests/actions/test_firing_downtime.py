@@ -12,7 +12,8 @@ from horae.actions.schedules import fires as firing
 from horae.actions.schedules.schedules import with_next_fire
 from horae.core.schedules.schedule import Schedule
 from horae.core.time.instants import micros
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, VirtualClock
 
@@ -37,7 +38,7 @@ def made(world: World, count: int) -> list[Schedule]:
             for place in range(count)
             for each in [a_schedule(f"s{place:05}", **POLICIES[place % len(POLICIES)])]
         ]
-        return [replace(each, number=tx.schedules.add(each)) for each in wanted]
+        return [replace(each, number=number) for each, number in zip(wanted, tx.schedules.add(wanted), strict=True)]
 
     return world.store.transact(write)
 

@@ -1,6 +1,6 @@
 """What will fire when."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -8,7 +8,7 @@ from horae.actions.schedules import fires, schedules, timetable
 from horae.actions.schedules.forecast import forecast
 from horae.core.jobs.retry import Retry
 from horae.errors import InvalidInput
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, VirtualClock
 
@@ -28,6 +28,28 @@ def test_fires_of_all_schedules_come_in_order(world: World) -> None:
         (2 * HOUR, "hourly"),
     ]
     assert (answer.complete, answer.until, answer.total) == (True, NOON + 2 * HOUR, 4)
+
+
+def test_what_is_forecast_is_what_fires(world: World, clock: VirtualClock) -> None:
+    """A week with a change of clocks in it, told on its first day and then lived through."""
+    clock.move_to(datetime(2030, 3, 28, 12, tzinfo=UTC))
+    for key, cron, zone in (
+        ("gap", "30 2 * * *", "Europe/Berlin"),
+        ("hourly", "7 * * * *", "America/New_York"),
+        ("weekdays", "0 9 * * 1-5", "Asia/Shanghai"),
+        ("both", "0 12 */3 * 1", "UTC"),
+    ):
+        schedules.create(world, a_schedule(key, cron, zone=zone))
+    told = [(at, each.key) for at, each in forecast(world, 7 * 24, limit=1000).fires]
+
+    happened = []
+    for at, _key in told:
+        clock.move_to(max(clock.now(), at))
+        for firing, _ in fires.fire_due(world):
+            happened += [(each.fire_at, firing.schedule.key) for each in firing.fires]
+
+    assert len(told) > 150
+    assert sorted(happened) == sorted(told)
 
 
 def test_minutes_in_which_many_fire_are_told(world: World) -> None:

@@ -17,19 +17,19 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from horae.actions.attention import inbox
+from horae.actions.attention.endings import cancel as cancel_task
 from horae.actions.audit import seal_all, seal_audit, verify_audit
 from horae.actions.budgets.budgets import set_budget
 from horae.actions.budgets.repair import check as check_budgets
 from horae.actions.budgets.repair import settle_leftovers
-from horae.actions.governance import erasure, judging, lives, reviews
-from horae.actions.governance.checking import check_objects
+from horae.actions.governance import erasure, lives, reviews, verdicts
 from horae.actions.governance.evidence import add_evidence
-from horae.actions.governance.judging import Given
-from horae.actions.governance.keeping import do_unclaimed
+from horae.actions.governance.invariants import check_objects
+from horae.actions.governance.keeper import do_unclaimed
 from horae.actions.governance.personas import set_persona
-from horae.actions.governance.proposing import propose
-from horae.actions.governance.replanning import plan_missing
+from horae.actions.governance.plans import plan_missing
+from horae.actions.governance.proposals import propose
+from horae.actions.governance.verdicts import Given
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.machinery import serve_due
 from horae.actions.rules import job_rules
@@ -39,7 +39,7 @@ from horae.core.governance.proposals import Proposal
 from horae.core.jobs.job import Job, Outcome
 from horae.core.jobs.payloads import encode
 from horae.errors import HoraeError
-from horae.ports import World
+from horae.ports.world import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.store import SqlStore
 from horae.testing.clock import LoadedDice, VirtualClock
@@ -217,7 +217,7 @@ class Story:
         it = self.one()
         if it is not None:
             given = Given(it.id, OWNER, AGENT, kind=it.kind)
-            verbs = (lives.use, judging.contest, judging.verify_now, lives.archive, lives.reinstate)
+            verbs = (lives.use, verdicts.contest, verdicts.verify_now, lives.archive, lives.reinstate)
             self.dice.choice(verbs)(self.world, given)
 
     def person(self) -> None:
@@ -227,17 +227,17 @@ class Story:
         given = Given(it.id, OWNER, PERSON, kind=it.kind, reason="looked at it")
         roll = self.dice.random()
         if roll < 0.1:
-            erasure.erase(self.world, owner=OWNER, caller=PERSON, id=it.id, kind=it.kind)
+            erasure.erase(self.world, owner=OWNER, caller=PERSON, object_id=it.id, kind=it.kind)
         elif roll < 0.2:
             lives.retract(self.world, given)
         elif roll < 0.4:
-            judging.conclude(self.world, given, self.dice.choice(("confirmed", "refuted", "inconclusive")))
+            verdicts.conclude(self.world, given, self.dice.choice(("confirmed", "refuted", "inconclusive")))
         elif roll < 0.6:
             for review, _ in reviews.find_reviews(self.world, owner=OWNER, states=("open",), limit=1):
                 answer: Any = self.dice.choice(("approve", "reject"))
                 reviews.answer_review(self.world, review.id, answer, owner=OWNER, person=PERSON)
         else:
-            self.dice.choice((judging.clear, judging.reject))(self.world, given)
+            self.dice.choice((verdicts.clear, verdicts.reject))(self.world, given)
 
     def reschedule(self) -> None:
         it = self.one()
@@ -259,7 +259,7 @@ class Story:
         lane = self.world.store.read(lambda tx: tx.attention.lane("ops", OWNER))
         tasks = [] if lane is None else self.world.store.read(lambda tx: tx.attention.live_tasks(lane.number))
         if tasks:
-            inbox.cancel(self.world, "ops", self.dice.choice(tasks).id, owner=OWNER, actor="user/carol")
+            cancel_task(self.world, "ops", self.dice.choice(tasks).id, owner=OWNER, actor="user/carol")
 
     # -- what holds ------------------------------------------------------------------------------------------------
 

@@ -10,12 +10,12 @@ import pytest
 
 from horae.actions.budgets.budgets import get as get_budget
 from horae.actions.budgets.budgets import set_budget
-from horae.actions.governance import act_gate, judging, lives, queries
-from horae.actions.governance.checking import check_objects
+from horae.actions.governance import act_gate, lives, queries, verdicts
 from horae.actions.governance.decisions import decide
 from horae.actions.governance.evidence import add_evidence
-from horae.actions.governance.judging import Given
-from horae.actions.governance.proposing import propose, propose_many
+from horae.actions.governance.invariants import check_objects
+from horae.actions.governance.proposals import propose, propose_many
+from horae.actions.governance.verdicts import Given
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.rules import job_rules
 from horae.core.access.callers import Caller
@@ -24,7 +24,7 @@ from horae.core.governance.objects import GovernedObject
 from horae.core.governance.proposals import Proposal, content_digest
 from horae.core.jobs.job import Job
 from horae.errors import IllegalTransition, NotAllowed
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.clock import LoadedDice, VirtualClock
 from tests.support.templates import open_in_memory
 
@@ -79,7 +79,7 @@ def test_g1_a_verb_that_no_arrow_allows_is_refused_and_changes_nothing(world: Wo
     it = a_memory(world, kind=kind)
     lives.retract(world, Given(it.id, OWNER, CAROL, kind=kind))
     before = now_of(world, it)
-    for verb in (lives.use, lives.archive, lives.reinstate, judging.contest, judging.clear, judging.reject):
+    for verb in (lives.use, lives.archive, lives.reinstate, verdicts.contest, verdicts.clear, verdicts.reject):
         with pytest.raises(IllegalTransition):
             verb(world, Given(it.id, OWNER, CAROL, kind=kind))
     assert now_of(world, it) == before
@@ -133,11 +133,11 @@ def test_g4_what_cannot_be_known_is_checked_three_times_in_its_life(world: World
 
 def test_g5_an_object_has_one_live_job_whatever_is_asked_of_it(world: World) -> None:
     it = a_memory(world)
-    for verb in (judging.verify_now, judging.contest, judging.verify_now):
+    for verb in (verdicts.verify_now, verdicts.contest, verdicts.verify_now):
         verb(world, Given(it.id, OWNER, CAROL))
     add_evidence(world, it.id, ["chat:2"], owner=OWNER, caller=BOB)
     assert len(due(world)) == 1
-    judging.verify_now(world, Given(it.id, OWNER, CAROL))
+    verdicts.verify_now(world, Given(it.id, OWNER, CAROL))
     assert due(world) == []
 
 
@@ -152,7 +152,7 @@ def test_g6_the_next_action_is_due_when_its_job_is_after_every_verb(world: World
 
 def test_g7_no_action_of_high_risk_cites_what_was_not_verified_in_time(world: World, clock: VirtualClock) -> None:
     it = a_memory(world, risk="high")
-    judging.conclude(world, Given(it.id, OWNER, CAROL), "confirmed")
+    verdicts.conclude(world, Given(it.id, OWNER, CAROL), "confirmed")
     lives.use(world, Given(it.id, OWNER, BOB))
     name = f"memory:{it.id}"
 
@@ -217,7 +217,7 @@ def test_a_link_downwards_a_cycle_and_a_stale_version_change_nothing(world: Worl
     with pytest.raises(Exception, match="cycle"):
         lives.supersede(world, Given(second.id, OWNER, CAROL), first.id)
     with pytest.raises(Exception, match="version"):
-        judging.contest(world, Given(second.id, OWNER, CAROL, expected_version=99))
+        verdicts.contest(world, Given(second.id, OWNER, CAROL, expected_version=99))
     assert now_of(world, second) == before
 
 
@@ -252,7 +252,7 @@ def test_a_clock_that_leaps_years_ahead_does_what_is_due_once_and_plans_from_the
 def test_a_look_beyond_the_budget_of_an_episode_needs_a_person(world: World) -> None:
     it = a_memory(world, kind="cognition")
     for _ in range(2):
-        judging.verify_now(world, Given(it.id, OWNER, CAROL))
+        verdicts.verify_now(world, Given(it.id, OWNER, CAROL))
         conclude_due(world, "inconclusive")
     with pytest.raises(NotAllowed):
-        judging.verify_now(world, Given(it.id, OWNER, BOB))
+        verdicts.verify_now(world, Given(it.id, OWNER, BOB))

@@ -12,7 +12,7 @@ from horae.core.jobs.fingerprints import fingerprint
 from horae.core.jobs.job import Filter
 from horae.core.schedules.schedule import Schedule
 from horae.errors import NotFound
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.clock import VirtualClock
 
 

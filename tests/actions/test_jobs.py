@@ -11,7 +11,7 @@ from horae.core.audit.entries import Entry
 from horae.core.jobs.job import Filter, Job, Lease, Outcome
 from horae.core.jobs.retry import Retry
 from horae.errors import Conflict, InvalidInput, InvalidPayload, LeaseLost, NotAllowed, NotFound
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.builders import a_request
 from horae.testing.clock import NOON, VirtualClock
 from tests.support.refusals import refused

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 from sqlalchemy import func, select
 
-from horae.actions.jobs import claims, endings, jobs, lists
+from horae.actions.jobs import claims, endings, jobs, lists, queries
 from horae.actions.jobs.labels import label_jobs
 from horae.actions.jobs.requests import Request
 from horae.actions.retention import Retention, clean
@@ -22,7 +23,7 @@ from horae.core.jobs.job import Filter
 from horae.core.jobs.labels import BLOCK, DRAWN_WITHIN, Label
 from horae.core.time.instants import micros
 from horae.errors import InvalidInput
-from horae.ports import World
+from horae.ports.world import World
 from horae.stores.jobs.insertion import Insertion
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
@@ -111,6 +112,36 @@ def test_a_list_along_the_map_has_what_a_look_at_everything_finds(world: World, 
     assert 180 < state.labelled <= 241
     for text in FILTERS:
         assert listed(world, text) == everything(world, text), text
+
+
+def test_counts_along_the_map_have_what_a_count_of_everything_finds(world: World, clock: Steps) -> None:
+    jobs.enqueue_many(world, [Request("rare", queue="rare")])
+    for _ in range(4):
+        fill(world, 60)
+        clock.round(world)
+    clock.round(world)
+    fill(world, 7)  # the map does not reach these
+
+    for text in (each for each in FILTERS if each != "tag:re*"):
+        wanted = narrow(Filter(), parse_filter(text, now=NOON))
+        found = queries.count_groups(world, wanted)
+        fitting = jobs.find(world, wanted, limit=1000)
+        counted = {(each.state, each.queue, each.handler): each.count for each in found.groups}
+        assert (counted, found.down_to) == (Counter((j.state, j.queue, j.handler) for j in fitting), None), text
+
+
+def test_counts_along_the_map_say_how_far_they_reach(
+    world: World, clock: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "COUNTED_ALONG", 3)
+    made = jobs.enqueue_many(world, [Request(name) for name in ("rare", *["often"] * 7) * 10])
+    for _ in range(2):
+        clock.round(world)
+
+    found = queries.count_groups(world, Filter(handler="rare"))
+    assert ([each.count for each in found.groups], f"job_{found.down_to}") == ([3], made[56].id)
+    wide = queries.count_groups(world, Filter(handler="often"))
+    assert [each.count for each in wide.groups] == [10]  # of the newest eleven: the look back reaches further
 
 
 def test_a_rare_job_is_on_the_first_page_however_old_it_is(world: World, clock: Steps) -> None:

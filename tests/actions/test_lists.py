@@ -14,7 +14,8 @@ from horae.api.rooms import Rooms
 from horae.api.senders.local import Local
 from horae.clock import SystemDice
 from horae.core.jobs.job import Filter
-from horae.ports import Store, World
+from horae.ports.store import Store
+from horae.ports.world import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.testing.clock import VirtualClock

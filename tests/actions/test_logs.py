@@ -10,7 +10,8 @@ from horae.actions.schedules import fires, schedules
 from horae.core.jobs.job import Outcome
 from horae.core.jobs.retry import Retry
 from horae.errors import InvalidInput, NotFound
-from horae.ports import LogFilter, Logged, World
+from horae.ports.logs import LogFilter, Logged
+from horae.ports.world import World
 from horae.testing.builders import a_request, a_schedule
 from horae.testing.clock import NOON, VirtualClock
 from tests.support.refusals import refused

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from horae.actions.governance import evidence as evidence_verbs
-from horae.actions.governance import judging, lives, queries
-from horae.actions.governance.checking import check_objects
-from horae.actions.governance.judging import Given
-from horae.actions.governance.keeping import do_unclaimed
+from horae.actions.governance import lives, queries, verdicts
+from horae.actions.governance.invariants import check_objects
+from horae.actions.governance.keeper import do_unclaimed
 from horae.actions.governance.personas import set_persona
+from horae.actions.governance.plans import plan_missing, replan
 from horae.actions.governance.policies import set_policy
-from horae.actions.governance.proposing import propose, propose_many
-from horae.actions.governance.replanning import plan_missing, replan
+from horae.actions.governance.proposals import propose, propose_many
+from horae.actions.governance.verdicts import Given
 from horae.actions.jobs import acts, claims, endings, jobs
 from horae.actions.jobs.machinery import serve_due
 from horae.actions.jobs.queues import pause_queue, resume_queue
@@ -26,8 +26,10 @@ from horae.core.access.callers import Caller
 from horae.core.governance.objects import GovernedObject
 from horae.core.governance.proposals import Proposal
 from horae.core.jobs.job import Job, Outcome
+from horae.core.jobs.payloads import encode
 from horae.errors import LeaseLost, NotAllowed
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 from horae.testing.clock import LoadedDice, VirtualClock
 from tests.support.refusals import refused
 from tests.support.templates import open_in_memory
@@ -273,6 +275,23 @@ def test_neighbours_in_one_batch_do_not_suffer_from_a_bad_one(world: World) -> N
     assert (now_of(world, good).state, now_of(world, bad).state) == ("verified", "candidate")
 
 
+def test_a_memory_and_what_rests_on_it_may_end_in_one_batch(world: World) -> None:
+    """The experience is judged as it was looked at, and then questioned, because its ground is suspected."""
+    ground = active(world)
+    above = a_memory(world, "Tea calms Ann", kind="experience", id="exp_1", rests_on=[f"memory:{ground.id}"])
+    verdicts.verify_now(world, Given(ground.id, OWNER, CAROL))
+    refuted = Outcome("succeeded", result=encode({"verdict": "refuted", "evidence": ["web:1"]}))
+    confirmed = Outcome("succeeded", result=encode({"verdict": "confirmed", "evidence": ["web:2"]}))
+    held = taken(world)
+    endings.settle(world, [(job, refuted if job.object_id == ground.id else confirmed) for job in held])
+
+    assert {job.object_id for job in held} == {ground.id, above.id}
+    assert now_of(world, ground).state == "quarantine"
+    assert now_of(world, above).state == "needs_review"
+    assert "suspected" in verbs_of(world, ground)
+    assert verbs_of(world, above)[-2:] == ["promoted", "questioned"]
+
+
 def test_a_batch_of_a_hundred_and_one_archives_stops_at_the_cap_of_the_day(world: World, clock: VirtualClock) -> None:
     """G9: the rest goes into the archive on the next day."""
     expiry = clock.now() + timedelta(hours=1)
@@ -346,7 +365,7 @@ def test_a_gate_that_closes_while_the_job_runs_lets_nothing_through(world: World
 def test_a_refuted_cognition_closes_the_gate_of_what_it_rests_on(world: World) -> None:
     it = a_memory(world, risk="high")
     rule = a_memory(world, "Tea it is", kind="cognition", rests_on=[f"memory:{it.id}"])
-    judging.reject(world, Given(rule.id, OWNER, CAROL))
+    verdicts.reject(world, Given(rule.id, OWNER, CAROL))
 
     assert {job.object_id for job in taken(world)}.isdisjoint({it.id})
 
@@ -487,19 +506,22 @@ def test_a_new_policy_is_followed_at_once_by_a_replan(world: World, clock: Virtu
     assert replan(world, owner=OWNER).moved == ()
 
 
-def test_an_object_without_its_job_gets_another_one(world: World) -> None:
+def test_an_object_without_its_job_gets_another_one_when_it_is_due(world: World, clock: VirtualClock) -> None:
     """After a table was edited by hand, or an older copy of some tables was restored."""
     it = a_memory(world)
+    later = a_memory(world, next_action_at=clock.now() + DAY)
 
-    def lose_it(tx: Tx) -> None:
-        job = tx.jobs.lock(it.job or 0)
-        assert job is not None
-        tx.jobs.end_waiting(job, reason="by hand", now=world.clock.now())
+    def lose_them(tx: Tx) -> None:
+        for job in tx.jobs.lock_many([it.job or 0, later.job or 0]):
+            tx.jobs.end_waiting(job, reason="by hand", now=world.clock.now())
 
-    world.store.transact(lose_it)
-    assert check_objects(world) != []
+    world.store.transact(lose_them)
+    assert len(check_objects(world)) >= 2
     assert plan_missing(world) == 1
     assert plan_missing(world) == 0
+    clock.advance(DAY)
+    assert plan_missing(world) == 1
+    assert check_objects(world) == []
 
 
 @pytest.mark.parametrize("kind", ["memory", "experience", "cognition"])

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from horae.actions.audit import seal_all, verify_audit
-from horae.actions.governance import decisions, judging, lives, policies, queries
+from horae.actions.governance import decisions, lives, policies, queries, verdicts
 from horae.actions.governance import evidence as evidence_verbs
-from horae.actions.governance.checking import check_objects
-from horae.actions.governance.judging import Given
-from horae.actions.governance.proposing import Proposed, propose, propose_many
+from horae.actions.governance.invariants import check_objects
+from horae.actions.governance.proposals import Proposed, propose, propose_many
+from horae.actions.governance.verdicts import Given
 from horae.core.access.callers import Caller
 from horae.core.governance.objects import GovernedObject
 from horae.core.governance.proposals import Proposal
@@ -30,7 +30,8 @@ from horae.errors import (
     NotFound,
     VersionConflict,
 )
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.testing.clock import LoadedDice, VirtualClock
@@ -56,7 +57,7 @@ def about(it: GovernedObject, caller: Caller = BOB, **more: Any) -> Given:
 
 
 def confirmed(world: World, it: GovernedObject, **more: Any) -> GovernedObject:
-    return judging.conclude(world, about(it, CAROL), {"verdict": "confirmed", **more})
+    return verdicts.conclude(world, about(it, CAROL), {"verdict": "confirmed", **more})
 
 
 def an_active_memory(world: World, **fields: Any) -> GovernedObject:
@@ -250,7 +251,7 @@ def test_new_evidence_brings_an_archived_memory_back_as_uncertain(world: World) 
 
 
 def test_new_evidence_lets_what_counted_as_unknowable_be_looked_at_once_more(world: World) -> None:
-    it = judging.conclude(world, about(an_active_memory(world), CAROL), "unknowable")
+    it = verdicts.conclude(world, about(an_active_memory(world), CAROL), "unknowable")
     assert it.is_unknowable
     after = evidence_verbs.add_evidence(world, it.id, ["chat:2"], owner=OWNER, caller=BOB).object
 
@@ -276,7 +277,7 @@ def test_a_contest_quarantines_a_memory_and_questions_what_rests_on_it(world: Wo
     upper = confirmed(world, upper)
     assert upper.state == "active"
 
-    after = judging.contest(world, about(below, evidence=["web:7"], reason="she said no"))
+    after = verdicts.contest(world, about(below, evidence=["web:7"], reason="she said no"))
 
     assert (after.state, after.contested) == ("quarantine", True)
     assert stored(world, upper).state == "needs_review"
@@ -285,14 +286,14 @@ def test_a_contest_quarantines_a_memory_and_questions_what_rests_on_it(world: Wo
 
 def test_what_is_contested_is_looked_at_at_once_until_somebody_has_decided(world: World) -> None:
     later = world.clock.now() + 5 * DAY
-    it = judging.conclude(world, about(a_memory(world), CAROL), {"verdict": "confirmed"}, next_action_at=later)
+    it = verdicts.conclude(world, about(a_memory(world), CAROL), {"verdict": "confirmed"}, next_action_at=later)
     assert (it.checked_at, it.next_action_at) == (world.clock.now(), later)
 
-    suspected = judging.contest(world, about(it))
+    suspected = verdicts.contest(world, about(it))
     assert (suspected.next_action, suspected.next_action_at) == ("verify", world.clock.now())
     assert suspected.checked_at == suspected.state_since
 
-    cleared = judging.clear(world, about(suspected, CAROL))
+    cleared = verdicts.clear(world, about(suspected, CAROL))
     assert (cleared.next_action, cleared.next_action_at) == ("revalidate", world.clock.now() + 14 * DAY)
 
 
@@ -315,24 +316,27 @@ def test_an_experience_that_hits_the_persona_is_questioned(world: World) -> None
 
 
 def test_only_a_person_who_did_not_propose_it_clears_or_rejects(world: World) -> None:
-    it = judging.contest(world, about(an_active_memory(world)))
+    it = verdicts.contest(world, about(an_active_memory(world)))
 
     with refused(Forbidden, "person_needed"):
-        judging.clear(world, about(it, BOB))
+        verdicts.clear(world, about(it, BOB))
     own = propose(world, Proposal("memory", "mine", tamper=0.9), owner=OWNER, caller=CAROL).object
     with refused(Forbidden, "object_of_ones_own"):
-        judging.clear(world, about(own, CAROL))
-    assert judging.clear(world, about(it, CAROL)).state == "verified"
-    again = judging.contest(world, about(it))
-    assert (judging.reject(world, about(again, CAROL)).state, stored(world, it).rejected) == ("rejected_poisoned", True)
+        verdicts.clear(world, about(own, CAROL))
+    assert verdicts.clear(world, about(it, CAROL)).state == "verified"
+    again = verdicts.contest(world, about(it))
+    assert (verdicts.reject(world, about(again, CAROL)).state, stored(world, it).rejected) == (
+        "rejected_poisoned",
+        True,
+    )
 
 
 def test_two_independent_verdicts_clear_a_suspected_memory_and_one_does_not(world: World) -> None:
-    it = judging.contest(world, about(an_active_memory(world)))
+    it = verdicts.contest(world, about(an_active_memory(world)))
     dave, erin = replace(CAROL, actor="token/dave"), replace(CAROL, actor="token/erin")
 
     def judge(caller: Caller, *references: str) -> str:
-        return judging.conclude(world, about(it, caller), {"verdict": "confirmed", "evidence": references}).state
+        return verdicts.conclude(world, about(it, caller), {"verdict": "confirmed", "evidence": references}).state
 
     assert judge(dave, "web:1") == judge(dave, "web:2") == "quarantine"
     assert judge(erin, "web:2") == "quarantine"  # shared evidence
@@ -341,30 +345,30 @@ def test_two_independent_verdicts_clear_a_suspected_memory_and_one_does_not(worl
 
 
 def test_two_independent_verdicts_do_not_decide_about_high_risk(world: World) -> None:
-    it = judging.contest(world, about(a_memory(world, risk="high")))
+    it = verdicts.contest(world, about(a_memory(world, risk="high")))
     for name in ("dave", "erin"):
         caller = replace(CAROL, actor=f"user/{name}")
-        it = judging.conclude(world, about(it, caller), {"verdict": "refuted", "evidence": [f"web:{name}"]})
+        it = verdicts.conclude(world, about(it, caller), {"verdict": "refuted", "evidence": [f"web:{name}"]})
 
     assert it.state == "quarantine"
 
 
 def test_a_rejected_value_does_not_come_back_under_another_id(world: World) -> None:
-    it = judging.contest(world, about(a_memory(world, id="first")))
-    judging.reject(world, about(it, CAROL))
+    it = verdicts.contest(world, about(a_memory(world, id="first")))
+    verdicts.reject(world, about(it, CAROL))
     again = a_memory(world, id="second", content="ANN  likes\ttea")
 
     assert (again.state, again.needs_person) == ("quarantine", True)
     for name in ("dave", "erin"):  # verdicts do not clear it
         caller = replace(CAROL, actor=f"token/{name}")
-        judging.conclude(world, about(again, caller), {"verdict": "confirmed", "evidence": [f"web:{name}"]})
+        verdicts.conclude(world, about(again, caller), {"verdict": "confirmed", "evidence": [f"web:{name}"]})
     assert stored(world, again).state == "quarantine"
-    assert judging.clear(world, about(again, CAROL)).state == "verified"
+    assert verdicts.clear(world, about(again, CAROL)).state == "verified"
 
 
 def test_what_was_refuted_does_not_come_back_as_cognition_either(world: World) -> None:
     it = proposed(world, "cognition", "Tea cures all", id="c1").object
-    judging.reject(world, about(it, CAROL))
+    verdicts.reject(world, about(it, CAROL))
     again = proposed(world, "cognition", "tea cures ALL", id="c2").object
 
     assert (again.contested, again.needs_person) == (True, True)
@@ -373,7 +377,7 @@ def test_what_was_refuted_does_not_come_back_as_cognition_either(world: World) -
 
 def test_verify_now_moves_the_one_job(world: World) -> None:
     it = an_active_memory(world)
-    asked = judging.verify_now(world, about(it))
+    asked = verdicts.verify_now(world, about(it))
     job = world.store.read(lambda tx: tx.jobs.get(asked.job or 0))
 
     assert asked.job == it.job
@@ -392,13 +396,13 @@ def test_an_uncertain_object_is_not_verified_beyond_its_budget_unless_a_person_a
     assert it.verify_used == 2
 
     with refused(NotAllowed, "verify_budget_used"):
-        judging.verify_now(world, about(it))
-    assert judging.verify_now(world, about(it, CAROL)).next_action == "verify"
+        verdicts.verify_now(world, about(it))
+    assert verdicts.verify_now(world, about(it, CAROL)).next_action == "verify"
 
 
 def world_conclude(world: World, it: GovernedObject, verdict: str) -> GovernedObject:
     """Conclude as an automatic verification does."""
-    from horae.actions.governance.writing import By, Change, ObjectWriter
+    from horae.actions.governance.object_writer import By, Change, ObjectWriter
     from horae.core.governance.transitions import conclude
     from horae.core.governance.verdicts import finding_from
 
@@ -426,7 +430,7 @@ def test_an_archived_memory_comes_back_as_uncertain_never_straight_to_active(wor
 
 
 def test_a_rejected_memory_comes_back_only_by_a_person(world: World) -> None:
-    it = judging.reject(world, about(judging.contest(world, about(a_memory(world))), CAROL))
+    it = verdicts.reject(world, about(verdicts.contest(world, about(a_memory(world))), CAROL))
     it = lives.archive(world, about(it))
     assert it.next_action is None
 
@@ -444,7 +448,7 @@ def test_what_is_protected_cited_or_suspected_is_not_archived(world: World) -> N
     confirmed(world, rule, counterexample="survived")
     with refused(NotAllowed, "object_cited"):
         lives.archive(world, about(ground))
-    suspected = judging.contest(world, about(a_memory(world, content="third")))
+    suspected = verdicts.contest(world, about(a_memory(world, content="third")))
     with refused(IllegalTransition, "event_illegal"):
         lives.archive(world, about(suspected))
 
@@ -481,7 +485,7 @@ def test_a_retracted_object_is_final_and_its_job_ends(world: World) -> None:
     assert world.store.read(lambda tx: tx.jobs.counts("governance", None, now=world.clock.now())) == {
         ("governance", "cancelled"): 1
     }
-    for verb in (lives.use, lives.archive, judging.contest, judging.verify_now, lives.retract):
+    for verb in (lives.use, lives.archive, verdicts.contest, verdicts.verify_now, lives.retract):
         with pytest.raises(IllegalTransition):
             verb(world, about(it))
     with refused(IllegalTransition, "object_is_final"):
@@ -502,7 +506,7 @@ def test_high_risk_is_retracted_only_by_a_person_and_every_entry_links_a_decisio
 # -- versions, tenants, queries ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verb", [lives.use, lives.archive, lives.retract, judging.contest, judging.verify_now])
+@pytest.mark.parametrize("verb", [lives.use, lives.archive, lives.retract, verdicts.contest, verdicts.verify_now])
 def test_a_stale_version_is_refused(world: World, verb: Any) -> None:
     it = an_active_memory(world)
 
@@ -522,7 +526,7 @@ def test_what_belongs_to_another_tenant_is_not_found(world: World) -> None:
 
 def test_a_given_decision_is_linked_and_must_exist(world: World) -> None:
     with refused(NotFound, "decision_unknown"):
-        judging.contest(world, about(a_memory(world), decision="dec_none"))
+        verdicts.contest(world, about(a_memory(world), decision="dec_none"))
 
 
 def test_recall_tells_how_usable_each_memory_is_and_strict_leaves_out_the_doubtful(world: World) -> None:
@@ -547,7 +551,7 @@ def test_a_list_is_filtered_by_what_is_indexed(world: World) -> None:
     active = an_active_memory(world)
     other = Proposal("memory", "other", subject="Ann", evidence=["chat:1"], risk="high", agent="planner")
     made = propose(world, other, owner=OWNER, caller=CAROL, reason="heard it").object
-    contested = judging.contest(world, about(made, CAROL))
+    contested = verdicts.contest(world, about(made, CAROL))
 
     def ids(**wanted: Any) -> list[str]:
         return [each.id for each in queries.find(world, owner=OWNER, **wanted)]
@@ -600,8 +604,8 @@ def test_a_life_on_every_database(database_url: str) -> None:
     confirmed(world, upper)
     clock.advance(DAY)
     evidence_verbs.add_evidence(world, below.id, ["web:2"], owner=OWNER, caller=BOB)
-    judging.contest(world, about(below))
-    judging.clear(world, about(below, CAROL))
+    verdicts.contest(world, about(below))
+    verdicts.clear(world, about(below, CAROL))
     lives.archive(world, about(below))
     lives.reinstate(world, about(below))
     propose_many(world, [Proposal("memory", f"fact {each}") for each in range(120)], owner=OWNER, caller=BOB)

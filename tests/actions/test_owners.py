@@ -5,7 +5,7 @@ import pytest
 from horae.actions.access import owners
 from horae.core.access.owners import OwnerSettings
 from horae.errors import InvalidInput
-from horae.ports import World
+from horae.ports.world import World
 
 
 def test_a_tenant_that_nobody_decided_about_is_like_everybody(world: World) -> None:
@@ -51,6 +51,9 @@ def test_what_others_keep_beside_it_stays(world: World) -> None:
         OwnerSettings(allow_http="yes"),  # type: ignore[arg-type]
         OwnerSettings(max_enabled_tasks=-1),
         OwnerSettings(max_enabled_tasks=10**7),
+        OwnerSettings(weight=0),
+        OwnerSettings(weight=1001),
+        OwnerSettings(weight=1.5),  # type: ignore[arg-type]
     ],
 )
 def test_what_makes_no_sense_is_refused_and_nothing_is_kept(world: World, settings: OwnerSettings) -> None:

@@ -11,7 +11,7 @@ from horae.api.here import house
 from horae.core.governance.boundaries import boundaries_of
 from horae.core.governance.gates import Boundary
 from horae.errors import Forbidden, InvalidInput, NotFound, VersionConflict
-from horae.ports import World
+from horae.ports.world import World
 from tests.support.governed import CAROL, OWNER, PLANNER, entries
 from tests.support.refusals import refused
 

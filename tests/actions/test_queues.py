@@ -8,7 +8,7 @@ import pytest
 from horae.actions.jobs import claims, jobs, queues
 from horae.core.audit.entries import Entry
 from horae.errors import InvalidInput
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.builders import a_request
 from horae.testing.clock import NOON
 

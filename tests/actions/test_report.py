@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from horae.actions.budgets.budgets import adjust, set_budget
-from horae.actions.governance import reporting
-from horae.actions.governance.proposing import propose
+from horae.actions.governance import report as reporting
+from horae.actions.governance.proposals import propose
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs.jobs import enqueue
 from horae.actions.jobs.requests import Request
@@ -20,7 +20,7 @@ from horae.core.governance.proposals import Proposal
 from horae.core.governance.report import JobCounts, Report, grain_of, lateness_of, spans_of
 from horae.core.jobs.job import Job, Outcome
 from horae.errors import InvalidInput
-from horae.ports import World
+from horae.ports.world import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.testing.clock import LoadedDice, VirtualClock

@@ -22,7 +22,8 @@ from horae.core.jobs.retry import Retry
 from horae.core.retention import RetentionRule, RunRetention
 from horae.core.schedules.schedule import Schedule
 from horae.errors import ConfigurationError, InvalidInput
-from horae.ports import Store, World
+from horae.ports.store import Store
+from horae.ports.world import World
 from horae.runtime.worker.worker import WorkerSettings
 from horae.settings import Settings
 from horae.stores.opening import create_store_engine, open_store

@@ -21,7 +21,7 @@ from horae.actions.jobs.machinery import serve_due
 from horae.core.access.callers import Caller
 from horae.core.governance.reviews import Review
 from horae.errors import Conflict, Forbidden, InvalidInput, NotAllowed, NotFound
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.clock import VirtualClock
 from tests.support.governed import CAROL, OWNER, PLANNER, entries, keep, now_of
 from tests.support.refusals import refused

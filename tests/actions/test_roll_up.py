@@ -14,10 +14,12 @@ from horae.actions import roll_up as module
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.requests import Request
 from horae.actions.roll_up import is_behind, roll_up
+from horae.actions.statistics import add_up as all_time
 from horae.clock import SystemDice
 from horae.core.statistics import DAY, ENDS, HOUR, MINUTE, RollUp, Statistic, limit_names, merge
 from horae.core.time.instants import micros
-from horae.ports import Store, Tx, World
+from horae.ports.store import Store, Tx
+from horae.ports.world import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.stores.tables.audit import audit
@@ -210,7 +212,7 @@ def test_what_a_scrape_reads_is_what_the_minutes_say_added_up(world: World) -> N
             assert getattr(figures, field) == getattr(whole, field), (scope, name, field)
 
     windows = [("minute", start, start + 2 * MINUTE), ("minute", start + 2 * MINUTE, rolled)]
-    totals = read(lambda tx: tx.statistics.totals(windows, "queue"))
+    totals = all_time(read(lambda tx: tx.statistics.totals([(window, "queue", None) for window in windows])))
     first = {
         name: min(at for at, scope, each in rolled_up(world.store, "minute") if (scope, each) == ("queue", name))
         for name in "ab"
@@ -218,7 +220,8 @@ def test_what_a_scrape_reads_is_what_the_minutes_say_added_up(world: World) -> N
     for name in "ab":
         assert totals[name][0] == first[name]
         assert all(getattr(totals[name][1], each) == getattr(minutes["queue", name], each) for each in ENDS)
-    assert read(lambda tx: tx.statistics.totals(windows, "queue", "b")) == {"b": totals["b"]}
+    one = all_time(read(lambda tx: tx.statistics.totals([(window, "queue", "b") for window in windows])))
+    assert one == {"b": totals["b"]}
 
 
 def test_of_two_steps_that_looked_at_the_same_time_one_counts(world: World) -> None:
@@ -296,6 +299,19 @@ def test_the_depth_of_queues_is_sampled_and_bounded(world: World, monkeypatch: p
     assert depths == {"mail": {at: 3}, "other": {at: 2}}
     advance(world, timedelta(minutes=2))
     assert is_behind(world)  # as long as jobs wait, their number is sampled
+
+
+def test_depths_that_share_a_bound_name_every_queue_and_leave_out_what_is_skipped(world: World) -> None:
+    for queue, count in (("a", 4), ("b", 5), ("c", 2), ("d", 1)):
+        jobs.enqueue_many(world, [Request("greet", {}, queue=queue) for _ in range(count)])
+    now = micros(world.clock.now())
+
+    def ask(**how: Any) -> dict[str, int]:
+        return world.store.read(lambda tx: tx.statistics.due_depths(now, 6, 100, **how))
+
+    assert ask() == {"a": 4, "b": 5, "c": 2, "d": 1}
+    assert ask(in_all=True) == {"a": 4, "b": 2, "c": 1, "d": 1}
+    assert ask(in_all=True, skip=("a",)) == {"b": 5, "c": 1, "d": 1}
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])

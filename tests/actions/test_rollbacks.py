@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from horae.actions.governance.decisions import decide, get_decision
-from horae.actions.governance.judging import Given, reject
 from horae.actions.governance.reviews import answer_review, ask_review
 from horae.actions.governance.rollbacks import get_rollback, plan_again, preview_rollback, roll_back
+from horae.actions.governance.verdicts import Given, reject
 from horae.actions.jobs.machinery import serve_due
 from horae.errors import Forbidden, NotAllowed, NotFound
-from horae.ports import World
+from horae.ports.world import World
 from tests.support.governed import CAROL, OWNER, PLANNER, entries, keep, link, now_of
 from tests.support.refusals import refused
 

@@ -15,7 +15,7 @@ from horae.core.jobs.job import Filter
 from horae.core.jobs.running_limits import LimitSource, RunningLimit, Source
 from horae.core.schedules.schedule import Schedule
 from horae.errors import InvalidInput, InvalidName
-from horae.ports import World
+from horae.ports.world import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.testing.builders import a_request

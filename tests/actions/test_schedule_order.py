@@ -4,7 +4,8 @@ from datetime import timedelta
 
 from horae.actions.schedules import schedules
 from horae.core.schedules.schedule import Schedule
-from horae.ports import ScheduleFilter, World
+from horae.ports.schedules import ScheduleFilter
+from horae.ports.world import World
 from horae.testing.clock import VirtualClock
 
 

@@ -30,7 +30,7 @@ from horae.errors import (
     QuotaExceeded,
     VersionConflict,
 )
-from horae.ports import World
+from horae.ports.world import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.testing.clock import NOON, VirtualClock
@@ -111,7 +111,7 @@ def test_a_raised_minimum_reaches_tasks_that_are_there_and_a_lowered_one_gives_t
     facts = seen(strict, task_id)
     assert fired(strict) == []
     assert facts.next_run_at == NOON + 20 * SECOND + 5 * MINUTE
-    assert facts.notices == (
+    assert tuple(each.text for each in facts.notices) == (
         "The interval of 20 seconds is shorter than the operator allows now; the task runs every 300 seconds.",
     )
     assert scheduled_tasks.preview(strict, task_id, owner="alice", count=2).fires == (
@@ -207,7 +207,7 @@ def test_a_past_once_task_runs_at_once_and_says_so(world: World) -> None:
     """C-18."""
     saved = made(world, schedule_type="once", next_run_at="2026-02-27T01:30:00")
 
-    assert "has passed" in saved.warnings[0]
+    assert "has passed" in saved.warnings[0].text
     assert len(fired(world)) == 1
 
 

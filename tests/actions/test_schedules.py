@@ -7,13 +7,14 @@ import pytest
 
 from horae.actions.jobs import claims, endings
 from horae.actions.schedules import fires as firing
-from horae.actions.schedules import schedules
+from horae.actions.schedules import groups, schedules
 from horae.core.audit.entries import Entry
 from horae.core.jobs.job import Outcome
 from horae.core.schedules.schedule import Schedule
 from horae.core.schedules.status import schedule_status
 from horae.errors import Conflict, HoraeError, InvalidInput, InvalidName, InvalidPayload, NotFound
-from horae.ports import ScheduleFilter, World
+from horae.ports.schedules import ScheduleFilter
+from horae.ports.world import World
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, VirtualClock
 from tests.support.refusals import refused
@@ -322,12 +323,12 @@ def test_a_group_is_paused_and_resumed_together(world: World) -> None:
     created(world, "other", group="day")
     created(world, "foreign", group="night", owner="ann")
 
-    paused = schedules.pause_group(world, "night", reason="maintenance")
+    paused = groups.pause_group(world, "night", reason="maintenance")
 
     assert [schedule.key for schedule in paused] == ["s0", "s1", "s2"]
     assert [each.key for each in schedules.find(world) if each.paused_at is None] == ["foreign", "other"]
-    assert schedules.pause_group(world, "night") == []
-    assert len(schedules.resume_group(world, "night")) == 3
+    assert groups.pause_group(world, "night") == []
+    assert len(groups.resume_group(world, "night")) == 3
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "delete", "change", "history", "versions", "get"])

@@ -11,7 +11,7 @@ from horae.core.audit.entries import Entry
 from horae.core.outgoing.signatures import SigningSecret
 from horae.errors import InvalidInput, NotAllowed, NotFound, QuotaExceeded, SecretsLocked
 from horae.outgoing.encryption import KeySealer
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.clock import NOON, VirtualClock
 from tests.support.refusals import refused
 

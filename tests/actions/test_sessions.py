@@ -18,7 +18,7 @@ from horae.core.access.callers import Caller, Token
 from horae.core.audit.entries import Entry
 from horae.core.retention import Retention
 from horae.errors import NotFound, Unauthorized
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.clock import VirtualClock
 
 HOUR = timedelta(hours=1)

@@ -11,7 +11,8 @@ from horae.actions.schedules.toggles import switch
 from horae.core.schedules.schedule import Schedule
 from horae.core.schedules.status import why_silent
 from horae.errors import NotFound
-from horae.ports import ScheduleFilter, World
+from horae.ports.schedules import ScheduleFilter
+from horae.ports.world import World
 from horae.testing.builders import a_schedule
 from horae.testing.clock import VirtualClock
 

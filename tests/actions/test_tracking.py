@@ -13,7 +13,7 @@ from horae.core.jobs.job import Filter, Outcome
 from horae.core.schedules.schedule import Schedule
 from horae.declare.tracker import ExecutionTracker
 from horae.errors import LeaseLost, StoreUnavailable
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, VirtualClock
 

@@ -7,7 +7,8 @@ import pytest
 from horae.actions.jobs import jobs, nodes, queues
 from horae.actions.jobs.reasons import why
 from horae.errors import NotFound
-from horae.ports import Node, World
+from horae.ports.workers import Node
+from horae.ports.world import World
 from horae.testing.builders import a_request
 from horae.testing.clock import NOON, VirtualClock
 from tests.actions.test_queues import entries

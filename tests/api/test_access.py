@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from horae import ports
 from horae.api.access import room
 from horae.api.access.values import Owner, Secret, SecretMade, Token, TokenMade
 from horae.core.access import callers as core
 from horae.core.access.owners import OwnerSettings
 from horae.errors import Forbidden, InvalidInput, NotAllowed, NotFound, SecretsLocked
+from horae.ports.access import Sealed
 from tests.api.conftest import Sent
 
 names = (f"tenant{number}" for number in count())
@@ -160,4 +160,4 @@ def test_every_stored_field_is_public_or_hidden() -> None:
 
     assert names_of(core.Token) - room.HIDDEN - {"token_id"} == names_of(Token) - {"id", "state"}
     assert names_of(OwnerSettings) == names_of(Owner) - {"owner"}
-    assert names_of(ports.Sealed) - {"text", "previous"} == names_of(Secret)
+    assert names_of(Sealed) - {"text", "previous"} == names_of(Secret)

@@ -8,7 +8,6 @@ from itertools import count
 
 import pytest
 
-from horae import ports
 from horae.actions.schedules import schedules
 from horae.api.admin import Definition, LoggedRun, Retention, RunsCleaned
 from horae.api.application import Acting
@@ -16,6 +15,8 @@ from horae.api.health import Ready
 from horae.api.here import Here, house
 from horae.api.jobs.room import Run
 from horae.errors import Forbidden, InvalidInput, NotAllowed, NotFound
+from horae.ports.definitions import StoredDefinition
+from horae.ports.logs import Logged
 from horae.testing.builders import a_schedule
 from tests.api.conftest import Sent
 from tests.support.serving import Served
@@ -140,9 +141,9 @@ def test_it_says_whether_it_is_ready(rooms: Sent) -> None:
 
 def test_every_field_of_a_run_in_the_log_is_public() -> None:
     assert {each.name for each in fields(LoggedRun)} == {each.name for each in fields(Run)} | {"schedule", "trigger"}
-    assert {each.name for each in fields(ports.Logged)} == {"run", "key", "trigger"}
+    assert {each.name for each in fields(Logged)} == {"run", "key", "trigger"}
     public = {each.name for each in fields(Definition)} - {"cost"}  # stored with its budget
-    assert {each.name for each in fields(ports.StoredDefinition)} == public
+    assert {each.name for each in fields(StoredDefinition)} == public
 
 
 def test_settings_are_shown_where_the_process_offers_that(served: Served) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from horae.actions.attention import lanes as lane_verbs
-from horae.actions.attention import turns
+from horae.actions.attention import queries, turns
 from horae.api.attention import values as public
 from horae.api.attention.values import (
     AddedTask,
@@ -245,6 +245,24 @@ def test_only_an_operator_answers_and_the_first_answer_counts(rooms: Sent, lane:
     assert (answered[0].approved, answered[0].intent_hash) == (True, asked.intent_hash)
     assert answered[0].decided_by is not None
     assert rooms.alice.attention.confirmations(lane) == ()
+
+
+def test_a_confirmation_is_found_by_its_number_alone_in_the_callers_own_lanes(
+    rooms: Sent, served: Served, lane: str, decide: Decide
+) -> None:
+    rooms.alice.attention.add(lane, "refund")
+    decide(lane, Act("refund", {"amount": 40}))
+    (asked,) = rooms.alice.attention.confirmations(lane)
+
+    seen = [each.attention.confirmation(asked.id) for each in (rooms.alice, rooms.house)]
+    assert (seen[0].lane, seen[0].owner, seen[0].action, seen[0].task_kind) == (lane, "alice", "refund", "refund")
+    assert seen[0] == seen[1] == public.LaneConfirmation(**vars(asked), lane=lane, owner="alice")
+    rooms.house.attention.confirm(seen[1].lane, asked.id, True, owner=seen[1].owner)
+    assert rooms.alice.attention.confirmation(asked.id).approved is True
+    with pytest.raises(NotFound):
+        rooms.house.attention.confirmation(asked.id + 10**9)
+    with pytest.raises(NotFound):
+        queries.confirmation(served.world, asked.id, owner="bob")
 
 
 def test_arguments_of_any_name_and_cites_are_shown_to_the_person(

@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 
 from horae.actions.jobs.held_jobs import Ending, Hold
 from horae.actions.jobs.requests import Request
-from horae.api.operation import Call, Listing, Method, Room, Streamed
+from horae.api.operation import Call, Listing, Method, Room, Streamed, operations_of
 from horae.api.rooms import Rooms
 from horae.api.waits import Wait
 from horae.service.asgi import ROUTERS
@@ -31,7 +31,7 @@ SAMPLES: dict[str, Any] = {
     "int": 1,
     "bool": True,
     "int | None": 1,
-    "timedelta | float | None": 86400.0,
+    "Span | None": 86400.0,
     "Order": "run_at",
     "Iterable[str]": ["tasks"],
     "Iterable[Request]": [Request("a")],
@@ -56,9 +56,8 @@ NEEDED: dict[str, dict[str, Any]] = {
 def operations() -> Iterator[tuple[str, AnyMethod]]:
     for room, value in rooms_of(Rooms(None)).items():
         if isinstance(value, Room):
-            for name, operation in vars(type(value)).items():
-                if isinstance(operation, Method):
-                    yield f"{room}.{name}", operation
+            for name, operation in operations_of(type(value)).items():
+                yield f"{room}.{name}", operation
 
 
 OPERATIONS = dict(operations())

@@ -17,7 +17,8 @@ from horae.core import error_groups as core
 from horae.core.jobs.masking import mask_text as mask
 from horae.core.jobs.retry import Retry
 from horae.errors import InvalidInput, NotAllowed, NotFound
-from horae.ports import Node, World
+from horae.ports.workers import Node
+from horae.ports.world import World
 from horae.testing.clock import VirtualClock
 from tests.api.conftest import Sent
 from tests.support.refusals import refused

@@ -13,7 +13,7 @@ from horae import Retry
 from horae.actions.jobs.held_jobs import ASK_AGAIN, Ending, Hold
 from horae.actions.jobs.requests import Request
 from horae.api.jobs import room
-from horae.api.jobs.local import Heartbeat, Upcoming
+from horae.api.jobs.held import Heartbeat, Upcoming
 from horae.api.jobs.room import Enqueued, Job, Run
 from horae.core.cursors import MAX_PAGE
 from horae.core.jobs import job as core

@@ -86,7 +86,7 @@ def test_a_schedule_is_masked_and_changed_around_its_secrets(rooms: Sent, served
 @pytest.fixture
 def asked(served: Served) -> Iterator[httpx.Client]:
     headers = {"Authorization": f"Bearer {served.token('system', 'admin')}"}
-    with httpx.Client(base_url=served.url, headers=headers) as client:
+    with httpx.Client(base_url=served.url, headers=headers, timeout=60) as client:
         yield client
 
 

@@ -37,7 +37,7 @@ def test_what_needs_a_person_comes_with_a_sentence_and_a_filter(rooms: Sent, ser
     assert isinstance(needs["dead"], Need)
     assert (needs["dead"].level, needs["dead"].room, needs["dead"].filter) == ("problem", "jobs", "state:dead")
     assert needs["dead"].facts["count"] >= 1
-    assert "彻底失败" in needs["dead"].in_words("zh")
+    assert "已放弃" in needs["dead"].in_words("zh")
     assert name in needs["paused"].facts["names"]
     assert "dead" not in {each.code for each in rooms.alice.overview.get().needs}
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from horae import ports
 from horae.api import queues as room
-from horae.api.jobs.local import Heartbeat
+from horae.api.jobs.held import Heartbeat
 from horae.api.queues import Queue, QueueDetail, RunningLimit, Worker
 from horae.errors import Forbidden, InvalidInput, NotAllowed, NotFound
+from horae.ports.queues import Queue as StoredQueue
 from horae.testing.clock import NOON
 from tests.api.conftest import Sent
 
@@ -118,4 +118,4 @@ def test_figures_that_no_worker_can_have_are_refused(rooms: Sent, name: str, wro
 
 
 def test_every_stored_field_of_a_queue_is_public() -> None:
-    assert {each.name for each in fields(ports.Queue)} == {each.name for each in fields(room.Queue)}
+    assert {each.name for each in fields(StoredQueue)} == {each.name for each in fields(room.Queue)}

@@ -34,7 +34,8 @@ HIDDEN = {
     "number", "group", "queue", "priority", "gap", "fold", "anchor", "initial_delay", "misfire", "catch_up", "spread",
     "grace", "overlap", "jitter", "retry", "timeout", "mode", "lock_ttl", "stale_timeout", "after", "starts_at",
     "ends_at", "max_fires", "declared", "paused_by", "pause_reason", "next_due_at", "tzdata", "fire_count", "sources",
-    "toggled",
+    "toggled", "calendar", "calendar_days", "calendar_rule", "quiet_hours", "paused_until", "expect",
+    "expected_since", "succeeded_at", "missed_at", "check_job",
 }  # fmt: skip
 
 

@@ -10,13 +10,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from horae import Retry, ports
+from horae import Retry
 from horae.api.schedules import values
 from horae.api.schedules.timetable import Timetable
 from horae.api.schedules.values import Fire, Schedule, ScheduleDetail, Version
 from horae.core.audit import entries
 from horae.core.schedules import schedule as fires
 from horae.errors import Conflict, Forbidden, InvalidInput, InvalidInterval, NotFound, VersionConflict
+from horae.ports.schedules import Tally
 from tests.api.conftest import Sent
 
 START = datetime(2040, 1, 7, 6, tzinfo=UTC)
@@ -243,7 +244,7 @@ def test_an_operator_names_a_tenant_and_a_tenant_changes_nothing(rooms: Sent, ke
     [
         (values.Schedule, fires.Schedule, values.HIDDEN),
         (values.Fire, fires.Fire, set()),
-        (values.RunSummary, ports.Tally, set()),
+        (values.RunSummary, Tally, set()),
         (values.Version, entries.Entry, values.HIDDEN_VERSION),
     ],
     ids=["schedule", "fire", "runs", "version"],

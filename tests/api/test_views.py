@@ -10,7 +10,7 @@ import horae
 from horae.api.views import View
 from horae.core.views import MOST
 from horae.errors import Conflict, Forbidden, InvalidFilter, InvalidInput, NotFound
-from horae.ports import World
+from horae.ports.world import World
 from tests.api.conftest import Sent
 from tests.support.serving import Served
 

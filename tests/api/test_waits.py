@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from horae import Retry
+from horae import Horae, Retry
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs import jobs as verbs
 from horae.api.operation import Call
 from horae.api.waits import FIRST_PAUSE, LONGEST_PAUSE, LONGEST_ROUND, Rounds, Wait
-from horae.errors import HoraeError, InvalidInput, NotFound, WaitTimeout
-from horae.ports import World
+from horae.core.jobs.job import Outcome, not_kept
+from horae.errors import HoraeError, InvalidInput, JobFailed, NotFound, WaitTimeout
+from horae.ports.world import World
 from tests.api.conftest import Sent
 from tests.support.refusals import refused
 from tests.support.serving import Served
@@ -80,6 +81,53 @@ def test_an_attempt_that_failed_is_not_the_end_of_its_job(
     ended = rooms.house.jobs.wait(made.id, timeout=SOON)
 
     assert (ended.state, ended.attempt, ended.result) == ("succeeded", 1, "twice")
+
+
+def test_a_result_is_waited_for_and_returned(
+    rooms: Sent, served: Served, queue: str, beside: ThreadPoolExecutor
+) -> None:
+    made = rooms.alice.jobs.enqueue("a", queue=queue)
+    beside.submit(end_one, served.world, queue, "alice", result={"n": 1})
+
+    assert rooms.alice.jobs.result(made.id, timeout="1m") == {"n": 1}
+
+
+def test_a_job_without_a_result_raises_its_last_error(rooms: Sent, served: Served, queue: str) -> None:
+    dead = rooms.house.jobs.enqueue("a", queue=queue).id
+    end_one(served.world, queue, error="OSError: full\n\nTraceback …", final=True)
+    stopped, late = (rooms.house.jobs.enqueue("a", queue=queue).id for _ in range(2))
+    verbs.cancel(served.world, stopped, reason="not wanted")
+
+    with refused(JobFailed, "job_is_dead", id=dead, attempts=1, error="OSError: full"):
+        rooms.house.jobs.result(dead, timeout=SOON)
+    with refused(JobFailed, "job_was_cancelled", id=stopped, why="not wanted"):
+        rooms.house.jobs.result(stopped, timeout=SOON)
+    with refused(WaitTimeout, "job_not_ended_in_time"):
+        rooms.house.jobs.result(late, timeout="10ms")
+
+
+async def test_a_process_that_reaches_a_service_only_waits_there_for_what_it_enqueues(
+    served: Served, queue: str, beside: ThreadPoolExecutor
+) -> None:
+    app = Horae()
+    add = app.job("add", queue=queue)(lambda a, b: a + b)
+    app.use_service(served.url, served.token("system", "admin"))
+
+    made = add.enqueue(1, 2)
+    with refused(WaitTimeout, "job_not_ended_in_time"):
+        made.result(0)
+    beside.submit(end_one, served.world, queue, result=3)
+
+    assert await made.result_async(SOON) == made.result(SOON) == made.wait(SOON).result == 3
+
+
+def test_a_result_that_could_not_be_kept_is_not_told_as_none(rooms: Sent, served: Served, queue: str) -> None:
+    made = rooms.house.jobs.enqueue("a", queue=queue)
+    (job,) = claims.pull(served.world, worker_id="w", queues=[queue])
+    endings.settle(served.world, [(job, Outcome("succeeded", error=not_kept("It is too large.")))])
+
+    with refused(NotFound, "result_not_kept", id=made.id):
+        rooms.house.jobs.result(made.id, timeout=SOON)
 
 
 def test_a_wait_that_is_too_long_raises_and_leaves_the_job_alone(rooms: Sent, queue: str) -> None:

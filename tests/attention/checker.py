@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from horae.actions.attention import journal, lanes
+from horae.actions.attention import lanes
+from horae.actions.attention.journal_chain import lines_between
 from horae.core.attention.lanes import Event, Lane, Line, StoredFact, Task, TaskWait, complaints, picture
 from horae.core.attention.task import FINAL, TASK, Control, Policy
 from horae.core.jobs.job import Filter, Job
 from horae.core.jobs.machinery import MACHINERY, TIMEOUT
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 LEGAL = {(before, after) for (before, _), after in TASK.arrows.items()} | {(None, "created")}
 RESOLVED = ("event", "timeout", "cancelled")
@@ -58,7 +60,7 @@ def look(world: World, lane: str, *, policy: Policy | None = None, controls: Ite
         own_jobs = [job for job in jobs if job.payload["lane"] == number]
         known = {each.digest: each for each in controls}
         return Scene(
-            found, list(journal._all_lines(tx, number)),
+            found, list(lines_between(tx, number, 0)),
             rows["task"], rows["wait"], rows["event"], rows["fact"], own_jobs,
             policy or Policy(), known,
         )  # fmt: skip

@@ -19,7 +19,8 @@ from horae.actions.attention import lanes
 from horae.app import Horae
 from horae.attention import Attention
 from horae.errors import StoreUnavailable
-from horae.runtime.lanes.driver import AgentSpec, LaneDriver
+from horae.runtime.lanes.driver import LaneDriver
+from horae.runtime.lanes.spec import AgentSpec
 from horae.stores.databases.sqlite import create_sqlite_engine
 from horae.testing.clock import NOON, LoadedDice
 from tests.support.templates import put_tables
@@ -138,7 +139,7 @@ class FaultyStore:
 class PlainDriver(LaneDriver):
     """The driver without its threads: one thing after the other, in the order of the test."""
 
-    async def _ask(self, work: Callable[[], T]) -> T:
+    async def _ask(self, work: Callable[[], T], limit: timedelta | None = None) -> T:
         return work()
 
     async def _call(self, name: str, work: Callable[[], Any], limit: timedelta) -> Any:

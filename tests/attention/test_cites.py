@@ -14,7 +14,7 @@ from horae.actions.governance.reviews import answer_review
 from horae.app import Horae
 from horae.attention import Act, Attention, Control, Done, Proceed, Turn
 from horae.core.access.callers import Caller
-from horae.core.attention.directives import FactKind
+from horae.core.attention.facts import FactKind
 from horae.core.governance.objects import GovernedObject
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate

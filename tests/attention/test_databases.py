@@ -11,13 +11,13 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from horae.actions.attention import inbox, journal, lanes, queries, turns
+from horae.actions.attention import events, inbox, journal, lanes, queries, turns
 from horae.actions.attention.journal_chain import seal_left
 from horae.actions.jobs.machinery import serve_due
 from horae.app import Horae
 from horae.attention import Act, Attention, Control, Done, Facts, Policy, Turn
 from horae.core.timeouts import Timeouts
-from horae.runtime.lanes.driver import Step
+from horae.runtime.lanes.spec import Step
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
 from horae.testing.clock import VirtualClock
@@ -179,7 +179,7 @@ def test_events_from_everywhere_at_once_are_all_kept(app: Horae) -> None:
 
 def test_what_happens_in_a_lane_that_nobody_drives_is_sealed_as_it_is_written(app: Horae) -> None:
     inbox.add(app.world, "a", "report")
-    inbox.post(app.world, "a", "news")
+    events.post(app.world, "a", "news")
 
     found = journal.verify(app.world, "a")
     assert (found.is_sound, found.sealed) == (True, found.lines)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from horae.actions.attention import inbox, lanes, turns
+from horae.actions.attention import endings, inbox, lanes, turns
 from horae.attention import Act, Attention, Control, Done, Facts, Policy, Rule, Turn, Wait
 from horae.core.jobs.payloads import MAX_BYTES
 from horae.errors import DefinitionError, InvalidInput, NotFound
-from horae.runtime.lanes.driver import Step
+from horae.runtime.lanes.spec import Step
 from tests.attention.checker import look, wrong_with
 from tests.attention.ground import LEASE, Ground, broken_ground
 
@@ -226,7 +226,7 @@ def test_invariant_17_a_hard_cancel_does_not_wait_for_a_graceful_one(agent: Atte
 
 def test_the_journal_says_who_ended_a_task_also_where_a_reason_is_given(agent: Attention) -> None:
     """S2-35: whoever takes something from an agent is accountable for it."""
-    for ends in (inbox.cancel, inbox.kill):
+    for ends in (endings.cancel, endings.kill):
         task = agent.add("k").task
         ends(agent.world, "ops", task.id, reason="not now", actor="user/ann")
 

@@ -17,7 +17,7 @@ from horae.attention import Act, Attention, Control, Done, Facts, Policy, Procee
 from horae.core.attention.directives import intent_hash
 from horae.core.attention.lanes import StoredFact
 from horae.errors import InvalidInput
-from horae.runtime.lanes.driver import Step
+from horae.runtime.lanes.spec import Step
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
 from horae.testing.clock import NOON, VirtualClock
@@ -107,7 +107,7 @@ def test_the_data_of_an_event_loses_nothing(app: Horae) -> None:
 
     (fact,) = heard
     assert fact.data == LIKE_OURS
-    assert fact.about == {"key": "bell", "event": posted.number, "late_by": 0.0}
+    assert fact.about == {"key": "bell", "event": posted.number, "late_by": 0.0, "came": "awaited"}
     assert (fact["key"], fact.key, fact["kind"]) == ("k", "bell", "x")
     assert agent.verify().complaints == ()
 

@@ -24,7 +24,7 @@ from horae.core.attention.task import TASK, Weighed, choose
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.machinery import TIMEOUT
 from horae.errors import InvalidInput, LaneLost, NotAllowed, NotFound
-from horae.runtime.lanes.driver import Step
+from horae.runtime.lanes.spec import Step
 from tests.attention.checker import Scene, look, unaccounted, unfinished, wrong_with
 from tests.attention.ground import LEASE, Death, Ground, broken_ground
 from tests.support.refusals import refused

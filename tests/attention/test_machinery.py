@@ -26,7 +26,7 @@ from horae.core.jobs.job import Filter, Job
 from horae.core.jobs.machinery import BEFORE, MACHINERY
 from horae.errors import InvalidInput, InvalidName, ReservedQueue
 from horae.limits import RateLimiter
-from horae.ports import Node
+from horae.ports.workers import Node
 from horae.runtime.worker.worker import WorkerSettings
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate

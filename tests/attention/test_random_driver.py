@@ -38,7 +38,7 @@ from horae.core.attention.lanes import Line
 from horae.core.jobs.machinery import TIMEOUT
 from horae.core.jobs.payloads import decode
 from horae.errors import StoreError
-from horae.runtime.lanes.driver import Step
+from horae.runtime.lanes.spec import Step
 from tests.attention.checker import Scene, look, unaccounted, unfinished, wrong_with
 from tests.attention.ground import FAULTS, LEASE, Death, Fault, Ground, PlainDriver, broken_ground
 

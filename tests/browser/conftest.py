@@ -16,7 +16,7 @@ from horae import Horae
 from horae.actions.access.sessions import create_code
 from horae.actions.access.tokens import create_token
 from horae.cli.access.console import login_url
-from horae.ports import World
+from horae.ports.world import World
 from horae.settings import Settings
 from horae.testing.clock import VirtualClock
 from tests.conftest import needs

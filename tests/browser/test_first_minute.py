@@ -64,7 +64,7 @@ def test_what_a_newcomer_finds_is_there_from_the_start(page: Page) -> None:
     """Jobs that succeed, fail and wait, schedules, an agent's lane, memories that are looked at."""
     root = page.url.rstrip("/")
     expect(page.locator("#dare")).to_contain_text("kill -9", timeout=RECOVERED)
-    expect(page.get_by_text("An agent waits for your answer.")).to_be_visible(timeout=RECOVERED)
+    expect(page.get_by_text("Questions of agents that wait for an answer: 1.")).to_be_visible(timeout=RECOVERED)
     for path, words in (
         ("/jobs?q=state:dead", "the amount 'twelve' is not a number"),
         ("/schedules", "example.backup"),

@@ -98,11 +98,15 @@ def project(environment: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     """A folder with an application in ``tasks.py``, imported anew in each test."""
     (environment / "tasks.py").write_text(APP)
     monkeypatch.syspath_prepend(environment)
-    known = set(sys.modules)
+    forget_programs(environment)
     yield environment
-    for name in set(sys.modules) - known:
-        file = getattr(sys.modules[name], "__file__", None)
-        if file and Path(file).parent == environment:
+    forget_programs(environment)
+
+
+def forget_programs(folder: Path) -> None:
+    """Forget modules that tests have written, those of other folders too: names repeat."""
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(str(folder.parent)):
             del sys.modules[name]
 
 
@@ -110,7 +114,7 @@ class Process:
     """A real ``horae`` that goes on until a signal ends it."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
-        self.started = subprocess.Popen(
+        self.started: subprocess.Popen[str] = subprocess.Popen(
             [sys.executable, "-m", "horae", *arguments],
             cwd=folder,
             stdout=subprocess.PIPE,

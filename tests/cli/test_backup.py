@@ -14,12 +14,12 @@ import pytest
 from horae import Horae
 from horae.actions.audit import verify_audit
 from horae.actions.budgets.repair import check as check_budgets
-from horae.actions.governance.checking import check_objects
+from horae.actions.governance.invariants import check_objects
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.requests import Request
 from horae.core.jobs.job import Job, Lease
 from horae.errors import InvalidInput, LeaseLost, StoreFull
-from horae.ports import Claim
+from horae.ports.claims import Claim
 from horae.stores import backup
 from tests.cli.conftest import Command, Process
 

@@ -55,4 +55,7 @@ def test_what_is_not_there_is_neither_taken_back_nor_erased(horae: Command) -> N
     assert horae("object", "rollback", "mem_1", "--dry-run").code == 3
     assert horae("object", "erase", "mem_1").code == 3
     assert horae("object", "erase").code == 2
-    assert "0 objects, 0 jobs and 0 rows of attention erased" in horae("object", "erase", "--subject", "c-17").out
+    assert (
+        "0 objects, 0 jobs, 0 rows of attention and 0 conversations erased"
+        in horae("object", "erase", "--subject", "c-17").out
+    )

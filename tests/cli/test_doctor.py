@@ -32,10 +32,14 @@ from horae.core.schedules.schedule import Schedule
 from horae.doctor import machine
 from horae.doctor.bundle import redact
 from horae.doctor.engine import limits
-from horae.ports import Claim, Node, Sealed, World
+from horae.ports.access import Sealed
+from horae.ports.claims import Claim
+from horae.ports.workers import Node
+from horae.ports.world import World
 from horae.runtime.chores.janitor import CHORES
 from horae.stores.databases.durability import has_wal_reset_bug
 from horae.stores.opening import create_store_engine
+from horae.testing.clock import VirtualClock
 from tests.cli.conftest import Command, Ended
 from tests.support.commands import commands_in
 from tests.support.mounting import on_small_disk
@@ -229,7 +233,7 @@ def test_chores_that_no_process_does(world: World, horae: Command) -> None:
 
     assert (overdue["level"], overdue["mend"]) == ("warning", "horae server")
     assert "“repair what Horae keeps”" in overdue["text"]
-    assert "should have begun 15 minutes ago" in overdue["text"]
+    assert "should have begun 0:15:00 ago" in overdue["text"]
     assert "--no-chores" in overdue["text"]
     assert (waiting.code, found(waiting, "chores")["level"]) == (6, "problem")
     assert "audit entries wait to be sealed" in found(waiting, "chores")["text"]
@@ -348,13 +352,20 @@ def test_a_zone_database_that_is_old(world: World, horae: Command, monkeypatch: 
 
 
 def test_a_token_that_ends_soon(world: World, horae: Command) -> None:
-    token, text = create_token(world, owner="alice", scopes=["tasks"], expires_in=timedelta(days=3))
+    earlier = replace(world, clock=VirtualClock(world.clock.now() - timedelta(days=50)))
+    token, text = create_token(earlier, owner="alice", scopes=["tasks"], expires_in=timedelta(days=60))
     create_token(world, owner="bob", scopes=["tasks"], expires_in=timedelta(days=60))
 
     ended = horae("doctor", "--json")
 
     assert token.token_id in found(ended, "tokens")["text"]
     assert text not in ended.out
+
+
+def test_the_token_of_a_console_link_ends_as_it_was_meant_to(world: World, horae: Command) -> None:
+    assert horae("console", "link").code == 0
+
+    assert levels(horae("doctor", "--json"))["tokens"] == "ok"
 
 
 def test_a_service_that_listens_to_others_while_nobody_has_a_token(
@@ -591,13 +602,13 @@ print(json.dumps({"code": ended.returncode, "said": json.loads(ended.stdout)["do
 
 @pytest.mark.parametrize("how", ["open", "closed"])
 def test_a_full_disk_is_called_by_its_name(tmp_path: Path, how: str) -> None:
-    """A file system of two mebibytes, in a mount namespace of its own; in use, or to be opened anew."""
+    """A file system of four mebibytes, in a mount namespace of its own; in use, or to be opened anew."""
     program = tmp_path / "full_disk.py"
     program.write_text(FULL_DISK)
     (tmp_path / "disk").mkdir()
     run = f"exec {sys.executable} {program} {tmp_path}/disk {how}"
     ended = subprocess.run(
-        on_small_disk(tmp_path / "disk", "2m", run),
+        on_small_disk(tmp_path / "disk", "4m", run),
         capture_output=True,
         text=True,
         timeout=60,

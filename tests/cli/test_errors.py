@@ -12,7 +12,7 @@ from horae.actions.jobs.requests import Request
 from horae.actions.roll_up import roll_up
 from horae.clock import SystemDice
 from horae.core.jobs.retry import Retry
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.clock import VirtualClock
 from tests.cli.conftest import Command
 

@@ -13,8 +13,8 @@ from horae.app import Horae
 from tests.cli.conftest import Command
 
 JOB_FIELDS = {
-    "action", "attempt", "budget", "cancel_reason", "cancel_requested", "checkpoint", "concurrency_key", "cost",
-    "created_at",
+    "action", "attempt", "budget", "cancel_reason", "cancel_requested", "checkpoint", "collected", "concurrency_key",
+    "cost", "created_at",
     "finished_at", "fire_at", "group", "handler", "held", "id", "key", "last_error", "leased_until", "max_attempts",
     "object_id", "object_type", "owner", "payload", "planned_at", "priority", "progress", "progressed_at", "queue",
     "rerun_of", "result", "retry", "run_at", "started_at", "state", "tags", "timeout", "token", "trace_id", "unique",
@@ -130,6 +130,9 @@ def test_with_its_app_a_job_takes_queue_and_retry_from_the_declaration(project: 
     shown = horae("job", "show", ended.json["id"], "--db", "sqlite:///app.db", "--json")
     assert shown.json["job"]["queue"] == "sums"
     assert (project / "app.db").exists()
+    assert "horae job list --db sqlite:///app.db" in ended.err
+    horae("db", "migrate")
+    assert horae("job", "list").out == "No jobs yet. Looked in sqlite:///.horae/horae.db.\n"
 
 
 def test_with_its_app_wrong_arguments_are_refused(project: Path, horae: Command) -> None:
@@ -383,7 +386,32 @@ def test_retry_of_a_finished_job_is_refused_with_advice(app: Horae, horae: Comma
     ended = horae("job", "retry", job_id)
 
     assert ended.code == 4
-    assert "enqueue it anew" in ended.err
+    assert f"horae job rerun {job_id}" in ended.err
+
+
+def test_a_dead_job_is_run_once_more_with_one_argument_mended(app: Horae, horae: Command) -> None:
+    payload = {"customer": "ACME", "amount": "twelve"}
+    job_id = horae("job", "enqueue", "invoice", "--args", json.dumps(payload), "--json").json["id"]
+    kill(app, job_id)
+
+    ended = horae("job", "rerun", job_id, "--arg", "amount=12", "--reason", "it was a word", "--json")
+
+    made = app.get(ended.json["id"])
+    assert (made.payload, made.rerun_of) == ({"customer": "ACME", "amount": 12}, job_id)
+    whole = horae("job", "rerun", job_id, "--args", "{}", "--json").json["id"]
+    assert app.get(whole).payload == {}
+    same = horae("job", "rerun", job_id).out
+    assert same.endswith(f"runs like {job_id}\n")
+    assert app.get(same.split()[0]).payload == payload
+
+
+def test_a_job_that_has_not_ended_is_not_run_once_more(app: Horae, horae: Command) -> None:
+    job_id = enqueued(horae)
+
+    assert horae("job", "rerun", job_id).code == 4
+    assert horae("job", "rerun", "job_999").code == 3
+    assert horae("job", "rerun", job_id, "--args", "[1]").code == 2
+    assert len(list(app.jobs.list())) == 1
 
 
 # -- on every database -------------------------------------------------------------------------------------------

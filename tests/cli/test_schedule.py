@@ -36,7 +36,7 @@ def test_a_schedule_is_added_with_its_next_fire_and_its_zone(digest: dict[str, A
     assert digest["status"] == "active"
     assert digest["next_fire_at"].endswith("T01:00:00Z")
     assert digest["zone"] == "Asia/Shanghai"
-    assert digest["words"] == "At 09:00, from Monday to Friday (Asia/Shanghai)"
+    assert digest["words"] == "At 09:00, Monday to Friday (Asia/Shanghai)"
 
 
 def test_a_second_one_with_the_same_key_is_a_conflict(horae: Command, digest: dict[str, Any]) -> None:
@@ -148,7 +148,7 @@ def test_the_list_shows_the_next_fire_relative_in_utc_and_where_it_is_meant(
     assert "in " in row
     assert "01:00:00Z" in row
     assert "09:00:00+08:00 Asia/Shanghai" in row
-    assert row.endswith("At 09:00, from Monday to Friday (Asia/Shanghai)")
+    assert row.endswith("At 09:00, Monday to Friday (Asia/Shanghai)")
 
 
 def test_the_list_can_be_narrowed_and_turned_page_by_page(horae: Command) -> None:

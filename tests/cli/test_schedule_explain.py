@@ -17,6 +17,8 @@ def test_explain_tells_words_fires_in_both_zones_and_changes_of_clocks(horae: Co
     out = horae("schedule", "explain", "30 2 * * *", *BERLIN, *IN_NOVEMBER, "-n", "1").out.splitlines()
 
     assert out[0] == "At 02:30 every day (Europe/Berlin)"
+    assert out[3].startswith("  2026-11-15 01:30:00Z  2026-11-15 02:30:00+01:00 Europe/Berlin  ")
+    out = out[3:]
     assert out[3].startswith("  2026-11-16 01:30:00Z  2026-11-16 02:30:00+01:00 Europe/Berlin  ")
     assert out[6].startswith("  2027-03-28 02:00 → 03:00 (2027-03-28 01:00:00Z): clocks go forward by 1 hour")
     assert out[7:] == [
@@ -29,7 +31,7 @@ def test_explain_tells_words_fires_in_both_zones_and_changes_of_clocks(horae: Co
 def test_explain_in_chinese_is_chinese_throughout(horae: Command) -> None:
     out = horae("schedule", "explain", "0 0 15 * 1", *BERLIN, *IN_NOVEMBER, "--lang", "zh").out
 
-    assert out.startswith("每月15日且为星期一时，00:00（Europe/Berlin）\n")
+    assert out.startswith("每月15日（若为周一） 00:00（Europe/Berlin）\n")
     for english in ("clocks", "fires", "must", " in ", "next"):
         assert english not in out
     assert "须同时满足" in out
@@ -60,10 +62,11 @@ def test_the_json_of_an_explanation_has_the_documented_fields(horae: Command) ->
     answer = horae("schedule", "explain", "30 2 * * 1", *BERLIN, *IN_NOVEMBER, "--json").json
 
     assert set(answer) == {
-        "words", "language", "zone", "kind", "expression", "fixed_time", "day_match", "gap", "fold", "lenient", "next",
-        "clocks", "warnings",
+        "words", "language", "zone", "kind", "expression", "fixed_time", "day_match", "gap", "fold", "lenient",
+        "previous", "next", "clocks", "warnings",
     }  # fmt: skip
     assert answer["next"][0] == {"at": "2026-11-16T01:30:00Z", "local": "2026-11-16T02:30:00+01:00"}
+    assert answer["previous"] == {"at": "2026-11-09T01:30:00Z", "local": "2026-11-09T02:30:00+01:00"}
     assert set(answer["clocks"][0]) == {
         "at", "kind", "offset_before", "offset_after", "outcome", "readings", "reading_count", "fires", "change",
         "effect",
@@ -99,6 +102,25 @@ def test_the_beginning_of_the_calendar_is_a_beginning_too(horae: Command, when: 
     for verb in ("explain", "next"):
         answer = horae("schedule", verb, when, "--from", "0001-01-01T00:00Z", "-n", "1", "--json").json
         assert answer["next"][0]["at"].startswith("0001-01-01T00:")
+
+
+def test_a_single_instant_says_which_of_two_readings_it_is(horae: Command) -> None:
+    instant = horae("schedule", "explain", "2027-10-31T02:30", *BERLIN, *IN_NOVEMBER)
+
+    assert "02:30 comes twice; it fires the first time (2027-10-31 00:30:00Z)." in instant.out
+    assert "do not change" not in instant.out
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("@every 5m", "Give --every 5m instead of cron"),
+        ("TZ=Asia/Tokyo 0 9 * * *", "add --tz Asia/Tokyo instead"),
+        ("0 9 L-3 * *", "Add --lenient to allow"),
+    ],
+)
+def test_advice_names_the_options_of_the_command(horae: Command, text: str, advice: str) -> None:
+    assert advice in horae("schedule", "explain", text).err
 
 
 def test_a_nickname_wants_lenient(horae: Command) -> None:

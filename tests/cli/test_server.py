@@ -29,7 +29,7 @@ def test_a_server_says_its_url_answers_and_ends_with_sigterm(horae: Command, sta
     token = horae("token", "create", "--owner", "alice", "--scopes", "tasks,worker", "--json").json["token"]
     server = start("server", "--port", "0", "--json")
     begun = server.until("started")
-    with httpx.Client(base_url=begun["url"]) as anybody:
+    with httpx.Client(base_url=begun["url"], timeout=60) as anybody:
         assert anybody.get("/healthz").json() == {"status": "ok"}
         assert anybody.get("/readyz").status_code == 200
         assert anybody.get("/scheduler/jobs").status_code == 401
@@ -211,7 +211,7 @@ def test_a_server_knows_the_jobs_of_an_application(project: Path, start: Start) 
     server = start("server", "tasks:app", "--port", "0", "--json", "--no-auth")
     begun = server.until("started")
     assert begun["database"] == "sqlite:///app.db"
-    assert httpx.get(f"{begun['url']}/docs").status_code == 200
+    assert httpx.get(f"{begun['url']}/docs", timeout=60).status_code == 200
 
 
 def test_many_who_never_finish_their_request_keep_nobody_out(start: Start) -> None:
@@ -266,7 +266,7 @@ def test_a_server_without_chores_only_answers(horae: Command, start: Start) -> N
     server = start("server", "--port", "0", "--json", "--no-chores")
     begun = server.until("started")
     due = datetime.now(UTC) + timedelta(seconds=1)
-    wait_until(lambda: httpx.get(f"{begun['url']}/readyz").status_code == 200)
+    wait_until(lambda: httpx.get(f"{begun['url']}/readyz", timeout=60).status_code == 200)
     wait_until(lambda: datetime.now(UTC) > due + timedelta(seconds=1))
     server.started.send_signal(signal.SIGTERM)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from horae.server.socket import listen
 from tests.cli.conftest import Command, Process
 from tests.support.waiting import wait_until
 
@@ -50,6 +51,13 @@ def test_a_killed_worker_is_replaced_and_its_job_goes_on_where_it_was(
     assert (died["pid"], died["code"], again["pid"] != pid) == (pid, -signal.SIGKILL, True)
     assert [each["outcome"] for each in done["runs"]] == ["lost", "succeeded"]
     assert ended.code == 0, ended.err
+
+
+def test_a_second_one_takes_a_free_port() -> None:
+    with listen("127.0.0.1", 0) as first:
+        taken = first.getsockname()[1]
+        with listen("127.0.0.1", taken, or_any=True) as second:
+            assert second.getsockname()[1] != taken
 
 
 def progressing(horae: Command, handler: str) -> str | None:

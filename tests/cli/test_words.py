@@ -8,7 +8,7 @@ import pytest
 from horae.cli import words
 from horae.cli.terminal import Terminal
 from horae.errors import ConfigurationError, InvalidInput
-from horae.settings import Settings, queues_from, span_from, unknown_names
+from horae.settings import Settings, queues_from, unknown_names
 
 NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)
 
@@ -35,19 +35,6 @@ def test_the_columns_of_a_table_line_up() -> None:
 def test_without_a_terminal_nothing_is_coloured() -> None:
     assert Terminal(Settings(), is_plain=True).state("dead") == "dead"
     assert "\x1b" in Terminal(Settings()).state("dead")
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90", 90), ("250ms", 0.25), ("1.5m", 90), ("2h", 7200), ("1d", 86400), ("0", 0)]
-)
-def test_a_duration_is_written_with_its_unit(text: str, seconds: float) -> None:
-    assert span_from(text) == timedelta(seconds=seconds)
-
-
-@pytest.mark.parametrize("text", ["", "soon", "-5", "5 weeks", "nan", "inf", "1e99", "s"])
-def test_what_is_not_a_duration_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="write for example"):
-        span_from(text)
 
 
 def test_queues_are_written_with_their_slots() -> None:

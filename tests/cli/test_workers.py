@@ -7,7 +7,7 @@ import pytest
 
 from horae import Horae
 from horae.clock import SystemClock
-from horae.ports import Node
+from horae.ports.workers import Node
 from tests.cli.conftest import Command
 
 

@@ -11,8 +11,10 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from horae.actions.jobs.held_jobs import Ending, Hold, Renewal, Settled
-from horae.api.operation import Listed, Method
+from horae.api.jobs.held import Heartbeat, Upcoming
+from horae.api.operation import Listed, Method, operations_of
 from horae.client.client import Client
+from horae.core.governance.budgets import Spending
 from horae.errors import StoreUnavailable
 from horae.service.asgi import build
 from tests.support.rooms import rooms_of
@@ -21,7 +23,7 @@ from tests.support.rooms import rooms_of
 DIALECTS = ("/scheduler/", "/admin/")
 AnyMethod = Method[..., Any, Any, Any]
 # The room of jobs imports these for type checkers alone.
-WORKERS_ONLY = {kind.__name__: kind for kind in (Ending, Hold, Renewal, Settled)}
+WORKERS_ONLY = {kind.__name__: kind for kind in (Ending, Heartbeat, Hold, Renewal, Settled, Spending, Upcoming)}
 
 
 def nowhere() -> Any:
@@ -48,9 +50,8 @@ def methods() -> Iterator[tuple[str, AnyMethod]]:
     with Client("http://127.0.0.1") as client:
         rooms = {name: type(room) for name, room in rooms_of(client).items()}
     for name, kind in rooms.items():
-        for verb, value in vars(kind).items():
-            if isinstance(value, Method):
-                yield f"{name}.{verb}", value
+        for verb, value in operations_of(kind).items():
+            yield f"{name}.{verb}", value
 
 
 METHODS = dict(methods())

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from horae.actions.attention import inbox, lanes, turns
+from horae.actions.attention import endings, events, inbox, lanes, turns
 from horae.actions.schedules import schedules
 from horae.core.attention.directives import Act, Directive, Done, Wait
 from horae.core.attention.task import Control, Policy
 from horae.core.schedules.schedule import Schedule
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.clock import VirtualClock
 from tests.console.ground import HOSTILE
 
@@ -104,8 +104,8 @@ def make_hostile_lane(world: World) -> dict[str, str]:
     agent = Agent(world, clock, "hostile")
     task = agent.add("refund", text, key=text, payload={text: [text]})
     agent.turn(Act("refund", arguments={text: text}, context={text: text}, note=text))
-    inbox.post(world, "hostile", text, {text: text}, actor=text)
+    events.post(world, "hostile", text, {text: text}, actor=text)
     lanes.set_control(world, "hostile", {"must_confirm": [text]}, actor=text, reason=text)
     inbox.add(world, "hostile", "report", {"goal": text}, actor=text)
-    inbox.cancel(world, "hostile", inbox.add(world, "hostile", "report", {"goal": text}).task.id, reason=text)
+    endings.cancel(world, "hostile", inbox.add(world, "hostile", "report", {"goal": text}).task.id, reason=text)
     return {"lane": "hostile", "task_id": task}

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from horae import Horae
 from horae.actions.access.tokens import create_token
 from horae.console.install import install
-from horae.ports import World
+from horae.ports.world import World
 from horae.service.asgi import build
 from horae.service.guard.limits import Rates
 from horae.service.options import Options
@@ -28,8 +29,11 @@ CSRF = re.compile(r'name="csrf" value="([0-9a-f]+)"')
 class Browser:
     """A browser without JavaScript: follows links, sends forms, keeps cookies."""
 
+    portal: ClassVar[BlockingPortal | None] = None  # of the tests, which share one; a benchmark gets one by itself
+
     def __init__(self, app: Any, root: str = "", host: str = HOST) -> None:
         self.http = TestClient(app, base_url=host, raise_server_exceptions=True)
+        self.http.portal = self.portal
         self.root = f"{root}/console"
 
     def get(self, path: str, **options: Any) -> Any:
@@ -63,6 +67,13 @@ class Browser:
 
 
 LogIn = Callable[..., Browser]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_event_loop() -> Iterator[None]:
+    """All browsers share an event loop: a new one for each request costs a millisecond or two."""
+    with start_blocking_portal() as Browser.portal:
+        yield
 
 
 @pytest.fixture

@@ -13,19 +13,27 @@ from typing import Any
 from horae.actions import roll_up, scheduled_tasks
 from horae.actions.access.tokens import create_token
 from horae.actions.jobs import claims, definitions, endings, jobs, queues
+from horae.actions.jobs.batch import BatchRequest
+from horae.actions.jobs.batch import create as create_batch
+from horae.actions.jobs.quiet_queues import quiet_queue
 from horae.actions.jobs.requests import Request
-from horae.actions.schedules import fires, schedules
-from horae.core.jobs.job import Lease
+from horae.actions.schedules import calendars, fires, schedules
+from horae.core.jobs.batch import Callback
+from horae.core.jobs.job import Job, Lease, Outcome
+from horae.core.jobs.lines import Lines, LogLine
 from horae.core.jobs.parameters import Parameter
 from horae.core.jobs.retry import Retry
 from horae.core.scheduled_tasks.task import Terms, Wish
 from horae.core.schedules.schedule import Schedule
-from horae.ports import Node, StoredDefinition, World
+from horae.ports.definitions import StoredDefinition
+from horae.ports.workers import Node
+from horae.ports.world import World
 from horae.testing.clock import VirtualClock
 
 MINUTE = timedelta(minutes=1)
 STEP = 10 * MINUTE
 WORKER = "web-1.shop.example-4711"
+CARD_LINES = ("order taken from the shop", "asking the bank for 12345678901234567890", "the bank answered 402: expired")
 CARD = """CardRefused: the bank refused the card: expired
 
 Traceback (most recent call last):
@@ -171,7 +179,7 @@ class Day:
             for _ in range(3):
                 (job,) = claims.pull(self.world, worker_id=WORKER, queues=("orders",), limit=1)
                 self.clock.advance(timedelta(seconds=2))
-                endings.fail(self.world, job.id, job.token, CARD)
+                fail_loudly(self.world, job, CARD, *CARD_LINES)
                 self.clock.advance(timedelta(seconds=40))
             assert jobs.get(self.world, made.id).state == "dead"
         self.clock.advance(2 * MINUTE)
@@ -227,10 +235,52 @@ class Day:
             claims.peek(self.world, list(served), node=node)
 
 
+def make_batches(world: World, clock: VirtualClock) -> dict[str, str]:
+    """Leave a batch half done, with a part that failed and something that follows; return what was made."""
+    parts = [
+        Request("images.resize", {"file": f"page-{page}.png"}, queue="catalogue", retry=Retry.none())
+        for page in range(1, 9)
+    ]
+    follows: dict[Callback, Request] = {
+        "on_success": Request("catalogue.publish", queue="catalogue"),
+        "on_failure": Request("mail.complain", {"to": "ada"}, queue="catalogue"),
+    }
+    batch, numbers = create_batch(world, BatchRequest(parts, "Winter catalogue", callbacks=follows), actor="app/shop")
+    for number, job in enumerate(claims.pull(world, worker_id=WORKER, queues=("catalogue",), limit=5)):
+        clock.advance(timedelta(seconds=3))
+        if number == 2:
+            endings.fail(world, job.id, job.token, "OSError: page-3.png is cut off", final=True)
+        else:
+            endings.ack(world, job.id, job.token, result={"width": 800})
+    after = jobs.enqueue(
+        world, Request("catalogue.check", queue="catalogue", after=(f"job_{numbers[0]}", f"job_{numbers[6]}"))
+    )
+    return {"batch": batch.id, "after": after.id}
+
+
+def make_calendars(world: World) -> None:
+    """Keep the shop's holidays, a schedule that moves away from them, and a queue that is quiet at night."""
+    days = ("sat", "sun", "01-01", "12-25", "2030-02-03..2030-02-08")
+    calendars.set_calendar(world, "bank", days, title="Bank holidays", actor="user/ada", reason="as every year")
+    schedule = Schedule(
+        "payroll", "orders.pay", "cron", "0 9 2 * *", calendar="bank", calendar_rule="move", quiet_hours="12:00-13:00",
+        title="Pay the suppliers",
+    )  # fmt: skip
+    schedules.create(world, schedule, actor="app/shop")
+    quiet_queue(world, "orders", "02:00-05:00", "Europe/Berlin", actor="user/ada", reason="the bank sleeps")
+
+
 HOSTILE = (
     '"><script>alert(1)</script><img src=x onerror=alert(2)>\u202e{{7*7}}${7*7}&amp;'
     "\u4e2d\u6587 \u0645\u0631\u062d\u0628\u0627"
 )
+
+
+def fail_loudly(world: World, job: Job, error: str, *texts: str, final: bool = False) -> None:
+    """Fail an attempt that has logged these lines, the last one as an error."""
+    now = world.clock.now()
+    lines = [LogLine(now, "ERROR" if text is texts[-1] else "INFO", text) for text in texts]
+    endings.settle(world, [(job, Outcome("failed", error=error, final=final, lines=Lines(tuple(lines))))])
 
 
 def make_hostile(world: World, *, owner: str = "system") -> dict[str, str]:
@@ -242,7 +292,7 @@ def make_hostile(world: World, *, owner: str = "system") -> dict[str, str]:
     )  # fmt: skip
     made = jobs.enqueue(world, request)
     (job,) = claims.pull(world, worker_id=name, queues=("default",), limit=1)
-    endings.fail(world, job.id, job.token, f"{HOSTILE}\n{HOSTILE}", final=True)
+    fail_loudly(world, job, f"{HOSTILE}\n{HOSTILE}", HOSTILE, final=True)
     schedules.create(
         world,
         Schedule(name, "hostile", "cron", "0 0 * * *", title=name, payload={name: name}, owner=owner),

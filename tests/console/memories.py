@@ -9,7 +9,7 @@ from horae.actions.budgets import budgets
 from horae.actions.jobs import claims, endings
 from horae.api.application import Acting
 from horae.api.here import Here, house
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.clock import VirtualClock
 
 DAY = timedelta(days=1)

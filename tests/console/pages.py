@@ -29,6 +29,7 @@ UNKNOWN = {
     "worker_id": "unknown",
     "view_id": "view_999999",
     "lane": "unknown",
+    "batch_id": "batch_999999",
     "wait": "999999",
     "object_id": "mem_unknown",
     "review_id": "rev_unknown",
@@ -64,6 +65,8 @@ def paths(found: Mapping[str, str]) -> Iterator[str]:
 
 def filled(path: str, found: Mapping[str, str]) -> str:
     known = {**UNKNOWN, **found}
+    if path.startswith("/attention/") and "lane_task" in found:
+        known["task_id"] = found["lane_task"]
 
     def fill(part: re.Match[str]) -> str:
         assert part[1] in known, f"add what stands in {path} to tests/console/pages.py"

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from horae.actions.attention import inbox, journal, lanes, queries
+from horae.actions.attention import events, inbox, journal, lanes, queries
 from horae.actions.attention.journal_chain import seal_within
 from horae.core.attention.directives import Act, Wait
 from horae.core.attention.lanes import Task
 from horae.core.pulse import PARTS
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.clock import VirtualClock
 from tests.console.agents import Agent, make_agents
 from tests.console.conftest import Browser, LogIn
@@ -97,7 +97,7 @@ def test_a_lane_shows_focus_stack_backlog_waits_and_journal(
     assert "ack:db-1 in 19 min" in said
     assert "Plan the shifts of next week" in said
     assert "29 lines, sound" in said
-    assert "t6 begins a step action=restart step=2" in said
+    assert "t6 begins a step action restart; step 2" in said
     assert 'class="now"' in page
 
 
@@ -256,7 +256,7 @@ def test_lanes_are_part_of_the_pulse_and_pages_of_them_are_live(
 
     assert "attention" in PARTS
     before = look()
-    inbox.post(world, "support", "x", owner="acme")
+    events.post(world, "support", "x", owner="acme")
     assert look() != before
     for path in ("/attention", "/attention/support?owner=acme", f"/attention/support/tasks/{asking[1]}?owner=acme"):
         assert "data-live" in operator.open(path)

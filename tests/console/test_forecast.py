@@ -8,7 +8,7 @@ import pytest
 
 from horae.actions.schedules import fires, schedules, timetable
 from horae.core.schedules.schedule import Schedule
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.clock import VirtualClock
 from tests.console.agents import make_pile
 from tests.console.conftest import Browser, LogIn
@@ -35,7 +35,7 @@ def test_an_empty_forecast_teaches_how_to_make_a_schedule(operator: Browser) -> 
 def test_a_pile_is_named_in_a_sentence_and_leads_to_its_schedules(operator: Browser, world: World) -> None:
     make_pile(world, 37)
     said = text_of(operator.open("/forecast"))
-    assert "37 fires on Monday 14 Jan at 03:00." in said
+    assert "37 fires at once on Monday 14 Jan at 03:00." in said
     assert "37 schedules fire 74 times." in said
     page = operator.open("/forecast?hour=2030-01-14T03:00:00Z")
     assert "The hour from Monday 14 Jan 03:00" in text_of(page)
@@ -45,10 +45,10 @@ def test_a_pile_is_named_in_a_sentence_and_leads_to_its_schedules(operator: Brow
 def test_hours_follow_the_reader_s_zone(operator: Browser, world: World) -> None:
     make_pile(world)
     operator.http.cookies.set("horae_tz", "Asia/Shanghai", path="/console")
-    assert "9 fires on Monday 14 Jan at 11:00." in text_of(operator.open("/forecast"))
+    assert "9 fires at once on Monday 14 Jan at 11:00." in text_of(operator.open("/forecast"))
     assert "1月14日 星期一 11:00 同时触发 9 次。" in text_of(operator.open("/forecast?lang=zh"))
     operator.http.cookies.set("horae_zone", "utc", path="/console")
-    assert "9 fires on Monday 14 Jan at 03:00." in text_of(operator.open("/forecast"))
+    assert "9 fires at once on Monday 14 Jan at 03:00." in text_of(operator.open("/forecast"))
 
 
 def test_what_happened_stands_beside_what_will(log_in: LogIn, world: World, clock: VirtualClock) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from horae.actions.jobs import queues
 from horae.core.governance.machines import MACHINES
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.clock import VirtualClock
 from tests.console.conftest import Browser, LogIn
 from tests.console.ground import HOSTILE
@@ -94,6 +95,25 @@ def test_an_object_says_its_state_why_and_what_becomes_of_it(remembered: dict[st
     assert re.search(r'href="/console/jobs/job_\d+"', page)
     confirmed = operator.open(f"/governance/objects/{made['tea']}?assume=confirmed")
     assert 'class="late ahead"' not in confirmed
+
+
+def test_an_object_says_for_what_its_next_action_waits(operator: Browser, world: World, carol: Any) -> None:
+    name = propose(operator)
+    page = operator.open(f"/governance/objects/{name}")
+    assert "What its next action waits for:" in page
+    assert "No worker serves the queue governance:" in page
+    assert "horae worker MODULE:APP --queues governance=10" in page
+
+    queues.pause_queue(world, "governance", reason="the index is rebuilt", actor="user/carol")
+    page = operator.open(f"/governance/objects/{name}")
+    assert "paused" in page[page.index("What its next action waits for:") :]
+    chinese = operator.open(f"/governance/objects/{name}?lang=zh")
+    assert "下一步在等什么：" in chinese
+    assert "暂停" in chinese[chinese.index("下一步在等什么：") :]
+
+    carol.objects.retract(name)
+    operator.open("/governance?lang=en")
+    assert "What its next action waits for:" not in operator.open(f"/governance/objects/{name}")
 
 
 def test_a_secret_in_content_is_masked(remembered: dict[str, str], operator: Browser) -> None:

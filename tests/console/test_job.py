@@ -9,11 +9,18 @@ import pytest
 
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.requests import Request
+from horae.console.install import install
 from horae.core.jobs.retry import Retry
 from horae.core.schedules.schedule import Schedule
-from horae.ports import World
+from horae.core.traces import trace_id_of
+from horae.errors import ConfigurationError
+from horae.ports.world import World
+from horae.service.asgi import build
+from horae.service.options import Options
+from horae.settings import Settings
 from horae.testing.clock import VirtualClock
 from tests.console.conftest import Browser, LogIn
+from tests.console.ground import a_token, fail_loudly
 
 BIG = 12345678901234567890
 SECOND = timedelta(seconds=1)
@@ -33,6 +40,18 @@ def dead(world: World, clock: VirtualClock) -> str:
         endings.fail(world, job.id, job.token, error)
         clock.advance(10 * SECOND)
     return made.id
+
+
+def test_what_each_attempt_has_logged_stands_on_the_page_the_last_one_first(operator: Browser, world: World) -> None:
+    made = jobs.enqueue(world, Request("charge", {"password": "hunter22"}, retry=Retry.fixed(0, attempts=2)))
+    for text in ("first try", "second try with hunter22"):
+        (job,) = claims.pull(world, worker_id="w1")
+        fail_loudly(world, job, "E: x", "before", text)
+
+    page = text_of(operator.open(f"/jobs/{made.id}"))
+    assert re.search(r"Attempt 2\s+2 lines", page)
+    assert page.index("second try with …") < page.index("first try")
+    assert "hunter22" not in page
 
 
 def test_a_dead_job_says_why_shows_the_latest_error_first_and_can_be_revived(
@@ -136,6 +155,36 @@ def test_a_job_of_a_schedule_leads_to_it(operator: Browser, world: World) -> Non
     schedules.create(world, Schedule("nightly", "report", "cron", "0 3 * * *"))
     done = fires.trigger(world, "nightly")
     assert '/console/schedules/nightly"' in operator.open(f"/jobs/{done.job_id}")
+
+
+@pytest.mark.parametrize(
+    ("trace_id", "link"),
+    [
+        ("4bf92f3577b34da6a3ce929d0e0e4736", "4bf92f3577b34da6a3ce929d0e0e4736"),
+        ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "4bf92f3577b34da6a3ce929d0e0e4736"),
+        ("a label of our own", None),
+        ('"><script>', None),
+    ],
+)
+def test_a_job_leads_to_its_trace_where_traces_are_shown(
+    trace_id: str, link: str | None, world: World, operator: Browser
+) -> None:
+    made = jobs.enqueue(world, Request("charge", {}, trace_id=trace_id))
+    service = build(lambda: world, Options(trace_url='https://jaeger.example/trace/{trace_id}?a=1&b="'))
+    install(service)
+    traced = Browser(service)
+    traced.log_in(a_token(world))
+    page = operator.open(f"/jobs/{made.id}")
+    assert str(trace_id_of(trace_id)) in html.unescape(page)
+    assert "jaeger" not in page
+    links = re.findall(r'href="(https://jaeger[^"]*)"', traced.open(f"/jobs/{made.id}"))
+    assert links == ([f"https://jaeger.example/trace/{link}?a=1&amp;b=&#34;"] if link else [])
+
+
+@pytest.mark.parametrize("wrong", ["javascript:alert('{trace_id}')", "https://jaeger.example/", "jaeger/{trace_id}"])
+def test_only_a_web_page_with_a_place_for_the_id_can_show_traces(wrong: str) -> None:
+    with pytest.raises(ConfigurationError, match="is not a page of traces"):
+        Settings.read({"HORAE_TRACE_URL": wrong})
 
 
 def test_a_tenant_sees_its_own_jobs_alone(log_in: LogIn, world: World) -> None:

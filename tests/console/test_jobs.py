@@ -10,7 +10,8 @@ from horae.actions.jobs import acts, claims, definitions, endings, jobs
 from horae.actions.jobs.requests import Request
 from horae.console import filters
 from horae.core.jobs.parameters import Parameter
-from horae.ports import StoredDefinition, World
+from horae.ports.definitions import StoredDefinition
+from horae.ports.world import World
 from tests.console.conftest import Browser, LogIn
 
 

@@ -5,7 +5,7 @@ import re
 from horae import Horae
 from horae.api.audit import AuditEntry
 from horae.console.pages.audit import differences
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.clock import VirtualClock
 from tests.console.conftest import Browser, LogIn
 from tests.console.ground import make_day
@@ -38,6 +38,14 @@ def test_the_order_of_a_queue_is_chosen_from_two(operator: Browser, app: Horae) 
     assert operator.post("/queues/mail/order", order="run_at").status_code == 303
     assert app.queues.get("mail").order == "run_at"
     assert operator.post("/queues/mail/order", order="at random").status_code == 422
+
+
+def test_owners_take_turns_in_a_queue_from_its_page(operator: Browser, app: Horae) -> None:
+    answer = operator.post("/queues/mail/fair", fair="owner", follow=True)
+    assert app.queues.get("mail").fair == "owner"
+    assert "Owners take turns, by their weights." in answer.text
+    operator.post("/queues/mail/fair", fair="")
+    assert app.queues.get("mail").fair is None
 
 
 def test_queues_without_a_worker_are_said_in_a_sentence(operator: Browser, app: Horae) -> None:

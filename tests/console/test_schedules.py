@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from horae.actions.jobs import claims, endings, jobs
+from horae.actions.jobs import claims, endings, jobs, machinery
 from horae.actions.schedules import fires, schedules
+from horae.actions.schedules.calendars import set_calendar
 from horae.core.schedules.schedule import Schedule
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.clock import VirtualClock
 from tests.console.conftest import Browser, LogIn
 
@@ -40,6 +41,33 @@ def test_schedules_are_listed_by_next_fire_with_their_rule_in_words(
     assert keys(operator.open("/schedules?order=key")) == ["nightly", "often"]
     assert "At 02:30 every day (Europe/Berlin)" in text_of(page) or "02:30" in text_of(page)
     assert "often fires next, in 10 min." in text_of(page)
+
+
+def test_a_schedule_shows_its_quiet_hours_its_calendar_and_why_it_waits(operator: Browser, world: World) -> None:
+    set_calendar(world, "bank", ["mon", "tue"])
+    terms = {"calendar": "bank", "calendar_rule": "move", "quiet_hours": "22:00-07:00"}
+    schedules.create(world, Schedule("digest", "report", "cron", "0 3 * * *", **terms))  # type: ignore[arg-type]
+    page, chinese = (text_of(operator.open(f"/schedules/digest?lang={language}")) for language in ("en", "zh"))
+
+    assert "Quiet hours 22:00-07:00" in page
+    assert "Calendar bank its days move to the next other day" in page
+    assert "is kept back by the calendar bank; it fires" in page
+    assert "日历 bank 遇其中的日子则顺延" in chinese
+
+
+def test_a_run_that_is_missing_is_shown_on_its_page_and_on_home(
+    operator: Browser, world: World, clock: VirtualClock
+) -> None:
+    terms: dict[str, Any] = {"expect": "within 10m"}
+    schedules.create(world, Schedule("hourly", "report", "cron", "0 * * * *", **terms))
+    clock.advance(timedelta(hours=2))
+    assert machinery.serve_due(world, "keeper") == 1
+    page, chinese = (text_of(operator.open(f"/schedules/hourly?lang={language}")) for language in ("en", "zh"))
+
+    assert "Expected a run has succeeded within 10 minutes of being due a run is missing" in page
+    assert "it should have succeeded by" in page.lower()
+    assert "期望 到期后10分钟内应有一次成功的运行 缺少一次应有的运行" in chinese
+    assert "Schedules that should have succeeded by now: hourly." in text_of(operator.open("/?lang=en"))
 
 
 def test_a_schedule_is_found_by_a_part_of_its_name(operator: Browser, world: World, nightly: str) -> None:

@@ -11,7 +11,7 @@ from horae.actions.access.sessions import create_code
 from horae.actions.access.tokens import create_token, find_tokens, revoke_token
 from horae.console.install import install
 from horae.console.rendering import POLICY
-from horae.ports import World
+from horae.ports.world import World
 from horae.service.asgi import build
 from horae.service.guard.limits import Rates
 from horae.service.options import Options

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from horae import Horae
-from horae.api.admin import Examination, Finding
+from horae.api.examination import Examination, Finding
 from horae.core.time.instants import from_iso
 from horae.service.options import Options
 from horae.settings import Settings, effective_settings
@@ -85,6 +85,7 @@ def test_the_settings_of_an_owner_are_stored_and_shown_for_a_change(operator: Br
         "allow_networks": "10.0.0.0/8",
         "ports": "8443",
         "max_enabled_tasks": "5",
+        "weight": "3",
         "allow_http": "yes",
     }
     assert operator.post("/settings/owners", owner="alice", **fields, reason="a pilot").status_code == 303

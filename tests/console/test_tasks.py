@@ -7,7 +7,7 @@ import pytest
 
 from horae import Horae
 from horae.actions.jobs import claims, endings
-from horae.ports import World
+from horae.ports.world import World
 from tests.console.conftest import Browser, LogIn
 
 CRON: dict[str, Any] = {"schedule_type": "cron", "cron": "0 9 * * 1-5", "timezone": "Asia/Shanghai"}

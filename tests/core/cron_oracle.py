@@ -55,6 +55,8 @@ def day_matches(text: str, day: date) -> bool:
     for item in text.split(","):
         if item == "L":
             hit = day.day == length
+        elif item.startswith("L-"):
+            hit = day.day == length - int(item[2:])
         elif item == "LW":
             hit = day.day == workdays[-1]
         elif item.endswith("W"):
@@ -90,7 +92,7 @@ def date_matches(columns: list[str], day: date, day_match: str) -> bool:
     if day.month not in members(months, 1, 12):
         return False
     by_day, by_weekday = day_matches(days, day), weekday_matches(weekdays, day)
-    restricted = days not in ("*", "*/1", "?") and weekdays not in ("*", "*/1", "?")
+    restricted = not any({"*", "*/1", "?"} & set(text.split(",")) for text in (days, weekdays))
     return by_day or by_weekday if day_match == "or" and restricted else by_day and by_weekday
 
 
@@ -112,7 +114,7 @@ class Oracle:
             members(text, *bounds) for text, bounds in zip(columns[:3], BOUNDS[:3], strict=True)
         )
         self.dates = columns[3:]
-        self.fixed = not columns[1].startswith("*") and not columns[2].startswith("*")
+        self.fixed = not any(item.startswith("*") for text in columns[1:3] for item in text.split(","))
         self.known_days: dict[date, bool] = {}
 
     def matches(self, reading: datetime) -> bool:

@@ -74,6 +74,17 @@ def test_the_next_fire_is(expression: str, after: str, expected: str) -> None:
         ("0 0 * * 7#1", "2030-01-06 00:00"),
         ("0 0 10,L * *", "2030-01-10 00:00"),
         ("0 0 * 2 MON#5", "2044-02-29 00:00"),
+        ("0 0 L-3 * *", "2030-01-28 00:00"),
+        ("0 0 l-1,L 2 *", "2030-02-27 00:00"),
+        ("0 0 L-29 2-3 *", "2030-03-02 00:00"),  # a month that is too short is left out
+        ("0 0 * * FRI-MON", "2030-01-04 00:00"),
+        ("0 0 * * 6-2", "2030-01-05 00:00"),
+        ("0 0 * * 7-2", "2030-01-06 00:00"),
+        ("0 0 * NOV-FEB 3", "2030-01-02 00:00"),
+        ("0 22-2 * * *", "2030-01-01 01:00"),
+        ("0 22-4/3 1 * *", "2030-01-01 01:00"),  # 22, 1, 4
+        ("50-10/10 3 * * *", "2030-01-01 03:00"),
+        ("0 0 28-3 * *", "2030-01-02 00:00"),
     ],
 )
 def test_the_lenient_dialect_reads(expression: str, expected: str) -> None:
@@ -88,6 +99,28 @@ def test_day_and_weekday_must_both_match_unless_or_is_asked_for() -> None:
 def test_or_leaves_the_decision_to_the_other_field_when_one_is_a_star() -> None:
     assert fires(Cron("0 0 * * 1", day_match="or"), "2030-01-01", 1) == ["2030-01-07 00:00"]
     assert fires(Cron("0 0 15 * *", day_match="or"), "2030-01-01", 1) == ["2030-01-15 00:00"]
+
+
+@pytest.mark.parametrize(
+    ("days", "weekdays", "expected"),
+    [
+        ("*,15", "1", ["2030-01-07 00:00", "2030-01-14 00:00"]),
+        ("15,*", "1", ["2030-01-07 00:00", "2030-01-14 00:00"]),
+        ("15,*/1", "1", ["2030-01-07 00:00", "2030-01-14 00:00"]),
+        ("15", "*,1", ["2030-01-15 00:00", "2030-02-15 00:00"]),
+        ("15", "1,*", ["2030-01-15 00:00", "2030-02-15 00:00"]),
+        ("1-31", "1", ["2030-01-02 00:00", "2030-01-03 00:00"]),
+        ("20-31,1-19", "1", ["2030-01-02 00:00", "2030-01-03 00:00"]),
+        ("15", "0-6", ["2030-01-02 00:00", "2030-01-03 00:00"]),
+    ],
+)
+def test_or_does_not_depend_on_the_order_of_a_list(days: str, weekdays: str, expected: list[str]) -> None:
+    assert fires(Cron(f"0 0 {days} * {weekdays}", day_match="or"), "2030-01-01", 2) == expected
+
+
+def test_whether_it_is_a_rhythm_does_not_depend_on_the_order_of_a_list() -> None:
+    assert not Cron("5,*/30 2 * * *").parsed.fixed_time
+    assert not Cron("*/30,5 2 * * *").parsed.fixed_time
 
 
 def test_a_step_counts_as_a_restriction_for_or() -> None:
@@ -120,25 +153,25 @@ def test_a_step_counts_as_a_restriction_for_or() -> None:
         ("*/0 * * * *", "minute", 3, "0"),
         ("*/60 * * * *", "minute", 3, "60"),
         ("* */24 * * *", "hour", 5, "24"),
-        ("5/15 * * * *", "minute", 1, "5/15"),
-        ("0 0 1,5/2 * *", "day", 7, "5/2"),
+        ("5/15 * * * *", "minute", 2, "5/15"),
+        ("0 0 1,5/2 * *", "day", 8, "5/2"),
         ("-5 * * * *", "minute", 1, "-5"),
         ("+5 * * * *", "minute", 1, "+5"),
-        ("1.5 * * * *", "minute", 1, "1.5"),
+        ("1.5 * * * *", "minute", 2, "1.5"),
         ("５ * * * *", "minute", 1, "５"),
-        ("** * * * *", "minute", 1, "**"),
-        ("*/*/2 * * * *", "minute", 1, "*/*/2"),
-        ("1-2-3 * * * *", "minute", 1, "1-2-3"),
+        ("** * * * *", "minute", 2, "**"),
+        ("*/*/2 * * * *", "minute", 3, "*/*/2"),
+        ("1-2-3 * * * *", "minute", 4, "1-2-3"),
         ("99999999999 * * * *", "minute", 1, "99999999999"),
         ("* * L * *", "day", 5, "L"),
         ("* * ? * *", "day", 5, "?"),
-        ("* * 15W * *", "day", 5, "15W"),
-        ("* * * * 5L", "weekday", 9, "5L"),
-        ("* * * * 1#2", "weekday", 9, "1#2"),
+        ("* * 15W * *", "day", 7, "15W"),
+        ("* * * * 5L", "weekday", 10, "5L"),
+        ("* * * * 1#2", "weekday", 10, "1#2"),
         ("60 * * * * *", "second", 1, "60"),
         ("@daily", "expression", 1, '"@daily"'),
-        ("* * * *", "expression", 1, "4 fields"),
-        ("* * * * * * *", "expression", 1, "7 fields"),
+        ("* * * *", "expression", 8, "4 fields"),
+        ("* * * * * * *", "expression", 13, "7 fields"),
         ("", "expression", 1, "nothing"),
         (" \t ", "expression", 1, "nothing"),
         ("* " * 600, "expression", 1, "1200 characters"),
@@ -158,12 +191,14 @@ def test_strict_text_is_refused_with_field_and_position(expression: str, field: 
     [
         ("@reboot", 1),
         ("@daily *", 1),
-        ("0 0 * * FRI-MON", 9),
         ("0 0 * * 8", 9),
         ("0 0 * * MON#6", 13),
         ("0 0 * * L", 9),
         ("0 0 32W * *", 5),
-        ("0 0 L-3 * *", 5),
+        ("0 0 L-0 * *", 7),
+        ("0 0 L-31 * *", 7),
+        ("0 0 L- * *", 7),
+        ("0 0 L-3W * *", 7),
         ("0 0 1,? * *", 7),
         ("? 0 * * *", 1),
         ("L 0 * * *", 1),
@@ -178,6 +213,46 @@ def test_lenient_does_not_mean_guessing(expression: str, position: int) -> None:
         Cron(expression, lenient=True)
 
     assert refusal.value.position == position
+
+
+@pytest.mark.parametrize(
+    ("expression", "character", "hint"),
+    [
+        ("H 3 * * *", "'H'", 'give "H" to a schedule'),
+        ("H(0-29)/10 3 * * *", "'H'", 'give "H" to a schedule'),
+        ("@every 5m", "'@'", "Pass every='5m' instead of cron"),
+        ("@reboot", "'@'", "enqueue the job where your application starts"),
+        ("@daily", "'@'", 'Write "0 0 * * *", or pass lenient=True'),
+        ("CRON_TZ=Europe/Berlin 0 9 * * *", "'C'", 'pass zone="Europe/Berlin"'),
+        ("TZ=UTC 0 9 * * *", "'T'", 'pass zone="UTC"'),
+        ("MAILTO=me 0 9 * * *", "'M'", "no variables"),
+        ("0 9 * * MONDAY", "'M'", "Write 1, or MON with lenient=True."),
+        ("0 9 * * Thurs", "'T'", "Write 4, or THU with lenient=True."),
+        ("0 9 * september *", "'s'", "Write 9, or SEP with lenient=True."),
+        ("0 9 * * MON", "'M'", "Write 1, or pass lenient=True to allow names."),
+        ("0 9 * * 7", "'7'", "Sunday is 0; pass lenient=True"),
+        ("0 24 * * *", "'2'", "Midnight is hour 0."),
+        ("60 9 * * *", "'6'", "The full hour is minute 0."),
+        ("0 9 0 * *", "'0'", "The first day is 1."),
+        ("9:30 * * * *", "':'", 'Write a time of day as minute and hour: "30 9 * * *".'),
+        ("1.5 * * * *", "'.'", ""),
+        ("0 9 * * 1 2027", "'2'", "A year field is not known"),
+        ("0 9 * * 1-5 * 2027", "'2'", "A year field is not known"),
+        ("5m", "end of text", "Pass every='5m' instead of cron"),
+        ("0 9 * *", "end of text", "Give minute, hour, day, month and weekday"),
+        ("0 9 L-3 * *", "'L'", "Pass lenient=True to allow ?, L, W and #."),
+        ("0 9 * * 5-1", "'5'", "write 5-6,0-1, or pass lenient=True"),
+        ("0 9 * * 5-", "end of text", ""),
+    ],
+)
+def test_a_refusal_names_the_character_and_hints_at_the_answer(expression: str, character: str, hint: str) -> None:
+    with refused(InvalidCron, "cron_unreadable") as refusal:
+        Cron(expression)
+
+    assert refusal.value.facts["character"] == character
+    assert f"at position {refusal.value.position} ({character})" in str(refusal.value)
+    assert hint in refusal.value.advice
+    assert refusal.value.in_words("zh")
 
 
 @settings(max_examples=cases(300))

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from horae.core.attention.directives import (
+    KEEP,
     Act,
     Done,
-    Fact,
-    FactList,
     Facts,
     Fail,
     Pending,
@@ -22,6 +21,7 @@ from horae.core.attention.directives import (
     step_key,
     wait_keys,
 )
+from horae.core.attention.facts import Fact, FactList
 from horae.core.attention.task import Policy
 from horae.errors import HoraeError, InvalidInput
 from horae.testing.clock import NOON
@@ -116,7 +116,7 @@ def test_an_act_takes_the_arguments_of_its_action_whatever_their_names() -> None
     act = Act("refund", arguments=given, interruptible=False)
 
     assert act.intent == {"action": "refund", "arguments": given}
-    assert (act.interruptible, act.note, act.context, act.cites) == (False, None, None, ())
+    assert (act.interruptible, act.note, act.context, act.cites) == (False, KEEP, KEEP, ())
     given["amount"] = 41
     assert act.arguments["amount"] == 40
 

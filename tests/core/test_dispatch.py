@@ -63,7 +63,7 @@ def test_routing_keys_are_dropped_and_each_is_named_c_38() -> None:
     left, warnings = drop_routing(payload)
 
     assert left == {"text": "a"}
-    assert [warning.split()[0] for warning in warnings] == list(ROUTING)
+    assert [warning.text.split()[0] for warning in warnings] == list(ROUTING)
 
 
 @given(st.dictionaries(st.sampled_from([*ROUTING, "text", "context", "other"]), plain))

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from horae.core.schedules.decisions import admits, decide, record_undecided
+from horae.core.schedules.follows import cycle
 from horae.core.schedules.schedule import (
     Fire,
     Firing,
     Schedule,
     Unfinished,
     check,
-    cycle,
     due_at,
     first_fire,
     next_fire,

@@ -183,10 +183,51 @@ def test_a_daily_interval_reads_an_hour_later_after_spring_and_earlier_after_aut
     assert "早1小时" in say_effect(in_autumn(Every(86_400)), "zh")
 
 
-def test_a_single_instant_has_nothing_to_note() -> None:
-    once = Once(NOVEMBER + timedelta(days=200))
+@pytest.mark.parametrize(
+    ("zone", "start", "at", "answers"),
+    [
+        (
+            "Europe/Berlin", "2026-11-15 00:00", "2027-06-03 00:00",
+            ["It fires after that, when clocks show 2027-06-03 02:00 (2027-06-03 00:00:00Z).",
+             "It fires before that, at 2027-06-03 02:00 (2027-06-03 00:00:00Z)."],
+        ),
+        (
+            "Europe/Berlin", "2027-10-01 00:00", "2027-10-31 00:30",
+            ["02:30 comes twice; it fires the first time (2027-10-31 00:30:00Z).",
+             "It fires before that, at 2027-10-31 01:30 (2027-10-31 00:30:00Z)."],
+        ),
+        (
+            "Europe/Berlin", "2027-10-01 00:00", "2027-10-31 01:30",
+            ["02:30 comes twice; it fires the second time (2027-10-31 01:30:00Z)."],
+        ),
+        (  # further away than thirteen months: also the change that its own day has
+            "Europe/Berlin", "2027-11-01 00:00", "2029-03-25 02:00",
+            ["It fires after that", "It fires after that", "It fires after that, when clocks show 04:00"],
+        ),
+        (  # Dhaka went back an hour as 2009 ended: the last hour of the year came twice
+            "Asia/Dhaka", "2009-12-01 00:00", "2009-12-31 16:30",
+            ["23:30 comes twice; it fires the first time (2009-12-31 16:30:00Z)."],
+        ),
+        (
+            "Asia/Dhaka", "2009-12-01 00:00", "2009-12-31 17:30",
+            ["23:30 comes twice; it fires the second time (2009-12-31 17:30:00Z)."],
+        ),
+        (
+            "Asia/Dhaka", "2009-12-01 00:00", "2010-01-01 03:00",
+            ["It fires after that, when clocks show 2010-01-01 09:00 (2010-01-01 03:00:00Z)."],
+        ),
+        ("Asia/Shanghai", "2026-12-31 00:00", "2027-01-01 00:00", []),
+    ],
+)  # fmt: skip
+def test_a_single_instant_tells_what_clocks_do_around_it(zone: str, start: str, at: str, answers: list[str]) -> None:
+    once = Once(datetime.fromisoformat(at).replace(tzinfo=UTC))
+    found = effects(once, zone, datetime.fromisoformat(start).replace(tzinfo=UTC))
 
-    assert effects(once, "Europe/Berlin", NOVEMBER) == []
+    said = [say_effect(effect) for effect in found]
+    assert len(said) >= len(answers)
+    assert all(text.startswith(answer) for text, answer in zip(said, answers, strict=False))
+    assert (said == []) == (answers == [])
+    assert all(say_effect(effect, "zh") for effect in found)
     assert warnings(once, NOVEMBER) == []
 
 

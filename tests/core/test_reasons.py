@@ -64,3 +64,10 @@ def test_what_ended_last_tells_why_a_job_is_due_later(outcome: str, code: str) -
     job = a_job(run_at=NOON + timedelta(minutes=5), attempt=1, token=1)
 
     assert codes(job, Around(workers=1, last_run=a_run(outcome, "not yet"))) == [code]
+
+
+def test_a_due_job_of_a_fair_queue_waits_for_its_owners_turn() -> None:
+    [reason] = why(a_job(), Around(workers=1, in_turns=True), now=NOON)
+
+    assert (reason.code, reason.reason) == ("due", "due_in_turns")
+    assert "owners take turns in its queue" in reason.text

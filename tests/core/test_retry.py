@@ -116,7 +116,7 @@ def test_a_policy_that_an_older_version_stored_can_still_be_read() -> None:
 
 @pytest.mark.parametrize("limit", [0, -1, timedelta(0), timedelta.max, float("nan"), "soon"])
 def test_a_time_limit_that_leaves_no_time_or_never_ends_is_refused_in_words(limit: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"timeout=|not a number of seconds"):
+    with pytest.raises(InvalidInput, match=r"timeout=|not a duration|not a number of seconds"):
         time_limit(limit)
 
 
@@ -126,3 +126,47 @@ def test_no_time_limit_is_none() -> None:
 
 def test_no_retry_is_one_attempt_however_it_is_written() -> None:
     assert Retry("none", attempts=5) == Retry.none()
+
+
+class Mine(ConnectionError):
+    """An exception of an application."""
+
+
+def test_exceptions_are_named_by_class_or_by_text() -> None:
+    policy = Retry.fixed(1, on=(ConnectionError, Mine, "requests.Timeout"), never="KeyError")
+
+    assert policy.on == ("ConnectionError", f"{__name__}.Mine", "requests.Timeout")
+    assert policy.never == ("KeyError",)
+    assert Retry.from_json(policy.as_json(), policy.attempts) == policy
+    assert "on" not in Retry.fixed(1).as_json()
+
+
+@pytest.mark.parametrize(
+    ("on", "never", "raised", "given_up"),
+    [
+        ((), (), [{"OSError"}], False),
+        ("OSError", (), [{"TimeoutError", "OSError"}], False),
+        ("OSError", (), [{"KeyError"}], True),
+        ((), "OSError", [{"TimeoutError", "OSError"}], True),
+        ((), "OSError", [{"KeyError"}], False),
+        ("OSError", "TimeoutError", [{"TimeoutError", "OSError"}], True),
+        ("OSError", (), [{"OSError"}, {"KeyError"}], True),
+        ("OSError", (), [{"OSError"}, {"OSError"}], False),
+        ((), "KeyError", [{"OSError"}, {"KeyError"}], True),
+    ],
+)
+def test_never_wins_over_on_and_each_exception_of_a_group_counts(
+    on: Any, never: Any, raised: Any, given_up: bool
+) -> None:
+    assert Retry.fixed(1, on=on, never=never).rules_out(raised) is given_up
+
+
+@pytest.mark.parametrize("given", [int, 5, "not a name", "a..b", "", [None], "x" * 300, ["ValueError"] * 51])
+def test_what_names_no_exception_is_refused(given: Any) -> None:
+    with pytest.raises(DefinitionError, match=r"is no exception|at most 50"):
+        Retry.fixed(1, on=given)
+
+
+def test_an_exception_in_both_lists_is_refused() -> None:
+    with pytest.raises(DefinitionError, match="both name ValueError"):
+        Retry.fixed(1, on=[ValueError, KeyError], never="ValueError")

@@ -67,7 +67,9 @@ def test_a_task_is_a_cron_of_every_minute_in_utc_unless_it_says_otherwise() -> N
     result = made.schedule
     assert (result.kind, result.expression, result.zone, result.enabled) == ("cron", EVERY_MINUTE, "UTC", True)
     assert (result.title, result.handler, result.retry) == ("Scheduled Task", "dispatch", RETRY)
-    assert made.warnings == ("schedule_expr is empty; the task runs every minute (* * * * *).",)
+    assert tuple(each.text for each in made.warnings) == (
+        "schedule_expr is empty; the task runs every minute (* * * * *).",
+    )
     assert made.arms
 
 
@@ -226,7 +228,10 @@ def test_what_cannot_be_kept_is_refused_when_it_is_saved(wish: dict[str, Any], e
     ("text", "ends"),
     [
         ("@daily", 'allowed: five fields. Write "0 0 * * *", or send lenient: true to allow nicknames.'),
-        ("@reboot", "@monthly, @yearly, @annually."),
+        ("@reboot", "enqueue the job where your application starts."),
+        ("@fortnightly", "@monthly, @yearly, @annually."),
+        ("@every 5m", "Send an interval in seconds instead of cron: an interval counts elapsed time."),
+        ("TZ=Asia/Tokyo 0 9 * * *", 'Leave it out and send timezone: "Asia/Tokyo" instead.'),
         ("5", "Give minute, hour, day, month and weekday."),
         ("0 9 * * MON", "Write 1, or send lenient: true to allow names."),
         ("0 9 * * 7", "Sunday is 0; send lenient: true to allow 7 as well."),
@@ -276,7 +281,9 @@ def test_a_first_run_in_the_past_is_now_and_flagged(kind: dict[str, Any]) -> Non
     made = wished(**kind, next_run_at="1970-01-01T00:00:00Z")
 
     assert made.first == NOON
-    assert made.warnings == ("next_run_at 1970-01-01T00:00:00Z has passed; the task runs at once.",)
+    assert tuple(each.text for each in made.warnings) == (
+        "next_run_at 1970-01-01T00:00:00Z has passed; the task runs at once.",
+    )
 
 
 def test_a_once_task_keeps_a_past_instant_and_is_flagged() -> None:
@@ -455,14 +462,16 @@ def test_mode_and_default_agent_are_kept_and_what_bypasses_the_orchestrator_is_d
     payload, warnings = check_payload("dispatch", given, Rules())
 
     assert payload == {"text": "hello", "mode": "hybrid", "default_agent": "clerk"}
-    assert [warning.split()[0] for warning in warnings] == ["items"]
+    assert [warning.text.split()[0] for warning in warnings] == ["items"]
 
 
 def test_a_payload_that_says_nothing_is_kept_with_a_warning() -> None:
     """S1-8: it is free JSON; but its runs will fail, and now somebody listens."""
     _, warnings = check_payload("dispatch", {"input": ""}, Rules())
 
-    assert warnings == ["Its runs will fail: The payload needs a text (or input) that says what to do."]
+    assert [each.text for each in warnings] == [
+        "Its runs will fail: The payload needs a text (or input) that says what to do."
+    ]
 
 
 @pytest.mark.parametrize("key", ["ctx", "self"])

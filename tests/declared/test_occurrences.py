@@ -14,7 +14,7 @@ from horae.actions.schedules import schedules
 from horae.core.jobs.job import Job
 from horae.core.jobs.locks import LockHolder
 from horae.errors import InvalidArguments, NotFound
-from horae.ports import AttemptLocks
+from horae.ports.locks import AttemptLocks
 from horae.testing import Lab
 from tests.support.refusals import refused
 

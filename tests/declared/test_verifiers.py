@@ -12,9 +12,9 @@ import pytest
 
 from horae import Attend, Blueprint, Context, Horae, ObjectToVerify, Verdict
 from horae.actions.budgets.repair import check as check_budgets
-from horae.actions.governance.checking import check_objects
-from horae.actions.governance.keeping import do_unclaimed
-from horae.actions.governance.thinking import come_due
+from horae.actions.governance.agent_answers import come_due
+from horae.actions.governance.invariants import check_objects
+from horae.actions.governance.keeper import do_unclaimed
 from horae.actions.jobs import jobs
 from horae.api.governance.object_values import GovernedObject
 from horae.attention import Attention, Done, Fail, Wait

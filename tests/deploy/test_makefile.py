@@ -43,4 +43,4 @@ def test_help_names_every_target() -> None:
     listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
     assert targets is not None
-    assert set(targets[1].split()) == set(re.findall(r"^  make (\w+)", listed, re.MULTILINE))
+    assert set(targets[1].split()) == set(re.findall(r"^  make ([\w-]+)", listed, re.MULTILINE))

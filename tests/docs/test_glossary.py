@@ -56,6 +56,8 @@ def is_explained(name: str) -> bool:
 
 
 def singular(name: str) -> str:
+    if name.endswith("ches"):
+        return name.removesuffix("es")
     return re.sub(r"ies$", "y", name) if name.endswith("ies") else name.removesuffix("s")
 
 

@@ -1,18 +1,24 @@
 """The options of a job are declared once, and every door has the same names and defaults."""
 
 import inspect
+import re
+from collections.abc import Callable
 from dataclasses import MISSING, fields
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any, get_type_hints
 
 import pytest
 
-from horae import Blueprint, Horae
+from horae import Blueprint, Collect, Horae, JobHandle, RateLimiter, Retry
 from horae.cli.schedules.options import OPTIONS as COMMAND_LINE
 from horae.core.schedules.schedule import Schedule
 from horae.declare.definitions import define
 from horae.declare.file_values import KEYS, codec_of
 from horae.declare.options import SECTIONS, JobOptions, options
+from horae.declare.using import USING
 from scripts.job_options import HTTP_NAMES, of_new_schedules
+from scripts.option_examples import EXAMPLES
 
 OPTIONS = dict(options())
 NOT_OPTIONS = {"key", "handler", "once", "reason", "title"}  # of a schedule made over HTTP, which has no function
@@ -62,6 +68,57 @@ def test_the_docstring_lists_every_option_in_four_sections() -> None:
 
 def test_a_blueprint_takes_the_same_options() -> None:
     assert Horae.job is Blueprint.job
+
+
+# -- every option has an example that works ------------------------------------------------------------------------
+
+NAMES = {
+    "Retry": Retry, "RateLimiter": RateLimiter, "Collect": Collect, "UTC": UTC, "datetime": datetime,
+    "after_failure": lambda *_: None,
+}  # fmt: skip
+
+
+def report(region: str = "eu") -> None: ...
+
+
+def mail(addresses: list[str]) -> None: ...
+
+
+def call_with(example: str, call: Callable[..., Any]) -> Any:
+    """Call something with arguments as an example writes them."""
+    return eval(f"call({example})", {**NAMES, "call": call})
+
+
+def test_every_option_has_an_example() -> None:
+    assert set(EXAMPLES) == set(OPTIONS)
+    assert [name for name, example in EXAMPLES.items() if not re.search(rf"\b{name}=", example)] == []
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_job_is_declared_as_the_example_of_an_option_shows(name: str) -> None:
+    app = Horae("sqlite://")
+    app.job("import-orders", every="1h")(lambda: None)
+
+    handle = call_with(EXAMPLES[name], partial(app.job, "report"))(mail if name == "collect" else report)
+
+    assert app.definitions.find("report") is handle.definition
+
+
+def test_every_option_of_using_is_described_with_an_example() -> None:
+    taken = [each.name for each in inspect.signature(JobHandle.using).parameters.values() if each.name != "self"]
+
+    assert list(USING) == taken
+    assert [name for name, each in USING.items() if not re.search(rf"\b{name}=", each.example)] == []
+    assert [name for name in USING if f"* ``{name}``: " not in (JobHandle.using.__doc__ or "")] == []
+
+
+@pytest.mark.parametrize("name", sorted(set(USING) - {"connection"}))
+def test_a_job_is_enqueued_as_the_example_of_using_shows(name: str) -> None:
+    with Horae("sqlite://") as app:
+        app.job("report")(report).enqueue()
+        handle = app.job("mail")(mail)
+
+        assert call_with(USING[name].example, handle.using).enqueue(["a"]).id == "job_2"
 
 
 # -- every option on every door, or a reason -----------------------------------------------------------------------

@@ -30,7 +30,7 @@ def test_the_json_of_every_command_is_described() -> None:
     described = set[str]()
     for cell in re.findall(r"^\| (`.*?`) \|", json_section(), re.MULTILINE):
         group = ""
-        for name in re.findall(r"`([a-z ]+)`", cell):
+        for name in re.findall(r"`([a-z -]+)`", cell):
             group = name.rpartition(" ")[0] or group
             described |= {name, f"{group} {name}".strip()}
 

@@ -14,7 +14,7 @@ from horae.cli.main import command_tree
 from horae.errors import StoreUnavailable
 from horae.service.asgi import build
 from scripts.docs import commands
-from scripts.public_names import MODULES, NOT_YET, public_names
+from scripts.public_names import MODULES, public_names
 from scripts.requirements import CODE, PAGE, ROOT, citations, codes, defined
 from tests.architecture.reading import Module, modules
 
@@ -125,6 +125,24 @@ def test_the_description_of_the_api_cites_no_requirement() -> None:
     assert [text for text in described(build(nowhere).openapi()) if cited(text)] == []
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if name not in NOT_YET])
+@pytest.mark.parametrize("module", MODULES)
 def test_no_public_docstring_cites_a_requirement(module: str) -> None:
     assert {name: found for name, text in documented(module) if (found := cited(text))} == {}
+
+
+# -- what governance promises ------------------------------------------------------------------------------------------
+
+
+def test_every_promise_of_governance_names_a_test_that_there_is() -> None:
+    page = (PAGE.parent / "governance.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+\.py)::(test_\w+)`", page)
+    promises = [line for line in page.splitlines() if line.startswith("| ") and not line.startswith("| Promise")]
+    missing = [
+        f"{file}::{name}"
+        for file, name in named
+        if not re.search(rf"^(async )?def {name}\(", (ROOT / "tests" / file).read_text(encoding="utf-8"), re.M)
+    ]
+
+    assert missing == []
+    assert [line for line in promises if "::test_" not in line] == []
+    assert len(promises) > 50

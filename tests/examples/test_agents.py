@@ -1,4 +1,4 @@
-"""The example agents, run as they are: offline, with no key and no model but PydanticAI's own for tests."""
+"""The example agents, run as they are: offline, with no key and no model but scripted ones."""
 
 from __future__ import annotations
 
@@ -87,3 +87,30 @@ def test_a_pydantic_ai_agent_goes_on_in_another_process_than_it_began(tmp_path: 
         assert agent.verify().complaints == ()
     assert first.SENT == []
     assert len(second.SENT) == 1 + approve
+
+
+def test_a_langgraph_agent_waits_for_a_person_and_then_for_an_event() -> None:
+    module = example("langgraph_agent")
+    assert module.main() == {"sent": 1, "idle": True, "sound": True}
+
+
+@pytest.mark.parametrize("approve", [True, False])
+def test_an_agent_of_the_openai_sdk_acts_only_after_a_person_has_said_so(approve: bool) -> None:
+    module = example("openai_agent")
+    assert module.main(approve) == {"sent": int(approve), "idle": True, "sound": True}
+
+
+async def test_a_durable_pydantic_ai_agent_repeats_no_call_in_its_second_attempt() -> None:
+    module = example("durable_pydantic_ai")
+    answer = await module.main()
+    assert answer == {"answer": "It is sunny.", "attempts": 2, "done": ["request", "weather in Athens", "request"]}
+
+
+async def test_wake_ups_of_a_claude_session_resume_it_until_the_session_drops_them() -> None:
+    module = example("claude_host")
+    assert await module.main() == {"resumed": 3, "left": 0}
+
+
+async def test_a_push_notification_of_an_a2a_server_arrives_when_its_receiver_is_back() -> None:
+    module = example("a2a_push")
+    assert await module.main() == {"received": 2, "state": "succeeded"}

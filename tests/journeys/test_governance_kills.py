@@ -13,7 +13,7 @@ import pytest
 from horae import Horae
 from horae.actions.audit import seal_all, verify_audit
 from horae.actions.budgets.repair import check as check_budgets
-from horae.actions.governance.checking import check_objects
+from horae.actions.governance.invariants import check_objects
 from horae.api.governance.object_values import GovernedObject
 from tests.journeys.conftest import Journey, Member, setting_out
 from tests.journeys.governed import build

@@ -22,7 +22,7 @@ from horae.actions.jobs.requests import Request
 from horae.actions.partitions import drop_old, keep_partitions
 from horae.clock import SystemDice
 from horae.core.partitions import DAY
-from horae.ports import World
+from horae.ports.world import World
 from horae.stores.metadata import metadata
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
@@ -38,7 +38,7 @@ import sys
 from datetime import datetime
 from horae.actions.partitions import drop_old
 from horae.clock import SystemDice
-from horae.ports import World
+from horae.ports.world import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.testing.clock import VirtualClock
 

@@ -87,11 +87,12 @@ def test_a_driver_that_is_killed_inside_an_action_is_followed_by_another(
     assert scene.lane.epoch >= 2
 
 
+@pytest.mark.timeout(400)  # on a busy machine; it ends earlier when nothing changes any more
 def test_four_processes_fight_over_eight_lanes_and_nothing_is_lost(postgres_database_url: str) -> None:
     """Invariants 1, 8 and 15 with N processes. The whole minute is ``python -m benchmarks.lanes --minutes 1``."""
-    battle = Battle(postgres_database_url, kill_every=1.5)
+    battle = Battle(postgres_database_url, kill_every=1.0, pause=0.8)  # more pauses, less work for a small machine
 
-    counts = battle.run(seconds=8.0)
+    counts = battle.run(seconds=3.0)
 
     assert battle.losses == {}
     assert counts["tasks"] > 20

@@ -13,7 +13,7 @@ from horae.actions.jobs import jobs as verbs
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
 from horae.core.schedules.schedule import Schedule
-from horae.ports import ScheduleFilter
+from horae.ports.schedules import ScheduleFilter
 from horae.testing.builders import a_schedule
 from tests.journeys.conftest import Journey
 from tests.support.fire_history import Fires, complaints, read_fires

@@ -13,7 +13,7 @@ from mcp.server import MCPServer
 
 from horae.mcp.here import Here
 from horae.mcp.server import agent_server, operator_server
-from horae.ports import World
+from horae.ports.world import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.testing.clock import LoadedDice, VirtualClock
 from horae.words.sentences import sentence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from horae.mcp.governance import ADVICE, STANDING_ADVICE
-from horae.ports import World
+from horae.ports.world import World
 from tests.mcp.conftest import agent
 from tests.support.governed import keep
 

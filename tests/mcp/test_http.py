@@ -21,9 +21,10 @@ from horae.errors import ConfigurationError, InvalidInput
 from horae.mcp.here import Here
 from horae.mcp.http import GRACE, application
 from horae.mcp.server import agent_server, operator_server
-from horae.ports import World
+from horae.ports.world import World
 from horae.server.http_server import HttpServer
 from horae.server.socket import listen
+from horae.service.guard.limits import Rates
 from horae.stores.schema import migrate
 from tests.mcp.conftest import Host
 
@@ -50,11 +51,14 @@ def world(sqlite_database_url: str) -> Iterator[World]:
 
 
 @contextmanager
-def served(world: World, *, is_operator: bool = False) -> Iterator[str]:
-    here = Here.for_many(world)
+def served(
+    world: World, *, is_operator: bool = False, here: Here | None = None, wrong_per_address: int = 0
+) -> Iterator[str]:
+    here = here or Here.for_many(world)
     server = operator_server(here) if is_operator else agent_server(here)
     opened = listen("127.0.0.1", 0)
-    http = Listening(application(server, world, "127.0.0.1", is_operator=is_operator), opened)
+    rates = Rates(wrong_per_address=wrong_per_address)
+    http = Listening(application(server, world, "127.0.0.1", is_operator=is_operator, rates=rates), opened)
     thread = threading.Thread(target=lambda: asyncio.run(http.run_until_stopped()), daemon=True)
     thread.start()
     try:
@@ -91,7 +95,7 @@ def test_a_token_that_is_limited_to_queues_is_refused(world: World) -> None:
     """Lanes and their schedules belong to no queue of a worker's."""
     _, text = create_token(world, owner="alice", scopes=("tasks",), queues=("mail",))
     with served(world) as url:
-        assert httpx.post(url, json={}, headers={"Authorization": f"Bearer {text}"}).status_code == 403
+        assert httpx.post(url, json={}, headers={"Authorization": f"Bearer {text}"}, timeout=60).status_code == 403
 
 
 @asynccontextmanager
@@ -136,9 +140,12 @@ def test_nobody_comes_in_without_a_valid_token(world: World) -> None:
         ]  # fmt: skip
         for headers in result:
             for path in ("", "/other"):
-                answer = httpx.post(f"{url}{path}", headers=headers, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+                answer = httpx.post(
+                    f"{url}{path}", headers=headers, json={"jsonrpc": "2.0", "id": 1, "method": "ping"}, timeout=60
+                )
                 assert (answer.status_code, answer.headers["connection"]) == (401, "close")
                 assert answer.json()["error"] == "unauthorized"
+                assert "token create" not in answer.text  # a model may read it, and has no shell
                 assert "bearer" in answer.headers["www-authenticate"].lower()
 
 
@@ -151,7 +158,7 @@ def test_an_agents_token_is_not_an_operators_nor_the_other_way_round(
     """Section 3.8: the agent's own credentials can never approve."""
     headers = {"Authorization": f"Bearer {token(world, 'alice', *scopes)}"}
     with served(world, is_operator=is_operator) as url:
-        answer = httpx.post(url, headers=headers, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        answer = httpx.post(url, headers=headers, json={"jsonrpc": "2.0", "id": 1, "method": "ping"}, timeout=60)
     assert (answer.status_code, answer.json()["error"]) == (403, "forbidden")
 
 

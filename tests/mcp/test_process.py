@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from horae.actions.access.tokens import create_token
-from horae.actions.attention import lanes
+from horae.actions.attention import events, lanes
 from horae.app import Horae
+from horae.mcp.server import MINIMAL
 from horae.stores.schema import migrate
 from tests.mcp.conftest import Host
+from tests.mcp.test_durable_calls import Asker, taking_handles
 from tests.mcp.test_http import at
 
 SOON = 60
@@ -51,7 +56,7 @@ async def test_a_task_outlives_the_process_that_took_it(url: str) -> None:
         lane = lanes.get_lane(app.world, "desk", owner="alice")
         assert (lane.driver, lane.leased_until) == (None, None)  # given back when the host closed its end
     async with host_of(url, "--lane", "desk", "--owner", "alice", "--tools", "minimal") as client:
-        assert len((await client.list_tools()).tools) == 5
+        assert len((await client.list_tools()).tools) == len(MINIMAL)
         answer = await Host(client).call("safe_point")
         assert (answer["task"]["id"], answer["task"]["context"]) == (task, {"page": 3})
 
@@ -83,6 +88,52 @@ async def test_over_http_it_says_where_and_ends_in_order(url: str) -> None:
     assert (process.returncode, json.loads(out)) == (0, {"event": "ended"}), err
     with Horae(url) as app:
         assert lanes.get_lane(app.world, "main", owner="alice").driver is None
+
+
+async def test_killed_while_calls_wait_it_loses_neither_work_nor_handle(url: str) -> None:
+    """kill -9 in the middle of next_work and of a long call; the next process goes on with both."""
+    with Horae(url) as app:
+        text = create_token(app.world, owner="alice", scopes=("tasks",))[1]
+    with serving(url) as (process, place):
+        async with taking_handles(place, text) as client:
+            handle, host = await Asker(client).start(), Host(client)
+            assert (await host.call("next_work"))["task"]["id"] == handle.task_id
+            await host.call("safe_point", task_id=handle.task_id, context={"page": 3})
+            await host.call("wait_for", task_id=handle.task_id, keys=["go"], timeout_s=600)
+        with pytest.raises(ExceptionGroup):
+            await wait_until_killed(process, place, text)
+    with Horae(url) as app:
+        events.post(app.world, "main", "go", owner="alice")
+        with app.engine.begin() as connection:  # instead of waiting half a minute for the lease of the dead process
+            connection.exec_driver_sql("UPDATE horae_lanes SET leased_until = created_at")
+    with serving(url) as (_, place):
+        async with taking_handles(place, text) as client:
+            assert (await Asker(client).get(handle.task_id)).status == "working"
+            told = await Host(client).call("next_work")
+            assert (told["task"]["id"], told["task"]["context"]) == (handle.task_id, {"page": 3})
+            await Host(client).call("task_done", task_id=handle.task_id, result="read")
+            ended = await Asker(client).get(handle.task_id)
+            assert (ended.result or {})["structuredContent"]["result"] == "read"
+
+
+async def wait_until_killed(process: subprocess.Popen[str], place: str, text: str) -> None:
+    async with taking_handles(place, text) as client:
+        waiting = asyncio.create_task(client.call_tool("next_work", {"timeout_s": 50}))
+        await asyncio.wait({waiting}, timeout=0.5)
+        process.kill()
+        await waiting
+
+
+@contextmanager
+def serving(url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    command = [sys.executable, "-m", "horae", "mcp", "--db", url, "--http", "--port", "0", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=CLEAN)
+    try:
+        assert process.stdout is not None
+        yield process, json.loads(process.stdout.readline())["url"]
+    finally:
+        process.kill()
+        process.wait(SOON)
 
 
 def test_told_to_end_over_stdio_it_gives_its_lane_back(url: str) -> None:

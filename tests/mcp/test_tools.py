@@ -13,39 +13,42 @@ from mcp.shared.exceptions import MCPError
 from horae.actions.attention import inbox
 from horae.actions.attention.journal import verify
 from horae.api.values import to_json
-from horae.mcp.here import Here
+from horae.mcp.here import MOST_TASKS, Here
 from horae.mcp.server import MINIMAL, agent_server
-from horae.mcp.tasks import MOST_TASKS
-from horae.ports import World
+from horae.ports.world import World
 from tests.mcp.conftest import agent, operator
 
 AGENTS = {
     "attention_view", "task_add", "task_get", "task_list", "task_cancel", "safe_point", "wait_for", "task_done",
     "task_fail", "event_post", "confirm_request", "schedule_create", "schedule_list", "schedule_pause",
-    "schedule_delete", "journal_read", "decide", "propose", "recall", "evidence",
+    "schedule_delete", "journal_read", "decide", "propose", "recall", "evidence", "next_work", "grant_redeem",
+    "action_report",
 }  # fmt: skip
 READS = {"attention_view", "task_get", "task_list", "schedule_list", "journal_read", "recall"}
 DESTROYS = {"task_cancel", "schedule_delete"}
 REPEATABLE = {
     "task_add", "task_cancel", "safe_point", "task_done", "task_fail", "event_post", "schedule_create",
-    "schedule_pause", "propose", "evidence",
+    "schedule_pause", "propose", "evidence", "next_work", "grant_redeem",
 }  # fmt: skip
 
 
 # -- what is offered -----------------------------------------------------------------------------------------------
 
 
-async def test_an_agent_is_offered_twenty_tools_and_none_of_them_approves(world: World) -> None:
+async def test_an_agent_is_offered_its_tools_and_none_of_them_approves(world: World) -> None:
     async with agent(world) as host:
         listed = (await host.client.list_tools()).tools
     assert {tool.name for tool in listed} == AGENTS
-    assert len(listed) == 20
+    assert len(listed) == 23
 
 
-async def test_minimal_offers_five_tools(world: World) -> None:
+async def test_minimal_offers_a_loop_that_can_be_ended_and_speaks_of_nothing_else(world: World) -> None:
     async with agent(world, tools="minimal") as host:
         assert {tool.name for tool in (await host.client.list_tools()).tools} == set(MINIMAL)
-        assert "Unknown tool" in await host.refused("task_cancel", task_id="t1")
+        prompt = str((await host.client.get_prompt("work", {})).messages)
+        others = {name for name in AGENTS - set(MINIMAL) if "_" in name}  # the rest are ordinary words
+        assert [name for name in others if name in f"{host.client.instructions} {prompt}"] == []
+        assert "There is no tool 'task_cancel'" in await host.refused("task_cancel", task_id="t1")
 
 
 async def test_an_operator_is_offered_the_approvals_and_nothing_of_an_agent(world: World) -> None:
@@ -71,7 +74,7 @@ async def test_every_tool_has_words_a_schema_of_its_answer_and_takes_nothing_unk
             assert tool.description
             assert tool.output_schema is not None, tool.name
             assert tool.input_schema["additionalProperties"] is False, tool.name
-        assert "Extra inputs are not permitted" in await host.refused("attention_view", verbose=True)
+        assert "attention_view has no argument `verbose`" in await host.refused("attention_view", verbose=True)
 
 
 # -- bounds --------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from horae.actions.attention import inbox, lanes, turns
+from horae.actions.attention import endings, inbox, lanes, turns
 from horae.actions.attention.journal import verify
 from horae.app import Horae
 from horae.attention import Act, Attention, Control, Done, Turn
@@ -13,8 +13,9 @@ from horae.core.attention.task import Policy
 from horae.core.governance.references import CITABLE
 from horae.mcp.here import Here
 from horae.mcp.lane_sessions import LEASE, SILENCE, LaneSessions
+from horae.mcp.refusals import ADVICE
 from horae.mcp.server import agent_server
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing import Lab
 from horae.testing.clock import VirtualClock
 from tests.mcp.conftest import Host, agent, at, operator, says
@@ -88,7 +89,7 @@ async def test_a_cancelled_focus_yields_at_its_next_safe_point(world: World) -> 
         assert (response["answer"], response["task"]) == ("yield", None)
         assert response["reason"] == "it was cancelled: no need"
         refusal = await host.refused("task_done", task_id=task)
-        assert says("task_has_ended", id=task, state="cancelled", focus="nobody") in refusal
+        assert says("task_has_ended", id=task, state="cancelled", focus="no task") in refusal
 
 
 async def test_control_holds_the_focus_until_it_lets_go(world: World) -> None:
@@ -118,7 +119,7 @@ async def test_a_wait_frees_the_focus_and_an_event_brings_the_task_back(world: W
         assert repeated["waits"] == response["waits"]
         assert (await host.call("safe_point"))["answer"] == "idle"
         refusal = await host.refused("task_done", task_id=task)
-        assert says("task_not_focused", id=task, state="waiting", focus="nobody") in refusal
+        assert says("task_not_focused", id=task, state="waiting", focus="no task") in refusal
         assert (await host.call("event_post", key="nack", body={"by": "bob"}))["task"] == task
         response = await host.call("safe_point")
         assert (response["task"]["id"], response["task"]["context"]) == (task, "asked")
@@ -170,7 +171,7 @@ async def test_done_and_failed_are_said_once_and_may_be_repeated(world: World) -
             response = await host.call("task_fail", task_id=second, reason="no source answers")
             assert (response["state"], response["reason"]) == ("failed", "no source answers")
         refusal = await host.refused("task_fail", task_id=first, reason="too late")
-        assert says("task_has_ended", id=first, state="completed", focus="nobody") in refusal
+        assert says("task_has_ended", id=first, state="completed", focus="no task") in refusal
 
 
 async def test_only_the_focus_can_be_decided_about(world: World) -> None:
@@ -232,7 +233,7 @@ async def test_an_agent_cannot_answer_its_own_question_nor_post_its_way_past_it(
         key = (await host.call("attention_view"))["waiting"][0]["waits"][0]["key"]
         await host.call("event_post", key=key, body={"approve": True})
         assert (await host.call("task_get", task_id=response["task"]))["state"] == "waiting"
-        assert "Unknown tool" in await host.refused("confirm_answer", wait_id=response["id"], approve=True)
+        assert "There is no tool" in await host.refused("confirm_answer", wait_id=response["id"], approve=True)
 
 
 async def test_an_operator_of_one_tenant_does_not_see_the_questions_of_another(world: World) -> None:
@@ -282,7 +283,7 @@ async def test_a_lane_has_one_driver_and_everybody_else_may_still_add(world: Wor
     async with agent(world) as host, agent(world) as other:
         await host.focus("x")
         response = await other.refused("safe_point")
-        assert says("lane_driven_elsewhere", lane="main") in response
+        assert ADVICE["lane_driven_elsewhere"] in response
         assert (await other.call("attention_view"))["driver"] == "somebody else"
         assert (await other.call("task_add", goal="y", idempotency_key="y"))["deduplicated"] is False
         assert (await other.call("event_post", key="k"))["state"] == "pending"
@@ -304,7 +305,7 @@ async def test_a_server_that_lost_its_lane_says_so_and_can_come_back(world: Worl
 async def test_a_killed_task_is_gone_for_the_host(world: World) -> None:
     async with agent(world) as host:
         task = await host.focus("x")
-        inbox.kill(world, "main", task, reason="operator", owner="alice", actor="user/olga")
+        endings.kill(world, "main", task, reason="operator", owner="alice", actor="user/olga")
         assert "(lane_lost)" in await host.refused("wait_for", task_id=task, keys=["a"], timeout_s=5)
         assert (await host.call("safe_point"))["answer"] == "idle"
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from horae.core.outgoing.addresses import allow_list
 from horae.core.outgoing.targets import OPERATOR, Rules, target_of
 from horae.errors import AddressRefused, CallFailed
-from horae.outgoing import Calls, CheckedTransport, Limits
+from horae.outgoing import Calls, Limits
+from horae.outgoing.transport import CheckedTransport
 from tests.outgoing.authority import certificates
 from tests.outgoing.ground import (
     CANARY,

@@ -15,7 +15,7 @@ from horae.actions import scheduled_tasks
 from horae.core.jobs.job import Job
 from horae.core.scheduled_tasks.task import Terms, Wish
 from horae.outgoing import Limits
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing import Lab
 from tests.outgoing.conftest import Telling
 

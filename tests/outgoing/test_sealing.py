@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from horae.errors import ConfigurationError, SecretsLocked
 from horae.outgoing import KeySealer, sealer_from
-from horae.ports import Sealer
+from horae.ports.access import Sealer
 from tests.support.refusals import refused
 
 CANARY = "CANARY-5f3a"

@@ -13,7 +13,7 @@ from horae.actions.access import owners
 from horae.actions.schedules import schedules
 from horae.core.access.owners import OwnerSettings
 from horae.outgoing import StoreRules, StoreTasks
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.builders import a_job, a_schedule
 
 T = TypeVar("T")

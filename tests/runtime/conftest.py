@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,12 +24,12 @@ def app() -> Iterator[Horae]:
 
 
 @pytest.fixture
-def app_on() -> Iterator[Callable[[str], Horae]]:
+def app_on() -> Iterator[Callable[..., Horae]]:
     """Applications on a given database, with its tables in place."""
     made: list[Horae] = []
 
-    def on(url: str) -> Horae:
-        made.append(Horae(url))
+    def on(url: str, **options: Any) -> Horae:
+        made.append(Horae(url, **options))
         migrate(made[-1].engine)
         return made[-1]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from horae import Horae
-from horae.ports import World
+from horae.ports.world import World
 
 
 class FickleStore:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from horae import Horae
-from horae.ports import World
+from horae.ports.world import World
 from horae.runtime.chores.janitor import Chore, Janitor
 from horae.runtime.database import DatabaseThreads
 

@@ -54,6 +54,16 @@ def fail() -> None:
     raise KeyError("the thing we needed")
 
 
+@app.job("fail-for-good", executor="process", retry=Retry.fixed(0, attempts=5, on=ValueError))
+def fail_for_good() -> None:
+    raise KeyError("no value error")
+
+
+@app.job("sum-up", executor="process", retry=NEVER)
+def sum_up(ctx: Context) -> list[Any]:
+    return [each.result["sum"] for each in ctx.parents()]
+
+
 @app.job("leave", executor="process", retry=NEVER)
 def leave() -> None:
     sys.exit(3)
@@ -98,6 +108,15 @@ def charge(ctx: Context) -> Any:
     if ctx.attempt == 1:
         os._exit(1)
     return receipt
+
+
+@app.job("steps", executor="process", retry=AT_ONCE)
+async def steps(ctx: Context) -> Any:
+    first = ctx.step("who", os.getpid)
+    second = await ctx.step_async("again", lambda: ctx.attempt)
+    if ctx.attempt == 1:
+        os._exit(1)
+    return [first != os.getpid(), second]
 
 
 @app.job("sleep", executor="process", retry=NEVER)

@@ -12,19 +12,22 @@ from horae.actions import alerts
 from horae.actions.alerts import Alerts, look_round
 from horae.actions.budgets import budgets
 from horae.actions.governance.decisions import decide
-from horae.actions.jobs import claims, endings, jobs, queues
+from horae.actions.jobs import claims, endings, jobs, machinery, queues
+from horae.actions.schedules import schedules
+from horae.actions.schedules.fires import trigger
 from horae.alerts.rules import QUEUE, sender, watch
 from horae.cli.process.server import add_built_in
 from horae.core.jobs.job import Filter
 from horae.core.jobs.retry import Retry
 from horae.errors import StoreUnavailable
-from horae.ports import Node, World
+from horae.ports.workers import Node
+from horae.ports.world import World
 from horae.runtime.chores.janitor import CHORES, Chore, Janitor
 from horae.runtime.database import DatabaseThreads
 from horae.settings import Settings
 from horae.stores.opening import create_store_engine, open_store
 from horae.testing import Lab
-from horae.testing.builders import a_request
+from horae.testing.builders import a_request, a_schedule
 from horae.testing.clock import NOON, LoadedDice, VirtualClock
 from tests.support.governed import OWNER, keep
 from tests.support.waiting import eventually
@@ -262,3 +265,39 @@ def test_a_budget_that_was_exceeded_is_told_once_for_each_period(world: World, c
     clock.advance(timedelta(days=1))
     look_round(world, how)
     assert [each["type"] for each in answer(world)].count("budget.overdrawn") == 1
+
+
+def test_a_run_that_is_missing_is_told_once_and_its_recovery_once(world: World, clock: VirtualClock) -> None:
+    schedules.create(world, a_schedule("hourly", "0 * * * *", expect="within 10m"))
+    how = Alerts(URL, stalled_after=24 * HOUR, queue="ops")  # nobody delivers here, which is not the subject
+    told = []
+    for minutes in (69, 2, 60):
+        clock.advance(minutes * MINUTE)
+        while machinery.serve_due(world, "keeper"):
+            pass
+        told.append([look_round(world, how) for _ in range(2)])
+    assert told == [[0, 0], [1, 0], [0, 0]]
+    trigger(world, "hourly")
+    [job] = claims.pull(world, worker_id="w", queues=["default"])
+    endings.ack(world, job.id, job.token)
+    machinery.serve_due(world, "keeper")
+    assert [look_round(world, how) for _ in range(2)] == [1, 0]
+
+    missed, recovered = answer(world)
+    assert (missed["type"], recovered["type"]) == ("schedule.missed", "schedule.recovered")
+    assert (missed["data"]["schedule"], missed["data"]["due_at"]) == ("hourly", "2030-01-07T13:10:00Z")
+    assert (recovered["data"]["missed"], recovered["data"]["recovered_at"]) == (2, "2030-01-07T14:11:00Z")
+
+
+def test_what_was_missing_before_there_were_alerts_is_not_told_when_it_is_over(
+    world: World, clock: VirtualClock
+) -> None:
+    schedules.create(world, a_schedule("hourly", "0 * * * *", expect="within 10m"))
+    clock.advance(70 * MINUTE)
+    machinery.serve_due(world, "keeper")
+    trigger(world, "hourly")
+    [job] = claims.pull(world, worker_id="w", queues=["default"])
+    endings.ack(world, job.id, job.token)
+    machinery.serve_due(world, "keeper")
+    clock.advance(2 * HOUR)
+    assert look_round(world, Alerts(URL, stalled_after=24 * HOUR)) == 0

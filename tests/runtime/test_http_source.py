@@ -12,13 +12,26 @@ import pytest
 
 import horae
 from horae import Context, Horae, Retry
+from horae.actions.access.tokens import create_token, revoke_token
+from horae.adapters.pydantic_ai import durable
+from horae.api.jobs.remote import core_job
 from horae.core.governance.budgets import JobBudget
-from horae.core.jobs.job import Outcome
-from horae.errors import ConfigurationError, NeedsDatabase, ServiceUnavailable
+from horae.core.jobs.job import Lease, Outcome
+from horae.errors import (
+    ConfigurationError,
+    Forbidden,
+    LeaseLost,
+    NeedsDatabase,
+    NotFound,
+    ServiceUnavailable,
+    StoreUnavailable,
+)
 from horae.limits import RateLimiter
+from horae.runtime.worker.attempt_port import AttemptPort
 from horae.runtime.worker.worker import WorkerSettings
 from horae.service.options import Options
 from horae.testing.builders import a_job
+from tests.adapters.test_pydantic_ai import guide
 from tests.support.serving import Served, serving
 from tests.support.waiting import eventually
 
@@ -182,6 +195,102 @@ def test_it_is_listed_among_the_workers_and_leaves_the_list(app: Horae, served: 
 
         assert len(seen) == 1
         assert client.workers.list() == ()
+
+
+def test_a_step_over_http_runs_once_and_a_later_attempt_gets_its_result(app: Horae) -> None:
+    ran: list[str] = []
+
+    def charge() -> dict[str, int]:
+        ran.append("charge")
+        return {"id": 7}
+
+    @app.job("steps", retry=Retry.fixed(0, attempts=3))
+    async def steps(ctx: Context) -> list[Any]:
+        charged = await ctx.step_async("charge/1#a", charge)
+        nothing = await ctx.step_async("nothing", lambda: ran.append("nothing"))
+        if ctx.attempt == 1:
+            raise RuntimeError("died behind its steps")
+        return [charged, nothing]
+
+    made = steps.enqueue()
+    job = asyncio.run(until_done(app, made.id))[made.id]
+
+    assert (job.state, job.result, job.attempt) == ("succeeded", [{"id": 7}, None], 1)
+    assert ran == ["charge", "nothing"]
+
+
+def test_a_step_over_http_of_a_lost_lease_is_not_kept_and_says_that_it_has_run(app: Horae) -> None:
+    @app.job("steps", retry=Retry.none())
+    def steps(ctx: Context) -> None:
+        """Have steps."""
+
+    steps.enqueue()
+    source = app.worker(settings()).source
+    (first,) = app.jobs.claim("first", queues=["default"])
+    lease = Lease(core_job(first).number, first.token)
+    assert source.recall(lease, "charge") is None
+    app.jobs.release(first.id, first.token)
+    with pytest.raises(LeaseLost):
+        source.recall(lease, "charge")
+    with pytest.raises(LeaseLost, match="'charge' has run"):
+        source.keep(lease, "charge", 1)
+
+
+def test_a_step_over_http_that_is_too_large_has_run_and_says_so(app: Horae) -> None:
+    @app.job("steps", retry=Retry.none())
+    def steps(ctx: Context) -> None:
+        ctx.step("large", lambda: "x" * 2_000_000)
+
+    made = steps.enqueue()
+    job = asyncio.run(until_done(app, made.id))[made.id]
+
+    assert job.state == "dead"
+    assert "'large' has run" in job.last_error
+
+
+def test_a_step_whose_result_the_service_does_not_take_says_that_it_has_run(app: Horae, served: Served) -> None:
+    made, text = create_token(served.world, owner="system", scopes=("worker",))
+    app.use_service(served.url, text)
+    app.job("steps", retry=Retry.none())(lambda: None).enqueue()
+    source = app.worker(settings()).source
+    (job,) = app.jobs.claim("w", queues=["default"])
+    ctx = Context(core_job(job), AttemptPort(source, None, None, SOON, served.world.clock))  # type: ignore[arg-type]
+    with pytest.raises(StoreUnavailable, match="'charge' has run") as caught:
+        ctx.step("charge", lambda: bool(revoke_token(served.world, made.token_id)))
+    assert str(caught.value).count("has run") == 1
+
+
+def test_a_tenants_worker_reaches_the_steps_of_its_own_jobs_alone(app: Horae, served: Served) -> None:
+    held = app.job("held", retry=Retry.none())(lambda: None).enqueue()
+    with horae.Client(served.url, served.token("system", "worker")) as system:
+        (mine,) = system.jobs.claim("w", queues=["default"])
+        assert system.jobs.keep_step(mine.id, mine.token, "charge", {"card": 4242}).value == {"card": 4242}
+        assert system.jobs.keep_step(mine.id, mine.token, "charge", "another").value == {"card": 4242}
+        with pytest.raises(LeaseLost):
+            system.jobs.recall_step(mine.id, mine.token + 1, "charge")
+    with horae.Client(served.url, served.token("alice", "worker")) as alice, pytest.raises(NotFound):
+        alice.jobs.recall_step(held.id, mine.token, "charge")
+    with horae.Client(served.url, served.token("system", "read")) as reader, pytest.raises(Forbidden):
+        reader.jobs.keep_step(held.id, mine.token, "charge", 1)
+
+
+def test_an_agent_of_pydantic_ai_is_durable_in_a_worker_over_http(app: Horae) -> None:
+    done: list[str] = []
+    thinker = guide(done.append)
+
+    @app.job("ask", retry=Retry.fixed(0, attempts=3))
+    async def ask(ctx: Context) -> str:
+        with durable(ctx):
+            output = (await thinker.run("How is the weather?")).output
+        if ctx.attempt == 1:
+            raise RuntimeError("died behind the model")
+        return output
+
+    made = ask.enqueue()
+    job = asyncio.run(until_done(app, made.id))[made.id]
+
+    assert (job.state, job.result) == ("succeeded", "sunny in Athens and sunny in Rome")
+    assert done == ["request-1", "Athens", "Rome", "request-3"]
 
 
 def test_what_takes_a_database_is_refused_where_it_is_used(app: Horae) -> None:

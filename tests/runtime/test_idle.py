@@ -17,7 +17,8 @@ from horae.actions.chores import HeldChore
 from horae.actions.jobs.claims import peek
 from horae.actions.retention import Retention
 from horae.clock import StoreClock, SystemDice, clock_of
-from horae.ports import Node, Upcoming, World
+from horae.ports.workers import Node, Upcoming
+from horae.ports.world import World
 from horae.runtime.chores.janitor import CHORES, LEASE, Chore, cleaning
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate

@@ -26,7 +26,9 @@ from horae.client import Client
 from horae.clock import SystemDice
 from horae.core.jobs.job import Filter, Outcome, settlement
 from horae.errors import StoreUnavailable
-from horae.ports import Claim, Upcoming, World
+from horae.ports.claims import Claim
+from horae.ports.workers import Upcoming
+from horae.ports.world import World
 from horae.runtime.chores.janitor import CHORES, Chore, Janitor
 from horae.runtime.chores.keeper import Keeper, keeping
 from horae.runtime.database import DatabaseThreads
@@ -34,6 +36,7 @@ from horae.server.process import ServiceServer
 from horae.server.socket import listen, url_of
 from horae.settings import Settings
 from horae.stores.schema import migrate
+from horae.testing.clock import LoadedDice, VirtualClock
 from tests.runtime.fickle import fickle_world
 from tests.runtime.keeping import LEASE, NAME
 from tests.support.waiting import eventually, wait_until
@@ -131,6 +134,27 @@ async def test_a_chore_with_a_condition_is_done_only_when_a_look_says_so(app: Ho
         await eventually(lambda: work.steps == 1)
         janitor.expect(OPEN)
         await eventually(lambda: work.steps == 2)
+        janitor.stop()
+        await running
+
+
+async def test_a_chore_that_nobody_waits_for_is_put_off_by_a_process_that_starts(app: Horae) -> None:
+    put_off, at_once = Work(), Work()
+    chores = [
+        Chore("label", DAY, put_off, when=lambda upcoming: upcoming.unsealed, spread=True),
+        Chore("seal", MOMENT, at_once, when=lambda upcoming: upcoming.unsealed),
+    ]
+    clock = VirtualClock()
+    with threads() as database:
+        janitor = Janitor(World(app.world.store, clock, LoadedDice()), database, chores)
+        janitor.expect(OPEN)
+        running = asyncio.create_task(janitor.run())
+        await eventually(lambda: at_once.steps == 1)
+        assert put_off.steps == 0
+
+        clock.advance(timedelta(minutes=1))
+        janitor.expect(OPEN)
+        await eventually(lambda: put_off.steps == 1)
         janitor.stop()
         await running
 

@@ -8,7 +8,7 @@ from horae import Horae
 from horae.actions.attention import lanes
 from horae.actions.attention.lanes import Drive
 from horae.core.attention.task import Policy
-from horae.ports import World
+from horae.ports.world import World
 from horae.runtime.lanes.lease import Keeper
 
 SHORT = timedelta(milliseconds=30)

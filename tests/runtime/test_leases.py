@@ -14,7 +14,7 @@ from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.requests import Enqueued
 from horae.core.jobs.job import Job, Lease
 from horae.errors import StoreUnavailable
-from horae.ports import Renewed
+from horae.ports.claims import Renewed
 from horae.runtime.sources.store import StoreSource
 from horae.runtime.worker.renewer import Renewer
 from horae.runtime.worker.watchdog import LONGEST

@@ -8,13 +8,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
 
-from horae import Horae, Retry
+from horae import Horae, JobHandle, Retry
 from horae.actions.jobs import jobs as verbs
-from horae.errors import ConfigurationError
+from horae.errors import ConfigurationError, JobFailed
 from horae.runtime.worker import child
 from horae.runtime.worker.children import Children
 from horae.runtime.worker.executor import Executor
@@ -125,6 +126,19 @@ async def test_every_way_out_of_a_child_is_told(process_app: Horae) -> None:
             assert (verbs.runs(process_app.world, job.id)[0].error or "").startswith(says)
 
 
+async def test_a_child_judges_the_type_of_its_exception_by_the_policy_of_the_job(process_app: Horae) -> None:
+    async with serving(process_app, slots=1):
+        with pytest.raises(JobFailed, match=r"attempts: 1\. .*KeyError"):
+            await process_app.enqueue("fail-for-good").result_async(60)
+
+
+async def test_a_child_reads_the_results_of_the_jobs_before_its_own(process_app: Horae) -> None:
+    add = process_app.enqueue("add", a=1, b=2)
+    total = JobHandle[Any, Any](process_app, process_app.definitions.get("sum-up")).using(after=[add]).enqueue()
+    async with serving(process_app, slots=1):
+        assert await total.result_async(60) == [3]
+
+
 async def test_a_result_that_is_not_json_is_told_as_an_error_of_a_job_that_succeeded(
     process_app: Horae, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -166,6 +180,13 @@ async def test_an_effect_in_the_ledger_happens_once_although_its_child_crashed(p
     with process_app.engine.connect() as connection:
         assert connection.execute(text("SELECT COUNT(*) FROM charges")).scalar() == 1
     assert (done.result, done.attempt) == ("charged", 1)
+
+
+async def test_a_step_is_not_run_again_although_its_child_crashed(process_app: Horae) -> None:
+    async with serving(process_app):
+        done = await ended(process_app, processes.steps.enqueue())
+
+    assert (done.result, done.attempt) == ([True, 1], 1)
 
 
 async def test_a_handler_whose_time_is_up_may_clean_up_and_frees_its_slot(process_app: Horae, tmp_path: Path) -> None:

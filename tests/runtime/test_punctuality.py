@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from horae import Horae
-from horae.ports import Upcoming
+from horae.ports.workers import Upcoming
 
 
 class Bell:

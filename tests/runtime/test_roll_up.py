@@ -17,7 +17,8 @@ from horae.actions.roll_up import roll_up
 from horae.clock import SystemClock, SystemDice
 from horae.core.statistics import MINUTE
 from horae.core.time.instants import micros
-from horae.ports import Store, Tx, World
+from horae.ports.store import Store, Tx
+from horae.ports.world import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.stores.tables.jobs import runs
@@ -31,7 +32,7 @@ from datetime import datetime, timedelta
 from horae.actions import roll_up
 from horae.clock import SystemDice
 from horae.errors import StoreError
-from horae.ports import World
+from horae.ports.world import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.testing.clock import VirtualClock
 

@@ -1,6 +1,7 @@
 """The scheduler sleeps until the next fire, whoever tells it of it, and looks at the zones when it starts."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -8,13 +9,16 @@ from typing import Any
 
 from horae import Horae
 from horae.actions.schedules import schedules
+from horae.actions.schedules.schedules import with_next_fire
 from horae.core.schedules.schedule import Firing
-from horae.ports import World
+from horae.ports.world import World
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.schedules.scheduler import Scheduler
 from horae.stores.opening import create_store_engine, open_store
+from horae.stores.schema import migrate
 from horae.testing.builders import a_schedule
 from horae.testing.clock import LoadedDice
+from tests.support.fire_history import read_fires
 from tests.support.waiting import eventually
 
 LIMIT = 60.0
@@ -90,3 +94,24 @@ async def test_a_newer_zone_database_is_noticed_at_the_start() -> None:
     assert schedules.get(new, "s").next_fire_at == made.next_fire_at
     assert [entry.verb for entry in schedules.versions(new, "s")] == ["move", "create"]
     store.close()
+
+
+async def test_a_burst_that_takes_several_batches_at_once_fires_each_schedule_once(database_url: str) -> None:
+    """More than the first batch and the two that follow it side by side."""
+    fired: Counter[str] = Counter()
+    with Horae(database_url) as app:
+        migrate(app.engine)
+        keys = [f"burst-{place}" for place in range(150)]
+        plain = [a_schedule(key, "2020-01-01T00:00:00Z", kind="once") for key in keys]
+        now = app.world.clock.now()
+        due = [with_next_fire(app.world, replace(each, created_at=now, updated_at=now), now) for each in plain]
+        app.world.store.transact(lambda tx: tx.schedules.add(due))
+        scheduler = Scheduler(app.world, DatabaseThreads(), lambda firing, _: fired.update([firing.schedule.key]))
+        running = asyncio.create_task(scheduler.run())
+        scheduler.expect(now)
+        await eventually(lambda: len(fired) == len(keys))
+        scheduler.stop()
+        await running
+
+        assert [len(each.records) for each in read_fires(app.world)] == [1] * len(keys)
+    assert fired == dict.fromkeys(keys, 1)

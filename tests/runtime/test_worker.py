@@ -302,6 +302,23 @@ async def test_a_worker_that_never_runs_dry_still_sees_cancellations_and_lost_le
 # -- stopping ----------------------------------------------------------------------------------------------------
 
 
+async def test_outcomes_of_one_claim_are_written_together_although_its_jobs_start_a_few_at_a_time(app: Horae) -> None:
+    world, store = fickle_world(app)
+    seen: list[int] = []
+
+    @app.job("work")
+    async def work(n: int) -> None:
+        seen.append(n)
+
+    work.enqueue_many({"n": n} for n in range(60))
+    with app.using_world(world):
+        async with serving(app, slots=100) as worker:
+            await eventually(lambda: worker.counts["succeeded"] == 60, "sixty outcomes")
+
+    assert seen == list(range(60))
+    assert store.calls["settle"] <= 2, "a claim of fifty and one of ten"
+
+
 async def test_a_stopping_worker_claims_nothing_more_and_finishes_what_it_has(app: Horae) -> None:
     go_on = threading.Event()
 

@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 from horae import Horae
 from horae.actions.access.tokens import create_token
 from horae.errors import StoreUnavailable
-from horae.ports import World
+from horae.ports.world import World
 from horae.service.asgi import build
 from horae.service.options import Options
 from horae.testing.clock import VirtualClock

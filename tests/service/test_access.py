@@ -11,7 +11,7 @@ from horae.actions.access.tokens import create_token, find_tokens, recognise, re
 from horae.api.here import house
 from horae.core.access.callers import mask_tokens, parse_token
 from horae.errors import Forbidden, InvalidInput, NotFound, Unauthorized
-from horae.ports import World
+from horae.ports.world import World
 from horae.service import problems
 from horae.testing.clock import VirtualClock
 from tests.support.refusals import refused

@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 from horae.actions.jobs import claims, endings
 from horae.actions.schedules import fires, schedules
 from horae.actions.schedules.declared import Plan, bring_in_line
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, VirtualClock
 

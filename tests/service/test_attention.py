@@ -17,7 +17,7 @@ from horae.actions.attention import lanes, turns
 from horae.attention import Act, Attention, Control, Done, Facts, Fail, Proceed, Rule, Turn, Wait
 from horae.core.attention.lanes import ADDRESSED
 from horae.declare.attend import register
-from horae.ports import World
+from horae.ports.world import World
 from horae.service.asgi import build
 from horae.service.options import Options
 from horae.service.routes.attention import router as lane_router

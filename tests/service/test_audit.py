@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from horae.actions.jobs import queues
 from horae.actions.schedules import schedules
 from horae.api.audit import verify_export
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.builders import a_schedule
 
 

@@ -9,7 +9,8 @@ from fastapi.testclient import TestClient
 
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.schedules import fires, schedules
-from horae.ports import Node, World
+from horae.ports.workers import Node
+from horae.ports.world import World
 from horae.service.options import Options
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, VirtualClock

@@ -7,7 +7,7 @@ from fastapi.testclient import TestClient
 
 from horae.console.install import install
 from horae.errors import ConfigurationError
-from horae.ports import World
+from horae.ports.world import World
 from horae.service.asgi import build
 from horae.service.options import Options
 from horae.settings import Settings

@@ -6,7 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from horae.actions.jobs.definitions import find_definitions
-from horae.ports import World
+from horae.ports.world import World
 from tests.service.conftest import Connect
 
 PATH = "/definitions"

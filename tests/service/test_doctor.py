@@ -10,7 +10,7 @@ import pytest
 
 import horae
 from horae.actions.jobs import queues
-from horae.doctor.running import examine_world
+from horae.doctor.in_process import examine_world
 from horae.errors import Forbidden, NotAllowed
 from horae.server.process import options_from
 from horae.service.options import Options

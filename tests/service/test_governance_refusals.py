@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import text
 
-from horae.ports import World
+from horae.ports.world import World
 from tests.service.conftest import Connect
 
 OBJECTS = "/governance/objects"

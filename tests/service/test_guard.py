@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from starlette.responses import StreamingResponse
 
-from horae.ports import World
+from horae.ports.world import World
 from horae.service.asgi import build
 from horae.service.guard.bodies import DEEPEST, fault_of
 from horae.service.options import Options

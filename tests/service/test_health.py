@@ -13,7 +13,8 @@ from horae import Horae
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.requests import Request
 from horae.errors import SchemaMissing, SchemaTooNew, StoreUnavailable
-from horae.ports import Node, World
+from horae.ports.workers import Node
+from horae.ports.world import World
 from horae.service.asgi import build
 from horae.service.options import Options
 from horae.stores.schema import migrate

@@ -14,7 +14,7 @@ from horae.actions.access.tokens import create_token, revoke_token
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.requests import Request
-from horae.ports import World
+from horae.ports.world import World
 from tests.service.test_waiting import waits
 from tests.support.serving import Served, serving
 from tests.support.waiting import wait_until

@@ -16,7 +16,9 @@ from horae.actions.jobs.definitions import store_definitions
 from horae.core.access.callers import Caller
 from horae.core.jobs.job import Job
 from horae.core.time.instants import iso
-from horae.ports import Node, StoredDefinition, World
+from horae.ports.definitions import StoredDefinition
+from horae.ports.workers import Node
+from horae.ports.world import World
 from horae.service.auth.holders import Holders
 from horae.service.dialects.job_shapes import EXAMPLE as EXAMPLE_JOB
 from horae.service.dialects.job_shapes import JobShape

@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 
 from horae.core.access.callers import Caller
 from horae.errors import ConfigurationError, KeysUnavailable, Unauthorized
-from horae.ports import World
+from horae.ports.world import World
 from horae.server.process import application
 from horae.service.auth.jwt import Recogniser, Rules, keys_from
 from horae.settings import Settings

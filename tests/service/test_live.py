@@ -15,7 +15,7 @@ from horae.actions.access.tokens import revoke_token
 from horae.actions.jobs import jobs
 from horae.core.pulse import TENANT_PARTS, marks_text
 from horae.errors import StoreUnavailable
-from horae.ports import World
+from horae.ports.world import World
 from horae.service.live import LOOK, SHORTEST, SharedLook
 from horae.service.options import Options
 from horae.testing.builders import a_request

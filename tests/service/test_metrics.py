@@ -19,7 +19,8 @@ from horae.actions.roll_up import roll_up
 from horae.core.jobs.retry import Retry
 from horae.core.metrics import MOST, Family
 from horae.errors import StoreUnavailable
-from horae.ports import Node, World
+from horae.ports.workers import Node
+from horae.ports.world import World
 from horae.runtime.worker.metrics import Measures
 from horae.service.asgi import build
 from horae.service.options import Options

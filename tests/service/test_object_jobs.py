@@ -9,13 +9,13 @@ import pytest
 from fastapi.testclient import TestClient
 
 from horae.actions.governance import queries
-from horae.actions.governance.checking import check_objects
-from horae.actions.governance.proposing import propose
+from horae.actions.governance.invariants import check_objects
+from horae.actions.governance.proposals import propose
 from horae.core.access.callers import Caller
 from horae.core.governance.objects import GovernedObject
 from horae.core.governance.proposals import Proposal
 from horae.core.time.instants import iso
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.clock import VirtualClock
 
 JOBS = "/scheduler/jobs"

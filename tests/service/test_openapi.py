@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from horae.ports import World
+from horae.ports.world import World
 from horae.service.asgi import build, methods_beside_ids
 from horae.service.documents import operations
 from tests.service.conftest import Connect, routes_of
@@ -69,7 +69,7 @@ def test_a_route_that_is_added_to_the_service_is_described_with_ours(world: Worl
 def test_whatever_names_one_thing_may_not_find_it(document: dict[str, Any]) -> None:
     """Except where naming it makes it."""
     makes = {"put_secret", "get_owner", "put_owner", "pause_queue", "resume_queue", "limit_queue", "order_queue"}
-    makes |= {"set_limit", "reset_limit"}
+    makes |= {"set_limit", "reset_limit", "quiet_queue", "share_queue", "quiet_owner", "set_calendar"}
     makes |= {"list_statistics", "get_statistics_series"}  # of nothing there are none
     silent = {
         operation["operationId"]
@@ -88,7 +88,14 @@ def test_whatever_takes_a_version_may_be_too_late(document: dict[str, Any]) -> N
     }
     assert {name for name, declared in result.items() if declared} == takes
     objects = {name for name in takes if name.endswith("_object") or name == "add_evidence"}
-    assert takes - objects == {"update_task", "delete_task", "change_schedule", "set_persona", "set_policy"}
+    assert takes - objects == {
+        "update_task",
+        "delete_task",
+        "change_schedule",
+        "set_calendar",
+        "set_persona",
+        "set_policy",
+    }
     assert len(objects) > 5
 
 

@@ -5,15 +5,22 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from horae.ports import World
+from horae.ports.world import World
 from tests.service.conftest import Connect
 
-LIKE_EVERYBODY: dict[str, Any] = {"allow_networks": [], "allow_http": False, "ports": [], "max_enabled_tasks": None}
+LIKE_EVERYBODY: dict[str, Any] = {
+    "allow_networks": [],
+    "allow_http": False,
+    "ports": [],
+    "max_enabled_tasks": None,
+    "weight": 1,
+}
 SPECIAL: dict[str, Any] = {
     "allow_networks": ["10.1.0.0/16"],
     "allow_http": True,
     "ports": [8080],
     "max_enabled_tasks": 50,
+    "weight": 3,
 }
 
 
@@ -58,6 +65,8 @@ def test_tenants_are_listed_page_by_page(operator: TestClient) -> None:
         {"ports": [65536]},
         {"ports": ["443"]},
         {"max_enabled_tasks": -1},
+        {"weight": 0},
+        {"weight": 1001},
         {"max_enabled_tasks": 2**63},
         {"max_enabled_tasks": 1.5},
         {"everything": True},

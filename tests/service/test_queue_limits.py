@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from horae.actions.schedules import schedules
-from horae.ports import World
+from horae.ports.world import World
 from horae.service.documents import example_of, operations
 from horae.testing.builders import a_schedule
 from tests.service.conftest import Connect
@@ -59,8 +59,9 @@ def outside(whole: TestClient, world: World) -> dict[str, str]:
         )
     act = made("/acts", verb="reschedule", where="queue:other", delay=3600, reason=MARK)
     whole.post(f"/acts/{act['id']}/pause", json={})
+    batch = made("/batches", jobs=[{"handler": MARK, "queue": "other"}], name=MARK)
     return {
-        "act_id": act["id"], "by": "queue", "fingerprint": "0" * 32,
+        "act_id": act["id"], "batch_id": batch["id"], "by": "queue", "fingerprint": "0" * 32,
         "job_id": jobs[0]["job_id"], "task_id": task["id"], "key": MARK, "id": MARK, "jobId": MARK, "group": MARK,
         "name": "other", "owner": "alice", "user_id": "alice", "lane": MARK, "token_id": "0" * 12, "wait": "1",
         "seq": "1", "run_id": f"{jobs[0]['job_id']}.1", "view_id": "view_1", "worker_id": MARK,

@@ -8,7 +8,8 @@ from fastapi.testclient import TestClient
 
 from horae.actions.attention import inbox
 from horae.actions.jobs import jobs
-from horae.ports import Node, World
+from horae.ports.workers import Node
+from horae.ports.world import World
 from horae.testing.builders import a_request
 from horae.testing.clock import NOON, VirtualClock
 

@@ -18,7 +18,7 @@ from horae.actions.attention import inbox
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.requests import Request
 from horae.core.access.callers import Caller, Token, digest_of, token_text
-from horae.ports import World
+from horae.ports.world import World
 from horae.service.dialects.job_shapes import SCHEDULER
 from horae.service.options import Options
 from tests.service.test_waiting import waits

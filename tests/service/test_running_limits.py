@@ -5,7 +5,7 @@ from fastapi.testclient import TestClient
 
 from horae.actions.jobs.running_limits import declare_limits
 from horae.core.jobs.running_limits import LimitSource
-from horae.ports import World
+from horae.ports.world import World
 
 
 def test_a_limit_is_set_read_with_its_origin_and_reset(world: World, operator: TestClient) -> None:

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.schedules import fires
 from horae.core.jobs.job import Ending, Job, Outcome
-from horae.ports import World
+from horae.ports.world import World
 from horae.service.dialects.scheduled_tasks import versions_from
 from horae.testing.clock import VirtualClock
 from horae.words.languages import preferred_language
@@ -430,7 +430,7 @@ def test_the_dialect_of_cron_is_stored_with_the_task_and_shown(alice: TestClient
     plain = made(alice)
 
     assert (either["day_match"], either["lenient"]) == ("or", True)
-    assert either["words"] == "At 03:00 on the 15th or on Mondays (UTC)"
+    assert either["words"] == "At 03:00 on the 15th of every month and on every Monday (UTC)"
     assert (plain["day_match"], plain["lenient"]) == ("and", False)
     assert alice.get(f"{PATH}/{either['id']}").json()["day_match"] == "or"
     preview = alice.post(f"{PATH}/preview", json={"schedule_expr": "0 3 15 * 7", "day_match": "or", "lenient": True})

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from horae.actions.jobs import jobs
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, VirtualClock
 

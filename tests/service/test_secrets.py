@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from horae.actions.access.secrets import open_secret
 from horae.core.outgoing.signatures import SigningSecret
 from horae.outgoing.encryption import KeySealer
-from horae.ports import World
+from horae.ports.world import World
 from horae.service.options import Options
 from horae.testing.clock import VirtualClock
 from tests.service.conftest import Connect

@@ -18,7 +18,7 @@ from horae import Horae
 from horae.actions.access.tokens import create_token
 from horae.attention import Attention
 from horae.core.attention.directives import Done
-from horae.ports import World
+from horae.ports.world import World
 from horae.service.asgi import build
 from horae.service.documents import METHODS, example_of, operations
 from horae.service.options import Options

@@ -71,7 +71,7 @@ def test_a_stream_tells_what_the_journal_says(served: Served) -> None:
     add(served)
     found = heard(served, 4, since=0)
     token = headers(served)
-    lines = httpx.get(f"{served.url}/attention/lanes/ops/journal", headers=token).json()["items"]
+    lines = httpx.get(f"{served.url}/attention/lanes/ops/journal", headers=token, timeout=60).json()["items"]
     assert [data for _, data in found] == lines
     assert [number for number, _ in found] == ["1", "2", "3", "4"]
     wait_until(lambda: waits(served) == 0)  # the reader has gone, and its place with it

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from horae.actions.access.tokens import create_token
 from horae.core.cursors import cursor_from
-from horae.ports import World
+from horae.ports.world import World
 from horae.service.asgi import build
 from horae.service.documents import operations
 from horae.service.options import Options

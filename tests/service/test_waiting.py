@@ -16,7 +16,7 @@ from horae.actions.jobs import claims
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.requests import Request
 from horae.core.jobs.job import Job
-from horae.ports import World
+from horae.ports.world import World
 from horae.service import long_poll
 from horae.service.dialects.job_shapes import SCHEDULER
 from horae.service.long_poll import WaitingRoom, Want

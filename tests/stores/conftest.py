@@ -5,7 +5,7 @@ modules hand it on to each other.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 
 import pytest
 
@@ -53,8 +53,8 @@ def url_of(kind: str, request: pytest.FixtureRequest) -> str:
     if kind == "sqlite":
         return put_tables(request.getfixturevalue("tmp_path") / "horae.db")
     url: str = request.getfixturevalue(f"shared_{kind}_url")
-    with closing(opened(url)) as store:
-        empty(store)
+    prepared: Prepared = request.getfixturevalue(f"prepared_{kind}")
+    prepared.empty(url)
     return url
 
 
@@ -64,7 +64,7 @@ def open_another(store_url: str) -> Iterator[Callable[[], SqlStore]]:
     with ExitStack() as ending:
 
         def open_it() -> SqlStore:
-            store = opened(store_url)
+            store = open_store(create_store_engine(store_url))
             ending.callback(store.close)
             return store
 

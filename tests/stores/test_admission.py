@@ -4,7 +4,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from horae.ports import Claim, StoredDefinition
+from horae.ports.claims import Claim
+from horae.ports.definitions import StoredDefinition
 from horae.stores.jobs.definitions import Definitions
 from horae.stores.store import SqlStore
 from horae.testing.builders import LEASE, a_new_job

@@ -11,7 +11,9 @@ from sqlalchemy import text
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.admission import AGAIN, admit
 from horae.core.jobs.job import Job, Lease, Outcome
-from horae.ports import Claim, JobEnding, PutBack, Tx, World
+from horae.ports.claims import Claim, JobEnding, PutBack
+from horae.ports.store import Tx
+from horae.ports.world import World
 from horae.stores.store import SqlStore
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON, LoadedDice, VirtualClock

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from horae.core.jobs.batches import AlikeJobs
+from horae.errors import StoreError
 from horae.stores.databases.arrays import arrays
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON
 from tests.stores.conftest import opened
-from tests.support.servers import PostgresServer
+from tests.support.copied import postgres_database_url as postgres_database_url
 
 HOSTILE = (
     "",
@@ -44,12 +46,10 @@ def test_only_what_is_null_is_null() -> None:
 
 
 @pytest.fixture
-def store(postgres_server: PostgresServer) -> Iterator[SqlStore]:
-    url = postgres_server.create_database()
-    store = opened(url)
+def store(postgres_database_url: str) -> Iterator[SqlStore]:
+    store = opened(postgres_database_url)
     yield store
     store.close()
-    postgres_server.release_database(url)
 
 
 @pytest.mark.server
@@ -63,3 +63,15 @@ def test_hostile_text_comes_back_as_it_was(store: SqlStore, together: int) -> No
     found = store.read(lambda tx: [tx.jobs.get(number) for number in range(1, len(texts) + 1)])
 
     assert [job and (job.payload["text"], job.tags) for job in found] == [(text, (f"t{text}",)) for text in texts]
+
+
+@pytest.mark.server
+def test_a_piece_that_the_server_refuses_undoes_the_whole_batch(store: SqlStore) -> None:
+    """The pieces are sent without waiting for answers; the last of these three is stored by none."""
+    payloads = ['{"n":1}'] * 2_500 + ["no JSON"]
+
+    with pytest.raises(StoreError):
+        store.insert(AlikeJobs(a_new_job(), payloads), now=NOON)
+
+    assert store.read(lambda tx: tx.jobs.counts(None, None, now=NOON)) == {}
+    assert len(store.insert(AlikeJobs(a_new_job(), payloads[:-1]), now=NOON)) == 2_500

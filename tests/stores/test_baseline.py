@@ -25,6 +25,9 @@ from horae.stores.transfer.load import check, load
 from horae.testing.clock import VirtualClock
 from tests.attention.checker import look, wrong_with
 from tests.stores.test_transfer import Open, migrated, rows_of, written
+from tests.support.prepared import mysql_database_url as mysql_database_url
+from tests.support.prepared import postgres_database_url as postgres_database_url
+from tests.support.prepared import sqlite_database_url as sqlite_database_url
 
 __all__ = ["migrated"]
 

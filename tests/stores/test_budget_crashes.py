@@ -19,7 +19,9 @@ from horae.core.governance.budgets import JobBudget
 from horae.core.jobs.job import Ending, Job, Lease, Outcome
 from horae.core.jobs.payloads import encode
 from horae.errors import LeaseLost
-from horae.ports import Claim, JobEnding, PutBack, Tx, World
+from horae.ports.claims import Claim, JobEnding, PutBack
+from horae.ports.store import Tx
+from horae.ports.world import World
 from horae.stores.store import SqlStore
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import LoadedDice, VirtualClock

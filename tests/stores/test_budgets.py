@@ -19,7 +19,9 @@ from horae.core.jobs.job import Filter, Job, Lease, Outcome
 from horae.core.jobs.payloads import encode
 from horae.core.time.instants import iso
 from horae.errors import Conflict, InvalidInput, LeaseLost, NotAllowed, NotFound
-from horae.ports import Claim, StoredDefinition, World
+from horae.ports.claims import Claim
+from horae.ports.definitions import StoredDefinition
+from horae.ports.world import World
 from horae.stores.store import SqlStore
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON, LoadedDice, VirtualClock

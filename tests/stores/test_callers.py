@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engin
 from sqlalchemy.orm import Session
 
 from horae.errors import KeyConflict, StoreBusy
-from horae.ports import Placed
+from horae.ports.jobs import Placed
 from horae.stores.databases.sqlite import prepare_sqlite
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_new_job

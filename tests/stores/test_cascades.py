@@ -6,7 +6,7 @@ from typing import Any
 
 from horae.core.governance.decisions import Cite, Decision
 from horae.core.governance.objects import GovernedObject, Link
-from horae.ports import Tx
+from horae.ports.store import Tx
 from horae.stores.store import SqlStore
 from horae.testing.clock import NOON
 

@@ -9,7 +9,8 @@ from horae.actions.roll_up import keep_up
 from horae.core.audit.chain import Head, Seal
 from horae.core.audit.entries import Entry
 from horae.core.jobs.job import Outcome, settlement
-from horae.ports import ChoreTurn, World
+from horae.ports.chores import ChoreTurn
+from horae.ports.world import World
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON, LoadedDice, VirtualClock

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import MetaData, Table, create_engine, insert, select
 
 from horae.core.jobs.job import Filter, Job, NewJob
-from horae.ports import ScheduleFilter
+from horae.ports.schedules import ScheduleFilter
 from horae.stores.codecs import COUNT, FLAG, INSTANT, NAME, ROW_NUMBER, SPAN, WORDS, Codec
 from horae.stores.declaration import Field, Mark, Reader, Writer
 from horae.stores.store import SqlStore
@@ -19,7 +19,7 @@ from horae.testing.clock import NOON
 from horae.testing.conformance.support import end, put, read_job, take
 
 # What a new job says that has no column of the job's row: it goes into other tables, or nowhere.
-NOT_IN_THE_ROW = {"after", "entry", "on_parent_dead", "request_hash", "typed_key"}
+NOT_IN_THE_ROW = {"after", "entry", "gather", "on_parent_dead", "request_hash", "typed_key"}
 # What a filter says in words of its own, so that stores/jobs.py and stores/schedules.py must know it.
 SPECIAL = {"terms", "created_after", "created_before", "machinery", "not_held", "queues", "states", "tag"}
 SPECIAL_OF_SCHEDULES = {"not_tzdata", "queues", "text"}

@@ -18,6 +18,9 @@ from horae.stores.schema import migrate
 from horae.testing import VirtualClock
 from horae.testing.builders import a_request
 from tests.support.cases import cases
+from tests.support.prepared import mysql_database_url as mysql_database_url
+from tests.support.prepared import postgres_database_url as postgres_database_url
+from tests.support.prepared import sqlite_database_url as sqlite_database_url
 
 BEGIN = datetime(2030, 1, 7, 12, 0, tzinfo=UTC)
 WORDS = ["a", "b", "ab", "A", "a.b", "ä", "a%", "a_b", 'a"b', "a\\b"]

@@ -14,7 +14,8 @@ from horae.actions.schedules import schedules
 from horae.actions.schedules.declared import declare
 from horae.actions.schedules.schedules import with_next_fire
 from horae.core.jobs.retry import Retry
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, LoadedDice, VirtualClock
@@ -37,7 +38,7 @@ def test_four_processes_fire_a_thousand_schedules_once_each(
     def make(tx: Tx) -> None:
         for place in range(COUNT):
             rule = replace(a_schedule(f"s{place:04}"), created_at=NOON, updated_at=NOON)
-            tx.schedules.add(with_next_fire(world, rule, NOON))
+            tx.schedules.add([with_next_fire(world, rule, NOON)])
 
     store.transact(make)
     clock.advance(MINUTE)

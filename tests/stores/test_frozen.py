@@ -13,7 +13,7 @@ from horae.actions.jobs import jobs as verbs
 from horae.core.jobs.job import Job, Lease, Outcome, settlement
 from horae.core.timeouts import Timeouts
 from horae.errors import StoreBusy
-from horae.ports import World
+from horae.ports.world import World
 from horae.stores.jobs.jobs import Jobs
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.store import SqlStore

@@ -16,7 +16,7 @@ from horae.actions.access.tokens import create_token, recognise
 from horae.actions.jobs.jobs import enqueue
 from horae.actions.jobs.requests import Request
 from horae.errors import StoreError, StoreFull
-from horae.ports import World
+from horae.ports.world import World
 from horae.service.asgi import build
 from horae.service.options import Options
 from horae.stores.opening import create_store_engine, store_on
@@ -93,17 +93,17 @@ def test_a_full_disk_is_told_as_such_and_what_was_accepted_is_still_there(write:
 
 
 def test_disk_full_on_a_small_file_system_costs_nothing_that_was_accepted(tmp_path: Path) -> None:
-    """Fault catalogue, small disk: a file system of one mebibyte, in a mount namespace of its own."""
+    """Fault catalogue, small disk: a file system of four mebibytes, in a mount namespace of its own."""
     program = tmp_path / "small_disk.py"
     program.write_text(SMALL_DISK)
     (tmp_path / "disk").mkdir()
-    command = on_small_disk(tmp_path / "disk", "1m", f"exec {sys.executable} {program} {tmp_path}/disk")
+    command = on_small_disk(tmp_path / "disk", "4m", f"exec {sys.executable} {program} {tmp_path}/disk")
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     assert ended.returncode == 0, ended.stderr
     answer = json.loads(ended.stdout)
     assert answer["problem"] == "StoreFull"
-    assert answer["accepted"] == answer["found"]
+    assert answer["accepted"] == answer["found"] > 100, "the empty tables must leave room, or no job was ever accepted"
     assert answer["integrity"] == "ok"
 
 
@@ -117,7 +117,7 @@ from horae.errors import StoreError
 
 folder = Path(sys.argv[1])
 ballast = folder / "ballast"
-ballast.write_bytes(b"x" * 200_000)
+ballast.write_bytes(b"x" * 500_000)
 accepted, problem = 0, ""
 with Horae(f"sqlite:///{folder / 'horae.db'}") as app:
     while not problem:

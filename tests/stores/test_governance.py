@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from horae.actions.audit import find_entries, seal_all, verify_audit
-from horae.actions.governance import exporting
+from horae.actions.governance import exports
 from horae.core.audit.entries import Entry, PrivateReason
 from horae.core.governance.decisions import Cite, Decision
 from horae.core.governance.evidence import Evidence, reference_key
@@ -28,7 +28,8 @@ from horae.core.governance.policies import StoredPolicy
 from horae.core.governance.reviews import Review
 from horae.core.governance.rollbacks import Rollback
 from horae.errors import Conflict, HoraeError
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 from horae.stores.store import SqlStore
 from horae.testing.clock import NOON, LoadedDice, VirtualClock
 
@@ -93,6 +94,20 @@ def test_a_change_is_written_only_over_the_version_that_it_was_made_from(store: 
     assert store.read(lambda tx: tx.objects.by_number([kept.number]))[kept.number] == moved
 
 
+def test_of_many_changes_one_of_an_old_version_refuses_all_and_is_named(store: SqlStore) -> None:
+    kept = store.transact(lambda tx: added(tx, *(an_object(f"mem_{place}") for place in range(120))))
+    moved = [replace(each, state="verified", version=2, subject=f"{each.id}'s") for each in kept]
+    store.transact(lambda tx: tx.objects.save(list(zip(kept, moved, strict=True))))
+    assert list(store.read(lambda tx: tx.objects.by_number(each.number for each in kept)).values()) == moved
+
+    later = [replace(each, state="stale", version=3) for each in moved]
+    known = [*moved[:70], kept[70], *moved[71:]]
+    with pytest.raises(Conflict) as refused:
+        store.transact(lambda tx: tx.objects.save(list(zip(known, later, strict=True))))
+    assert "mem_70" in str(refused.value)
+    assert list(store.read(lambda tx: tx.objects.by_number(each.number for each in kept)).values()) == moved
+
+
 def test_objects_are_found_by_what_is_asked_for_newest_first(store: SqlStore) -> None:
     def write(tx: Tx) -> list[GovernedObject]:
         return added(
@@ -136,7 +151,7 @@ def test_content_lives_in_versions_and_can_be_erased(store: SqlStore) -> None:
 def test_an_export_is_of_one_moment_and_pages_through_many_versions(
     store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exporting, "VERSIONS", 2)
+    monkeypatch.setattr(exports, "VERSIONS", 2)
     kept = store.transact(lambda tx: added(tx, an_object(), an_object("mem_2"), an_object("mem_3", owner="bob")))
 
     def versions(*numbers: int) -> list[ObjectVersion]:
@@ -144,19 +159,19 @@ def test_an_export_is_of_one_moment_and_pages_through_many_versions(
 
     store.transact(lambda tx: tx.objects.add_versions(versions(1, 2, 3)))
 
-    def use(parts: Iterator[exporting.Part]) -> list[exporting.Part]:
+    def use(parts: Iterator[exports.Part]) -> list[exports.Part]:
         first = next(parts)
         store.transact(lambda tx: tx.objects.add_versions(versions(4)))
         return [first, *parts]
 
     world = World(store, VirtualClock(NOON), LoadedDice())
-    objects = [exporting.WithLinks(each) for each in kept[:2]]
-    read = exporting.read_whole(world, use, owner="alice")
+    objects = [exports.WithLinks(each) for each in kept[:2]]
+    read = exports.read_whole(world, use, owner="alice")
     assert read == [
         *objects,
         *((it, each) for it in kept[:2] for each in versions(1, 2, 3) if each.object == it.number),
     ]
-    assert len(exporting.read_whole(world, list)) == 3 + 8
+    assert len(exports.read_whole(world, list)) == 3 + 8
 
 
 def test_links_are_walked_both_ways(store: SqlStore) -> None:

@@ -8,7 +8,9 @@ from horae.actions.access.tokens import create_token, revoke_token
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.schedules import schedules
 from horae.core.jobs.retry import Retry
-from horae.ports import DueBacklog, Sealed, World
+from horae.ports.access import Sealed
+from horae.ports.queues import DueBacklog
+from horae.ports.world import World
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_request, a_schedule
 from horae.testing.clock import LoadedDice, VirtualClock
@@ -68,15 +70,16 @@ def test_schedules_that_should_have_fired_are_found(world: World, clock: Virtual
 
 def test_tokens_that_end_soon_are_found(world: World, clock: VirtualClock) -> None:
     now = clock.now()
-    lives = (("soon", DAY), ("later", 30 * DAY), ("never", None), ("gone", DAY))
+    lives = (("soon", 15 * DAY), ("later", 30 * DAY), ("never", None), ("gone", 15 * DAY), ("meant to", 3 * DAY))
     made = {owner: create_token(world, owner=owner, scopes=["tasks"], expires_in=life)[0] for owner, life in lives}
     revoke_token(world, made["gone"].token_id, actor="test")
+    then = now + 2 * DAY
 
-    ending = world.store.read(lambda tx: tx.health.expiring_tokens(now, now + 14 * DAY, limit=10))
+    ending = world.store.read(lambda tx: tx.health.expiring_tokens(then, then + 14 * DAY, limit=10))
 
-    assert ending == [(made["soon"].token_id, "soon", now + DAY)]
-    assert world.store.read(lambda tx: tx.health.count_valid_tokens(now)) == 3
-    assert world.store.read(lambda tx: tx.health.count_valid_tokens(now + 2 * DAY)) == 2
+    assert ending == [(made["soon"].token_id, "soon", now + 15 * DAY)]
+    assert world.store.read(lambda tx: tx.health.count_valid_tokens(now)) == 4
+    assert world.store.read(lambda tx: tx.health.count_valid_tokens(now + 16 * DAY)) == 2
 
 
 def test_sizes_and_sealed_secrets_are_listed(world: World, clock: VirtualClock) -> None:

@@ -8,27 +8,29 @@ from datetime import timedelta
 import pytest
 
 from horae.core.jobs.job import Job, Outcome, settlement
-from horae.ports import Claim
+from horae.ports.claims import Claim
 from horae.stores.databases.postgres import PostgresStore
 from horae.stores.jobs.hints import LASTS
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON
-from tests.stores.conftest import opened
-from tests.support.servers import PostgresServer
+from tests.stores.conftest import opened, url_of
 
 pytestmark = pytest.mark.server
 MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
-def store(postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresStore]:
-    url = postgres_server.create_database()
-    store = opened(url)
+def store_url(request: pytest.FixtureRequest) -> str:
+    return url_of("postgres", request)
+
+
+@pytest.fixture
+def store(store_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresStore]:
+    store = opened(store_url)
     assert isinstance(store, PostgresStore)
     monkeypatch.setattr(store, "hears", lambda: True)
     yield store
     store.close()
-    postgres_server.release_database(url)
 
 
 def put(store: PostgresStore, *minutes: int) -> None:

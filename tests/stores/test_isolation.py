@@ -16,6 +16,7 @@ from horae.stores.databases.isolation import isolate
 from horae.stores.metadata import metadata
 from horae.stores.opening import create_store_engine
 from horae.stores.schema import migrate
+from tests.support.copied import postgres_database_url as postgres_database_url
 
 ROLE = "horae_tenants"
 
@@ -85,6 +86,20 @@ def test_every_table_of_ours_is_behind_the_wall(role_url: str) -> None:
     engine.dispose()
     assert set(metadata.tables) <= set(tables)
     assert [name for name, walled in tables.items() if not walled] == ["horae_version"]
+
+
+def test_a_table_that_a_migration_makes_is_behind_the_wall_that_stands(postgres_database_url: str) -> None:
+    engine = create_store_engine(postgres_database_url)
+    migrate(engine)
+    isolate(engine)
+    with engine.begin() as connection:  # as the tables were before a release added one
+        connection.execute(text("DROP TABLE horae_lines"))
+        connection.execute(text("UPDATE horae_version SET version_num = '0013_quiet_queues'"))
+    migrate(engine)
+    with engine.begin() as connection:
+        query = text("SELECT relforcerowsecurity FROM pg_class WHERE relname = 'horae_lines'")
+        assert connection.execute(query).scalar() is True
+    engine.dispose()
 
 
 def test_the_wall_can_be_taken_down(postgres_database_url: str) -> None:

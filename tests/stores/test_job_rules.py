@@ -17,7 +17,9 @@ from horae.actions.schedules.exclusive import start_exclusively
 from horae.core.audit.entries import Entry
 from horae.core.jobs.job import Ending, Job, Lease, Outcome
 from horae.errors import InvalidInput, LeaseLost
-from horae.ports import Claim, JobEnding, PutBack, Tx, World
+from horae.ports.claims import Claim, JobEnding, PutBack
+from horae.ports.store import Tx
+from horae.ports.world import World
 from horae.stores.store import SqlStore
 from horae.testing.builders import LEASE, a_new_job, a_request, a_schedule
 from horae.testing.clock import NOON, LoadedDice, VirtualClock

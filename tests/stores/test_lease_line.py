@@ -18,7 +18,7 @@ from horae.clock import SystemClock, clock_of
 from horae.core.jobs.job import Job, Lease
 from horae.core.time.boots import Boot, LeaseLine
 from horae.limits.locks import open_locks
-from horae.ports import World
+from horae.ports.world import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.store import SqlStore
 from horae.testing.clock import NOON, LoadedDice

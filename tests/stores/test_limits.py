@@ -19,7 +19,7 @@ from horae.clock import SystemClock
 from horae.core.limits import Limit
 from horae.errors import ConfigurationError, StoreUnavailable
 from horae.limits import RateLimiter
-from horae.ports import CallLog
+from horae.ports.locks import CallLog
 from horae.stores.limits.database import DatabaseCalls
 from horae.stores.limits.memory import MemoryCalls
 from horae.stores.limits.redis import RedisCalls

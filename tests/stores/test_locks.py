@@ -15,7 +15,7 @@ import pytest
 
 from horae.core.jobs.locks import LockHolder
 from horae.errors import InvalidInput, InvalidName, LockNotAcquired
-from horae.ports import Lock, LockManager
+from horae.ports.locks import Lock, LockManager
 from tests.stores.conftest import opened, url_of
 from tests.stores.lock_grounds import Ground, in_database, in_memory, in_redis, real_locks
 from tests.support.refusals import refused

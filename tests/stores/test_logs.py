@@ -5,7 +5,9 @@ from datetime import timedelta
 from horae.actions import logs
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.schedules import fires, schedules, toggles
-from horae.ports import LogFilter, ScheduleFilter, World
+from horae.ports.logs import LogFilter
+from horae.ports.schedules import ScheduleFilter
+from horae.ports.world import World
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_request, a_schedule
 from horae.testing.clock import LoadedDice, VirtualClock

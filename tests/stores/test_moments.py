@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import event, text
 
 from horae.actions import metrics, scheduled_tasks
-from horae.actions.attention import inbox, journal, lanes, queries, turns
+from horae.actions.attention import events, inbox, journal, lanes, queries, turns
 from horae.actions.jobs import jobs, queues
 from horae.actions.schedules import declared as declaring
 from horae.actions.schedules import schedules
@@ -19,7 +19,8 @@ from horae.actions.schedules.forecast import forecast
 from horae.core.attention.directives import Wait
 from horae.core.attention.task import Control, Policy
 from horae.errors import StoreError
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_new_job, a_schedule
 from horae.testing.clock import LoadedDice, VirtualClock
@@ -120,7 +121,7 @@ def test_a_snapshot_shows_every_wait_with_its_task(world: World, other: World) -
     inbox.add(world, LANE, "report")
     park(world)
 
-    with between(world, "horae_tasks", lambda: inbox.post(other, LANE, "word", {})):
+    with between(world, "horae_tasks", lambda: events.post(other, LANE, "word", {})):
         seen = lanes.snapshot(world, LANE)
 
     [(task, waits)] = seen.waiting

@@ -12,11 +12,14 @@ from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.requests import Request
 from horae.actions.retention import Retention, clean
 from horae.core.jobs.retry import Retry
-from horae.ports import World
+from horae.ports.world import World
 from horae.stores.opening import create_store_engine
 from horae.stores.store import SqlStore
 from horae.testing.clock import LoadedDice, VirtualClock
 from horae.testing.conformance.support import end, take
+from tests.support.prepared import mysql_database_url as mysql_database_url
+from tests.support.prepared import postgres_database_url as postgres_database_url
+from tests.support.prepared import sqlite_database_url as sqlite_database_url
 
 ONCE = Retry.none()
 

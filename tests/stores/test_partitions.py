@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from threading import Thread
 from typing import Any
@@ -14,9 +15,10 @@ from sqlalchemy import Engine, make_url, text
 from horae.actions.alerts import Alerts, look_round
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.requests import Request
-from horae.actions.metrics import families, survey
+from horae.actions.metrics import history_families
 from horae.actions.partitions import drop_old, empty_catch_all, history_states, keep_partitions
 from horae.actions.retention import Retention, clean, set_retention
+from horae.actions.roll_up import roll_up
 from horae.clock import SystemDice
 from horae.core.jobs.job import Outcome, Run, settlement
 from horae.core.partitions import DAY, Partition, days_ahead
@@ -24,47 +26,32 @@ from horae.core.time.instants import micros
 from horae.doctor.findings import Installation
 from horae.doctor.work import history
 from horae.errors import StoreBusy, StoreError
-from horae.ports import World
+from horae.ports.world import World
 from horae.settings import Settings
 from horae.stores.databases.isolation import isolate
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
 from horae.stores.store import SqlStore
 from horae.testing.clock import VirtualClock
-from tests.stores.conftest import KINDS
+from tests.support.copied import postgres_database_url as postgres_database_url
+from tests.support.killing import die_before
+from tests.support.partitioned import FIRES, RUNS, opened, store_of
+from tests.support.partitioned import url as url
 from tests.support.waiting import wait_until
 
-RUNS, FIRES = "horae_runs", "horae_fires"
 MONTH = timedelta(days=31)
-PARTITIONED = KINDS[1:]
-
-
-@pytest.fixture(params=PARTITIONED)
-def url(request: pytest.FixtureRequest) -> str:
-    found: str = request.getfixturevalue(f"{request.param}_database_url")
-    return found
 
 
 @pytest.fixture
 def world(url: str) -> Iterator[World]:
     """A world on the day on which its partitions were made."""
-    engine = create_store_engine(url)
-    migrate(engine)
-    store = open_store(engine)
-    first = store.read(lambda tx: tx.partitions.all(RUNS))[0].high
-    assert first is not None
-    yield World(store, VirtualClock(first - DAY / 2), SystemDice())  # noon of the day of the migration
-    store.close()
+    with opened(url) as world:
+        yield world
 
 
 def advance(world: World, span: timedelta) -> None:
     assert isinstance(world.clock, VirtualClock)
     world.clock.advance(span)
-
-
-def store_of(world: World) -> SqlStore:
-    assert isinstance(world.store, SqlStore)
-    return world.store
 
 
 def finished(world: World, **options: Any) -> str:
@@ -137,7 +124,7 @@ def test_fewer_than_seven_days_ahead_are_an_alarm(world: World) -> None:
     advance(world, DAY)
     assert [state.is_short for state in history_states(world)] == [True, True]
     assert [level for level, _ in findings(world)] == ["problem", "problem"]
-    ahead = next(each for each in families(survey(world)) if each.name == "horae_history_days_ahead")
+    ahead = next(each for each in history_families(world) if each.name == "horae_history_days_ahead")
     assert ahead.points == {(RUNS,): 6.0, (FIRES,): 6.0}
     assert [look_round(world, Alerts("https://ops.example/hook")) for _ in range(2)] == [2, 0]
 
@@ -187,8 +174,8 @@ def test_rows_beside_the_days_are_deleted_in_steps_when_their_time_is_over(world
 
 
 @pytest.mark.slow
-def test_more_rows_than_can_be_moved_in_a_second_wait_for_a_quiet_hour(world: World) -> None:
-    """A worker leaves them, the doctor names the command, and that moves them."""
+def test_a_migration_at_a_quiet_hour_moves_any_number_of_rows_at_once(world: World) -> None:
+    """For roles that may not empty the catch-all beside the work; the doctor names the command."""
     advance(world, 20 * DAY)
     most = history_states(world)[0].moved_at_most
     with store_of(world).engine.begin() as connection:
@@ -200,7 +187,6 @@ def test_more_rows_than_can_be_moved_in_a_second_wait_for_a_quiet_hour(world: Wo
         }[connection.dialect.name]
         connection.exec_driver_sql(f"INSERT INTO {RUNS} ({columns}) {rows}")
 
-    assert keep_partitions(world) == 15  # those of the fires
     assert [state.is_overfull for state in history_states(world)] == [True, False]
     assert any(
         level == "problem" and f"More than {most:,} rows of horae_runs" in found for level, found in findings(world)
@@ -246,6 +232,27 @@ def test_counted_and_not_yet_dropped_is_counted_once(world: World) -> None:
     drop_old(world)
 
     assert (tally(world), count(world)) == (2, 0)
+
+
+@pytest.mark.slow
+def test_whoever_is_killed_in_the_middle_of_a_drop_every_run_is_counted_once(world: World, url: str) -> None:
+    advance(world, DAY)
+    for _ in range(3):
+        finished(world)
+    advance(world, Retention().runs + DAY)
+    keep_partitions(world)
+    while roll_up(world):  # a day is dropped when its runs are in the statistics
+        continue
+    deaths = 0
+    store_of(world).engine.dispose()
+    while not die_before(deaths, url, lambda engine: drop_old(replace(world, store=open_store(engine)))):
+        deaths += 1
+        assert deaths < 200
+        assert tally(world) == 3
+        store_of(world).engine.dispose()
+
+    assert deaths > 10
+    assert (count(world), tally(world)) == (0, 3)
 
 
 def test_where_it_cannot_be_dropped_rows_are_deleted_in_steps(world: World) -> None:

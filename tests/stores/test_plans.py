@@ -15,16 +15,17 @@ import psycopg
 import pytest
 from sqlalchemy import Connection, event, text
 
-from horae.actions.jobs import lists
+from horae.actions.jobs import lists, queries
 from horae.actions.jobs.labels import label_jobs
 from horae.clock import SystemDice
 from horae.core.jobs.filters import narrow, parse_filter
 from horae.core.jobs.job import Filter
 from horae.core.jobs.labels import DRAWN_WITHIN
 from horae.core.time.instants import micros
-from horae.ports import Claim, World
+from horae.ports.claims import Claim
+from horae.ports.world import World
 from horae.stores.databases.driver import Driver, adapt_placeholders
-from horae.stores.databases.postgres import claim_sql
+from horae.stores.databases.postgres_claims import claim_sql
 from horae.stores.jobs.hints import HEAD
 from horae.stores.store import SqlStore
 from horae.stores.transaction import Transaction
@@ -41,6 +42,8 @@ COLUMNS = (
     "leased_until"
 )
 Flow = Callable[[SqlStore, Driver], object]
+Read = Callable[[Transaction, Filter], object]
+Asked = Callable[[Connection, str], list[tuple[str, Any]]]
 FLOWS: dict[str, Flow] = {
     "claim": lambda store, driver: store.hot.claim(driver, CLAIM, NOON),
     "a tenant's claim": lambda store, driver: store.hot.claim(driver, replace(CLAIM, owner="alice"), NOON),
@@ -308,7 +311,7 @@ def test_one_claim_in_one_statement_reads_no_more_than_it_takes(
         with store.engine.begin() as connection:
             connection.execute(text("ANALYZE horae_jobs"))
     at = micros(NOON)
-    parameters = ["default", "default", *["default", at, *HEAD] * 3, limit, "w1", at + 30_000_000, at]
+    parameters = ["default", at, "default", at, at, *["default", at, *HEAD] * 3, limit, "w1", at + 30_000_000, at]
     answer: list[dict[str, Any]] = []
 
     rolled_back(
@@ -379,26 +382,38 @@ def wanted_by(words: str) -> Filter:
 
 def page_of(connection: Connection, words: str) -> list[tuple[str, Any]]:
     """Read one page of a list; return the statements that it took."""
+
+    def read(tx: Transaction, wanted: Filter) -> object:
+        return lists.page_by_end(tx, wanted, 50, None) if lists.is_by_end(wanted) else lists.page(tx, wanted, 50, None)
+
+    return asked_by(connection, words, read)
+
+
+def counts_of(connection: Connection, words: str) -> list[tuple[str, Any]]:
+    """Count the jobs of a list by group; return the statements that it took."""
+    return asked_by(connection, words, queries.read_groups)
+
+
+def asked_by(connection: Connection, words: str, read: Read) -> list[tuple[str, Any]]:
     asked: list[tuple[str, Any]] = []
 
     def note(_connection: Any, _cursor: Any, sql: str, values: Any, *_: Any) -> None:
         asked.append((sql, values))
 
     event.listen(connection, "before_cursor_execute", note)
-    wanted, tx = wanted_by(words), Transaction(connection)
-    lists.page_by_end(tx, wanted, 50, None) if lists.is_by_end(wanted) else lists.page(tx, wanted, 50, None)
+    read(Transaction(connection), wanted_by(words))
     event.remove(connection, "before_cursor_execute", note)
     return asked
 
 
-def page_cost(store: SqlStore, words: str) -> int:
-    """Return what one page costs, as :func:`cost` counts."""
+def page_cost(store: SqlStore, words: str, ask: Asked = page_of) -> int:
+    """Return what one page, or what is asked instead, costs, as :func:`cost` counts."""
     with store.reading() as connection:
         driver = Driver(connection.connection.driver_connection, store.dialect.placeholder)
         if store.dialect.name != "postgresql":
-            return METERS[store.dialect.name](store, lambda *_: page_of(connection, words), driver)
+            return METERS[store.dialect.name](store, lambda *_: ask(connection, words), driver)
         pages = 0
-        for sql, values in page_of(connection, words):
+        for sql, values in ask(connection, words):
             answer = connection.exec_driver_sql("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + sql, values).scalar()
             plan = answer[0]["Plan"]  # type: ignore[index]
             pages += plan.get("Shared Hit Blocks", 0) + plan.get("Shared Read Blocks", 0)
@@ -423,6 +438,15 @@ def test_a_page_of_a_list_looks_at_a_bounded_number_of_rows(
     monkeypatch.setattr(lists, "LOOK_ALONG", 1000)
 
     assert page_cost(labelled, PAGES[words]) * 3 < everything(labelled)
+
+
+@pytest.mark.parametrize("words", ["no filter", "an error", "a tag", "a common queue", "a handler and a tag", "dead"])
+def test_counts_look_at_a_bounded_number_of_rows(
+    labelled: SqlStore, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists, "LOOK_BACK", 1000)
+
+    assert page_cost(labelled, PAGES[words], counts_of) * 3 < everything(labelled)
 
 
 @pytest.mark.parametrize("words", LED)

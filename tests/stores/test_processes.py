@@ -16,7 +16,7 @@ HAMMER = """
 import json, sys, threading, time
 from datetime import UTC, datetime, timedelta
 from horae.core.jobs.job import Outcome, settlement
-from horae.ports import Claim
+from horae.ports.claims import Claim
 from horae.stores.opening import create_store_engine, open_store
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON

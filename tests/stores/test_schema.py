@@ -15,7 +15,18 @@ from sqlalchemy import Column, Engine, Integer, MetaData, Table, inspect, text
 from horae.errors import SchemaMissing, SchemaTooNew, StoreUnavailable
 from horae.stores.metadata import metadata
 from horae.stores.opening import create_store_engine, open_store, store_on
-from horae.stores.schema import HEAD, KNOWN, REMOVED, SCRIPTS, create_all, inspect_schema, migrate, require_current
+from horae.stores.schema import (
+    HEAD,
+    KNOWN,
+    REMOVED,
+    SCRIPTS,
+    create_all,
+    inspect_schema,
+    lock_migrations,
+    migrate,
+    require_current,
+    upgrade,
+)
 from horae.testing.builders import a_new_job
 from horae.testing.conformance.support import put, take
 from tests.support.refusals import refused
@@ -139,8 +150,14 @@ def ours_only(_object: Any, name: str | None, kind: str, _reflected: bool, _othe
     return kind != "table" or (name.startswith("horae_") and name != "horae_version" and not PARTITION.fullmatch(name))
 
 
+def migrate_step_by_step(engine: Engine) -> None:
+    """Run every migration, also on SQLite, where a new file gets its tables at once."""
+    with lock_migrations(engine) as connection:
+        upgrade(connection)
+
+
 def test_the_migrations_make_exactly_the_tables_of_the_code(engine: Engine) -> None:
-    migrate(engine)
+    migrate_step_by_step(engine)
 
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"include_object": ours_only, "compare_type": False})
@@ -173,7 +190,7 @@ def shape(engine: Engine) -> dict[str, Any]:
 
 def test_migrated_and_made_at_once_are_the_same(engine: Engine) -> None:
     """Columns, types, keys and indexes, as the database itself tells them."""
-    migrate(engine)
+    migrate_step_by_step(engine)
     migrated = shape(engine)
     with engine.begin() as connection:
         metadata.drop_all(connection)
@@ -189,7 +206,7 @@ def test_migrated_and_made_at_once_are_the_same(engine: Engine) -> None:
 )
 def test_a_migration_that_stopped_halfway_can_be_repeated(engine: Engine, stopped_after: str) -> None:
     """MariaDB commits each statement of a migration by itself."""
-    migrate(engine)
+    migrate_step_by_step(engine)
     whole = shape(engine)
     with engine.begin() as connection:
         connection.execute(text("DELETE FROM horae_version"))

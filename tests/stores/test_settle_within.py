@@ -9,7 +9,8 @@ import pytest
 
 from horae.core.audit.entries import Entry
 from horae.core.jobs.job import Ending, Job, Outcome, Run, Settlement, settlement
-from horae.ports import PutBack, Tx
+from horae.ports.claims import PutBack
+from horae.ports.store import Tx
 from horae.stores.store import SqlStore
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON

@@ -18,6 +18,7 @@ from horae.core.jobs.job import Lease
 from horae.core.timeouts import Timeouts
 from horae.errors import ConfigurationError, StoreBusy, StoreUnavailable
 from horae.settings import Settings
+from horae.stores.databases.postgres import PostgresStore
 from horae.stores.opening import create_store_engine, open_store, store_on
 from horae.stores.schema import LOCK, inspect_schema, migrate
 from horae.stores.store import SqlStore
@@ -150,6 +151,19 @@ def test_a_look_at_a_silent_database_leaves_nothing_unknown(store: SqlStore, pro
         return tx.jobs.get(1)
 
     assert not expect_unavailable(LIMIT, lambda: store.read(look)).outcome_unknown
+
+
+def test_a_listener_that_hears_nothing_keeps_its_connection(postgres_database_url: str) -> None:
+    """Or it would connect again every other second, and a sleeping worker would be woken each time."""
+    engine = create_store_engine(postgres_database_url)
+    migrate(engine)
+    with closing(open_store(engine)) as store:
+        assert isinstance(store, PostgresStore)
+        with store.open_direct() as connection:
+            store.limit(connection, timedelta(milliseconds=100))
+
+            assert list(connection.notifies(timeout=0.5)) == []
+            assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 # -- pools -------------------------------------------------------------------------------------------------------------

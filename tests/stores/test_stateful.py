@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 
 from horae.core.jobs.job import Ending, Filter, Job, Outcome, settlement
 from horae.errors import KeyConflict
-from horae.ports import Queue
+from horae.ports.queues import Queue
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON

@@ -3,17 +3,25 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from sqlalchemy import event, text
 
+from horae.actions.governance.invariants import check_objects
+from horae.actions.governance.proposals import propose_many
+from horae.actions.jobs import claims, endings
+from horae.actions.rules import job_rules
+from horae.core.access.callers import Caller
+from horae.core.governance.proposals import Proposal
 from horae.core.jobs.job import Outcome, settlement
 from horae.core.jobs.payloads import encode
+from horae.ports.world import World
 from horae.stores.databases.driver import Driver
 from horae.stores.store import SqlStore
 from horae.testing.builders import a_new_job
-from horae.testing.clock import NOON
+from horae.testing.clock import NOON, LoadedDice, VirtualClock
 from horae.testing.conformance.support import put, read_job, take
 
 HANDFUL = 100
@@ -95,3 +103,26 @@ def test_json_is_stored_byte_for_byte(store: SqlStore) -> None:
         column = store.dialect.json_as_text.format("payload")
         kept = connection.execute(text(f"SELECT {column} FROM horae_jobs WHERE id = {number}")).scalar()
     assert kept == raw
+
+
+def test_endings_of_many_governed_objects_are_a_handful_of_statements(store: SqlStore) -> None:
+    """Objects, versions, jobs, evidence and entries are written together, however many there are."""
+    dice = LoadedDice()
+    world = World(store, VirtualClock(), dice, rules=job_rules(dice))
+    agent = Caller("alice", frozenset({"tasks"}), "agent/bob")
+    told = Outcome("succeeded", result=encode({"verdict": "confirmed", "evidence": ["web:1"]}))
+
+    def settled(name: str, count: int) -> int:
+        new = [Proposal("memory", f"fact {each}", f"mem_{name}_{each}", evidence=("chat:1",)) for each in range(count)]
+        propose_many(world, new, owner="alice", caller=agent)
+        with counting(store) as statements:
+            due = claims.claim(world, "governance", 90, worker_id="w1", lease=timedelta(minutes=5))
+            endings.settle(world, [(job, told) for job in due])
+            assert len(due) == count
+            return statements()
+
+    few, many = settled("few", 3), settled("many", 90)
+
+    assert many <= few + 10
+    assert many < HANDFUL
+    assert check_objects(world) == []

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, Integer, SmallInteger, String, Text, insert, select, text
+from sqlalchemy import Engine, Integer, LargeBinary, SmallInteger, String, Text, insert, select, text
 
 from horae.actions.audit import seal_all, verify_audit
 from horae.actions.jobs import endings
@@ -24,6 +24,10 @@ from horae.stores.schema import migrate
 from horae.stores.transfer.export import PAGE, export
 from horae.stores.transfer.load import check, load
 from horae.stores.transfer.rows import LEFT_OUT, forms
+from tests.support.killing import die_before
+from tests.support.prepared import mysql_database_url as mysql_database_url
+from tests.support.prepared import postgres_database_url as postgres_database_url
+from tests.support.prepared import sqlite_database_url as sqlite_database_url
 from tests.support.refusals import refused
 
 NOON = "2030-01-07T12:00:00Z"
@@ -50,6 +54,8 @@ def filled(column: Any, index: int) -> Any:
     """A value for a column: strange, and another one in each row."""
     if isinstance(column.type, Json):
         return f'{{"n": {index}, "big": 12345678901234567890, "text": "鸮 \\" \\u0041", "f": 1.0}}'
+    if isinstance(column.type, LargeBinary):
+        return bytes(range(256)) * (index + 1)
     if isinstance(column.type, SmallInteger):
         return index % 3
     if isinstance(column.type, Integer):
@@ -222,7 +228,10 @@ def test_a_damaged_file_is_refused_before_anything_is_written(file: Path) -> Non
 def test_what_a_newer_release_wrote_is_refused_in_words(file: Path) -> None:
     lines = [json.loads(line) for line in file.read_bytes().splitlines()]
     head, row, *rest = lines
+    body = next(number for number, each in enumerate(lines) if each.get("table") == "checkpoints")
+    spoilt = {**lines[body], "row": {**lines[body]["row"], "body": "no base64"}}
     newer = {
+        "export_bytes_unreadable": [*lines[:body], spoilt, *lines[body + 1 :]],
         "export_too_new": [{**head, "horae_export": 2}, row, *rest],
         "export_table_unknown": [head, {**row, "table": "futures"}, *rest],
         "export_field_unknown": [head, {**row, "row": {**row["row"], "mood": 1}}, *rest],
@@ -280,6 +289,29 @@ def test_an_import_that_dies_in_the_middle_leaves_nothing_and_can_be_repeated(
     load(engine, checked)
     with engine.begin() as connection:
         assert connection.execute(text("SELECT count(*) FROM horae_jobs")).scalar() == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mysql"])
+def test_an_import_that_is_killed_leaves_nothing_and_can_be_repeated(
+    kind: str, file: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    other = f"sqlite:///{tmp_path}/killed.db"
+    url: str = other if kind == "sqlite" else request.getfixturevalue(f"{kind}_database_url")
+    engine, checked = create_store_engine(url), check(file)
+    migrate(engine)
+    deaths = 0
+    engine.dispose()
+    while not die_before(deaths, url, lambda own: load(own, checked)):
+        deaths += 7  # a few of some hundred statements
+        with engine.begin() as connection:
+            assert all(connection.execute(select(form.table)).first() is None for form in forms().values())
+        engine.dispose()
+
+    assert deaths > 20
+    with engine.begin() as connection:
+        assert connection.execute(text("SELECT count(*) FROM horae_jobs")).scalar() == 3
+    engine.dispose()
 
 
 def test_a_text_that_this_database_cannot_keep_is_refused_and_nothing_is_written(file: Path, migrated: Open) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.pool import QueuePool
 
 from horae.errors import ConfigurationError, SchemaMissing, StoreBusy, StoreUnavailable
-from horae.ports import Claim
+from horae.ports.claims import Claim
 from horae.stores.databases import sqlite as sqlite_store
 from horae.stores.opening import create_store_engine, open_store, store_on
 from horae.stores.schema import migrate

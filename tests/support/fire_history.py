@@ -14,7 +14,8 @@ from sqlalchemy import text
 
 from horae.core.schedules.schedule import Schedule, first_fire, next_fire
 from horae.core.time.instants import instant, micros
-from horae.ports import ScheduleFilter, World
+from horae.ports.schedules import ScheduleFilter
+from horae.ports.world import World
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from typing import Any
 
 from horae.core.access.callers import Caller
 from horae.core.governance.objects import GovernedObject, Link, ObjectVersion
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 OWNER = "alice"
 CAROL = Caller(OWNER, frozenset({"review"}), "user/carol")

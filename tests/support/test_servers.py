@@ -104,7 +104,7 @@ def test_a_forgotten_open_transaction_does_not_block_the_drop(mysql_server: Mari
 
     mysql_server.release_database(url)
 
-    with pytest.raises(pymysql.err.OperationalError), forgotten.cursor() as cursor:
+    with pytest.raises(pymysql.OperationalError), forgotten.cursor() as cursor:
         cursor.execute("select 1")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from string import Formatter
 
 import pytest
@@ -11,10 +12,11 @@ from horae.core.governance.entries import EVENTS, OBJECT_VERBS
 from horae.core.jobs.job import ON_PARENT_DEAD
 from horae.core.jobs.reasons import Reason
 from horae.errors import ConfigurationError, HandlerFailed, InvalidInput, NotAllowed, NotFound
+from horae.settings import Settings
 from horae.words import audit, sentences, service
 from horae.words.chinese import tables
 from horae.words.languages import Language, from_environment
-from horae.words.sentences import WHY, sentence, verb_phrase, why_line
+from horae.words.sentences import WHY, sentence, setting_help, verb_phrase, why_line
 from tests.architecture.reading import SOURCE, modules
 from tests.architecture.verbs import audit_verbs
 
@@ -63,6 +65,21 @@ def test_chinese_is_written_with_its_own_punctuation(name: str) -> None:
     assert [key for key in worded if not re.search("[一-鿿]", chinese[key])] == []
 
 
+def test_no_why_line_stands_in_two_tables() -> None:
+    named = [reason for table in sentences.REASONS.values() for reason in table]
+
+    assert sorted(named) == sorted(set(named))
+
+
+def test_every_setting_is_explained_in_chinese() -> None:
+    named = {each.metadata["env"]: each.metadata["help"] for each in fields(Settings)}
+
+    assert set(tables.HELPS) == set(named)
+    assert [text for text in tables.HELPS.values() if HALF_WIDTH.search(text)] == []
+    assert setting_help("HORAE_PORT", named["HORAE_PORT"], "zh") == "服务监听的端口"
+    assert setting_help("HORAE_PORT", named["HORAE_PORT"]) == "the port the service listens on"
+
+
 def test_a_verb_of_the_audit_without_words_is_found() -> None:
     used = audit_verbs(SOURCE) | dict.fromkeys((*EVENTS, *OBJECT_VERBS), "core/governance/entries.py")
 
@@ -78,7 +95,9 @@ def test_every_reason_of_a_why_line_has_words_and_every_word_a_reason() -> None:
     limits = ("queue_limit", "global_limit", "group_limit")
     made |= {f"{code}_reached{whom}" for code in limits for whom in ("", "_for_tenant")}
     quoted = re.findall(r"Reason\(\s*[\w.\"]+,\s*\"(\w+)\"", said)
-    quoted += ["done", "done_without_result"]
+    quoted += ["done", "done_without_result", "audit_unguarded", "guard_invisible"]
+    examined = "\n".join(module.text for module in modules(SOURCE) if module.place.startswith(("doctor/", "cli/")))
+    quoted += re.findall(r"\b(?:ok|warning|problem|level)\(\s*\"?\w+\"?,\s*\"(\w+)\"", examined)
     audited = "\n".join(module.text for module in modules(SOURCE) if module.place.startswith("core/audit/"))
     quoted += [each for each in re.findall(r"\"(\w+)\"", audited) if each in audit.WHY]
     explained = re.findall(r"explained\(\"\w+\", \"(\w+)\"", said)
@@ -141,5 +160,5 @@ def test_a_why_line_has_both_languages() -> None:
     assert reason.text == "it waits for job_1 (queued), job_2 (running) to succeed"
     assert reason.in_words("zh") == "在等待 job_1 (queued)、job_2 (running) 成功"
     assert why_line("never_heard_of", {}, "zh") is None
-    assert verb_phrase("revive", "zh") == "救活"
+    assert verb_phrase("revive", "zh") == "重新排队"
     assert verb_phrase("never_heard_of", "zh") == "never_heard_of"

@@ -1,4 +1,5 @@
-"""Alerts to the operator: jobs that died, open reviews, unserved queues, exceeded budgets, too few partitions ahead.
+"""Alerts to the operator: jobs that died, runs that are missing, open reviews, unserved queues, exceeded budgets, too
+few partitions ahead.
 
 An alert is a ``webhook`` job of the house with a key of its own, so that any number of processes that notice the same
 thing send one message.
@@ -22,9 +23,12 @@ from horae.core.jobs.job import SYSTEM, Job
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.masking import mask_text
 from horae.core.jobs.retry import Retry
+from horae.core.schedules.expectations import MissedRun
 from horae.core.time.instants import iso
 from horae.errors import KeyConflict
-from horae.ports import DueBacklog, Tx, World
+from horae.ports.queues import DueBacklog
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 HANDLER = "webhook"
 TAG = "alert"
@@ -138,6 +142,27 @@ def tell_overdrawn(world: World, alerts: Alerts, view: BudgetView) -> bool:
     return _send(world, alerts, "budget.overdrawn", f"{budget.owner}/{budget.id}@{iso(period.starts_at)}", facts)
 
 
+def tell_missed(world: World, alerts: Alerts, missed: MissedRun) -> bool:
+    """Send an alert about a run that should have succeeded by now, and one when a run has; each once."""
+    is_over = missed.state == "recovered"
+    facts = {
+        "schedule": missed.schedule,
+        "owner": missed.owner,
+        "handler": missed.handler,
+        "queue": missed.queue,
+        "expect": missed.expect,
+        "expected_at": iso(missed.expected_at),
+        "due_at": iso(missed.due_at),
+        "missed": missed.count,
+    }
+    if missed.ended_at is not None:
+        facts["recovered_at"] = iso(missed.ended_at)
+    event = "schedule.recovered" if is_over else "schedule.missed"
+    is_sent = _send(world, alerts, event, missed.id, facts)  # a key keeps it from being sent twice
+    world.route().store.transact(lambda tx: tx.expectations.tell(missed.number, 2 if is_over else 1))
+    return is_sent
+
+
 def look_round(world: World, alerts: Alerts) -> int:
     """Check for everything an operator is told of; return how many alerts were sent."""
     since = world.clock.now() - LOOK_BACK
@@ -147,6 +172,8 @@ def look_round(world: World, alerts: Alerts) -> int:
     sent += [tell_review(world, alerts, review) for review in reviews]
     sent += [tell_stalled(world, alerts, waiting) for waiting in find_stalled(world, alerts.stalled_after)]
     sent += [tell_history(world, alerts, state) for state in history_states(world, most=MOST) if state.is_short]
+    untold = world.route().store.read(lambda tx: tx.expectations.untold(since, limit=MOST))
+    sent += [tell_missed(world, alerts, missed) for missed in untold]
     sent += [tell_overdrawn(world, alerts, view) for view in find_overdrawn(world, limit=MOST)]
     return sum(sent)
 

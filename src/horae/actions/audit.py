@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from horae.core.audit.chain import ChainCheck, Complaint, Head, Seal, Verified
 from horae.core.audit.entries import Entry, entry_body, hash_entry
 from horae.core.audit.exports import Line, closing_line, entry_line, header_line, last_line
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 BATCH = 1_000  # entries sealed in one transaction, during which nobody else seals, and on SQLite nobody writes
 PAGE = 1_000  # entries read at once

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from horae.ports import World
+from horae.ports.world import World
 
 TOKEN_LENGTH = 16
 

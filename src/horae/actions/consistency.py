@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from horae.ports import World
+if TYPE_CHECKING:
+    from horae.ports.world import World
 
 P = ParamSpec("P")
 T = TypeVar("T")

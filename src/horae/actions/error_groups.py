@@ -18,7 +18,8 @@ from horae.core.jobs.acts import Act
 from horae.core.jobs.job import SYSTEM
 from horae.core.time.instants import aware, instant, iso, micros
 from horae.errors import InvalidInput, NotAllowed, NotFound
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 EVERYWHERE: Reach = {"owner": None, "queues": frozenset()}
 DAYS = timedelta(days=30)  # shown of a group

@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from horae.actions.metrics import lately, served_by
 from horae.errors import HoraeError, SchemaMissing, SchemaTooNew
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 Status = Literal["ready", "degraded", "unready"]
 Verdict = Literal["ok", "warning", "failed", "unknown"]

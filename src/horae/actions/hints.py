@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from horae.ports import World
+if TYPE_CHECKING:
+    from horae.ports.world import World
 
 
 def subscribe(world: World, listener: Callable[[str], None]) -> Callable[[], None]:

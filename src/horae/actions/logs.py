@@ -15,7 +15,9 @@ from horae.core.cursors import LARGEST, MAX_PAGE, page_size
 from horae.core.jobs.job import SYSTEM
 from horae.core.time.instants import aware, iso
 from horae.errors import InvalidInput, NotFound
-from horae.ports import LogFilter, Logged, Tx, World
+from horae.ports.logs import LogFilter, Logged
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 BATCH = 100  # rows in one transaction, so that no other one waits long for a clean-up
 MOST = 10_000  # rows in one call, so that no caller waits for ever

@@ -9,13 +9,16 @@ from datetime import datetime, timedelta
 
 from horae.actions.budgets.budgets import BudgetView, budget_views
 from horae.actions.jobs.jobs import five_figures
-from horae.actions.partitions import HistoryState, read_history
-from horae.actions.statistics import count_all_time, count_recent, count_window
+from horae.actions.partitions import history_states
+from horae.actions.statistics import count_for_scrape, count_recent
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.metrics import Backlog, Family, Point, limit_labels, sum_by_labels
 from horae.core.statistics import CLOSES_AFTER, ENDS, OUTCOMES, RollUp, Statistic
-from horae.core.time.instants import micros
-from horae.ports import Depth, Node, Tx, World
+from horae.core.time.instants import instant, micros
+from horae.ports.queues import Depth
+from horae.ports.store import Tx
+from horae.ports.workers import Node
+from horae.ports.world import World
 
 RATES_WINDOW = timedelta(hours=1)  # for the rates of S0-31 and S0-32
 RECENT = timedelta(minutes=5)  # for everything called recent
@@ -39,8 +42,8 @@ class Survey:
     workers: dict[str, int]  # by queue that they serve
     workers_seen: int
     last_number: int
-    history: list[HistoryState]
     budgets: list[BudgetView]
+    missing: int  # runs of schedules
 
 
 def survey(world: World) -> Survey:
@@ -52,39 +55,50 @@ def survey(world: World) -> Survey:
         rolled, live = state.rolled_until, tx.metrics.depths(now)
         waiting = tx.metrics.waiting(now, live)
         by_queue, by_handler = count_recent(tx, now - CLOSES_AFTER - RECENT, rolled)
+        window, ever = count_for_scrape(tx, now - RATES_WINDOW, rolled)
+        counted_until = max(now - RATES_WINDOW, instant(rolled))
+        raw = tx.jobs.rates(since=now - RATES_WINDOW, owner=None, ended_since=counted_until)
         return Survey(
-            now, _five(tx, now, live, waiting, rolled), {key: depth.jobs for key, depth in live.items()}, waiting,
-            by_queue, by_handler, count_all_time(tx, "queue", rolled), tx.metrics.verdicts(now - RECENT),
-            served_by(seen), len(seen), max(tx.metrics.last_number(), state.last_number),
-            read_history(tx, now, most=COUNTED_ROWS), budget_views(tx, now, limit=MOST_BUDGETS),
+            now, _five(now, raw, live, waiting, window), {key: depth.jobs for key, depth in live.items()}, waiting,
+            by_queue, by_handler, ever, tx.metrics.verdicts(now - RECENT), served_by(seen), len(seen),
+            max(state.last_number, _last_number(tx, raw, counted_until, rolled)),
+            budget_views(tx, now, limit=MOST_BUDGETS),
+            tx.expectations.count_open(),
         )  # fmt: skip
 
     return world.route().store.read(read)
 
 
+def _last_number(tx: Tx, raw: Mapping[str, int], counted_until: datetime, rolled: int) -> int:
+    """Return the highest job number that the statistics may not know: of a live job, or of one that ended since."""
+    if counted_until > instant(rolled):  # nothing was counted for an hour: look at the ends of the keys
+        return tx.metrics.last_number()
+    return max(raw["last_live"], raw["last_ended"])
+
+
 def _five(
-    tx: Tx, now: datetime, live: Mapping[tuple[str, str], Depth], waiting: Mapping[str, Backlog], rolled: int
+    now: datetime,
+    raw: Mapping[str, int],
+    live: Mapping[tuple[str, str], Depth],
+    waiting: Mapping[str, Backlog],
+    window: Statistic,
 ) -> dict[str, float]:
     """Return what the verb ``metrics`` does, without counting live jobs once more."""
-    until, counted = count_window(tx, now - RATES_WINDOW, None, rolled)
-    rates = tx.jobs.rates(since=now - RATES_WINDOW, owner=None, ended_since=max(now - RATES_WINDOW, until))
     backlog = {
         "due": sum(each.count for each in waiting.values()),
         "oldest_due": min((micros(each.since) for each in waiting.values()), default=None),
         "dead": sum(depth.jobs for (_, state), depth in live.items() if state == "dead"),
     }
-    return five_figures({**rates, **backlog}, counted, now)
+    return five_figures({**raw, **backlog}, window, now)
 
 
 def count_live(world: World) -> bool:
     """Count all live jobs for those who read the counts, while there are many; return whether there are."""
-    now = world.clock.now()
-
-    def count(tx: Tx) -> bool:
-        with tx.lend_connection():  # all rows are read: without the limit of a statement
-            return tx.metrics.sample(now)
-
-    return world.route().store.transact(count)
+    store, now = world.route().store, world.clock.now()
+    # All rows are read: without the limit of a statement, and before the transaction, which keeps SQLite's one writer.
+    counted = store.read(lambda tx: tx.metrics.count_many(now), unbounded=True)
+    store.transact(lambda tx: tx.metrics.keep_sample(counted, now))
+    return bool(counted)
 
 
 def _by_label(figures: Mapping[str, Statistic], label: Callable[[str], str]) -> dict[str, Statistic]:
@@ -195,6 +209,10 @@ def families(figures: Survey) -> list[Family]:
             "horae_recent_fires", "gauge", "Fires of schedules recorded in the last five minutes, by verdict.",
             ("verdict",), {(verdict,): float(count) for verdict, count in figures.verdicts.items()},
         ),
+        Family(
+            "horae_missed_expectations", "gauge", "Schedules that should have succeeded by now and have not.", (),
+            {(): float(figures.missing)},
+        ),
         Family("horae_workers", "gauge", "Worker processes seen lately.", (), {(): float(figures.workers_seen)}),
         Family(
             "horae_queue_workers", "gauge", "Worker processes seen lately, by queue that they serve.", ("queue",),
@@ -204,17 +222,24 @@ def families(figures: Survey) -> list[Family]:
             "horae_enqueued_total", "counter", "Job numbers given out by this database since its beginning.", (),
             {(): float(figures.last_number)},
         ),
+        *_budget_families(figures.budgets),
+    ]  # fmt: skip
+
+
+def history_families(world: World) -> list[Family]:
+    """Return how the history stands as metrics. It changes once a day, so that not every scrape need ask."""
+    states = history_states(world, most=COUNTED_ROWS)
+    return [
         Family(
             "horae_history_days_ahead", "gauge",
             "Days after today for which a table of the history has partitions; nothing where it has none.", ("table",),
-            {(each.table,): float(each.days_ahead) for each in figures.history},
+            {(each.table,): float(each.days_ahead) for each in states},
         ),
         Family(
             "horae_history_catch_all_rows", "gauge",
             "Rows of the history that no daily partition takes, counted up to 1,000.", ("table",),
-            {(each.table,): float(each.catch_all) for each in figures.history},
+            {(each.table,): float(each.catch_all) for each in states},
         ),
-        *_budget_families(figures.budgets),
     ]  # fmt: skip
 
 

@@ -13,7 +13,8 @@ from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.reasons import Reason
 from horae.core.needs import MOST, Need, health_of, needs_of
 from horae.core.time.instants import micros
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 MOST_QUEUES = 200
 MOST_NAMES = 20  # schedules and errors named
@@ -35,6 +36,7 @@ class Overview:
     unserved: tuple[str, ...]
     paused: tuple[str, ...]
     overdue_schedules: tuple[str, ...]
+    missed_schedules: tuple[str, ...]
     inactive_schedules: tuple[str, ...]
     new_errors: tuple[ErrorGroup, ...]
     confirmations: int
@@ -58,8 +60,9 @@ def overview(world: World, *, owner: str | None = None, queues: Collection[str] 
     most = MOST + 1
 
     def read(tx: Tx) -> Overview:
-        due, late = (_depths(tx, at, owner, queues) for at in (now, now - LATE))
         paused = {each.name for each in tx.queues.all() if each.paused_at is not None}
+        due = _depths(tx, now, owner, queues)
+        late = _depths(tx, now - LATE, owner, queues, skip=paused)
         nodes = [] if owner is not None else [each for each in tx.nodes.all() if each.seen_at > now - SILENT]
         served = {queue for node in nodes for queue in node.queues if node.serves(queue)}
         waiting = {queue: count for queue, count in late.items() if queue not in paused}
@@ -68,6 +71,7 @@ def overview(world: World, *, owner: str | None = None, queues: Collection[str] 
         )
         count = partial(tx.health.count_jobs, owner=owner, queues=queues, most=most)
         overdue = tx.health.overdue_schedules(now - LATE, limit=MOST_NAMES, owner=owner)
+        missed = tx.expectations.find(owner=owner, state="open", queues=queues, limit=MOST_NAMES)
         inactive = tx.health.inactive_schedules(limit=MOST_NAMES, owner=owner)
         return Overview(
             at=now,
@@ -80,6 +84,7 @@ def overview(world: World, *, owner: str | None = None, queues: Collection[str] 
             unserved=() if owner is not None else tuple(sorted(set(waiting) - served)),
             paused=tuple(sorted(each for each in paused if each in due or (owner is None and not queues))),
             overdue_schedules=tuple(sorted(overdue)),
+            missed_schedules=tuple(sorted({each.schedule for each in missed})),
             inactive_schedules=tuple(sorted(key for key, _ in inactive)),
             new_errors=tuple(each for each in errors if each.first_seen >= now - NEW)[:MOST_NAMES],
             confirmations=tx.health.count_confirmations(owner=owner, most=most),
@@ -90,9 +95,11 @@ def overview(world: World, *, owner: str | None = None, queues: Collection[str] 
     return world.route(owner=owner).store.read(read)
 
 
-def _depths(tx: Tx, at: datetime, owner: str | None, queues: Collection[str]) -> dict[str, int]:
+def _depths(
+    tx: Tx, at: datetime, owner: str | None, queues: Collection[str], skip: Collection[str] = ()
+) -> dict[str, int]:
     """Count jobs that were due by an instant, by queue."""
     if owner is not None:
         return tx.health.due_of_owner(owner, at, most=MOST + 1)
-    found = tx.statistics.due_depths(micros(at), MOST + 1, MOST_QUEUES)
+    found = tx.statistics.due_depths(micros(at), MOST + 1, MOST_QUEUES, in_all=not queues, skip=skip)
     return {queue: count for queue, count in found.items() if queue != MACHINERY and (not queues or queue in queues)}

@@ -6,26 +6,33 @@ waits as long. Any number of processes may do this at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from horae.actions.roll_up import keep_up, rolled_until
 from horae.core.partitions import (
     ALARM_BELOW,
+    DAY,
     Partition,
     days_ahead,
     end_of_days,
     missing_days,
     next_bound,
     partition_name,
+    start_of_day,
 )
 from horae.core.retention import RunRetention, sort_rules
 from horae.errors import StoreBusy
-from horae.ports import PartitionChange, Tx, World
+from horae.ports.chores import PartitionChange
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 RUNS, FIRES = "horae_runs", "horae_fires"
 TABLES = (RUNS, FIRES)
 TRIES = 3
+SLACK = 3 * DAY  # beyond the beginning of today, for what ends while a catch-all is emptied
+RETURNED_AT_ONCE, RETURN_STEPS = 2_000, 50  # rows that one transaction brings back, and transactions of one step
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +55,11 @@ class HistoryState:
 
 def read_history(tx: Tx, now: datetime, *, most: int | None = None) -> list[HistoryState]:
     """Return how the partitioned tables stand; none where the database does not partition."""
-    moved = tx.partitions.moved_at_most
-    found = [(table, tx.partitions.all(table)) for table in TABLES]
+    moved, found = tx.partitions.moved_at_most, tx.partitions.by_table()
+    counts = tx.partitions.count_catch_all(*found.values(), most=moved + 1 if most is None else most)
     return [
-        HistoryState(
-            table,
-            days_ahead(partitions, now),
-            tx.partitions.count_catch_all(partitions, most=moved + 1 if most is None else most),
-            moved,
-        )
-        for table, partitions in found
-        if partitions
+        HistoryState(table, days_ahead(partitions, now), beside, moved)
+        for (table, partitions), beside in zip(found.items(), counts, strict=True)
     ]
 
 
@@ -82,7 +83,7 @@ def keep_partitions(world: World, *, patient: bool = False) -> int:
         for high in missing_days(partitions, now):
             made += _alter(world, "add", Partition(table, partition_name(high), low, high), patient=patient)
             low = high
-    return made
+    return made + _return_aside(world, patient=patient)
 
 
 def empty_catch_all(world: World, *, patient: bool = False) -> int:
@@ -94,11 +95,32 @@ def empty_catch_all(world: World, *, patient: bool = False) -> int:
     for table in TABLES:
         partitions, beside, overfull = _read(world, table)
         end = end_of_days(partitions)
-        if not beside or end is None or end > now or (overfull and not patient):
+        if not beside or end is None or end > now:
+            continue
+        if overfull and not patient:
+            made += _empty_overfull(world, table, end, now)
             continue
         high = missing_days(partitions, now)[0]
         made += _alter(world, "split", Partition(table, partition_name(high), end, high), patient=patient)
     return made
+
+
+def _empty_overfull(world: World, table: str, end: datetime, now: datetime) -> bool:
+    """Empty a catch-all with any number of rows; its partition reaches beyond today, so that it may take a while."""
+    high = start_of_day(now) + SLACK
+    partition = Partition(table, partition_name(high), end, high)
+    return _persist(lambda: world.route().store.empty_catch_all(partition))
+
+
+def _return_aside(world: World, *, patient: bool = False) -> int:
+    """Bring back rows that an emptied catch-all left aside; return how many steps were made, so that more follow."""
+    steps = 0
+    for table in TABLES:
+        while steps < RETURN_STEPS or patient:
+            if not world.route().store.return_aside(table, RETURNED_AT_ONCE):
+                break
+            steps += 1
+    return steps
 
 
 def keep_history(world: World) -> int:
@@ -185,16 +207,21 @@ def _read(world: World, table: str) -> tuple[list[Partition], bool, bool]:
 
     def read(tx: Tx) -> tuple[list[Partition], bool, bool]:
         partitions, most = tx.partitions.all(table), tx.partitions.moved_at_most
-        beside = tx.partitions.count_catch_all(partitions, most=most + 1)
+        beside = sum(tx.partitions.count_catch_all(partitions, most=most + 1))
         return partitions, beside > 0, beside > most
 
     return world.route().store.read(read)
 
 
 def _alter(world: World, change: PartitionChange, partition: Partition, *, patient: bool = False) -> bool:
+    return _persist(lambda: world.route().store.alter_partitions(change, partition, patient=patient))
+
+
+def _persist(change: Callable[[], bool]) -> bool:
+    """Try a change of partitions a few times: a table that is in use is free a moment later."""
     for tries_left in range(TRIES - 1, -1, -1):
         try:
-            return world.route().store.alter_partitions(change, partition, patient=patient)
+            return change()
         except StoreBusy:
             if not tries_left:
                 raise

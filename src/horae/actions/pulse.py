@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from horae.core.pulse import Marks, mark
-from horae.ports import World
+from horae.ports.world import World
 
 
 def read_marks(world: World) -> Marks:

@@ -14,7 +14,9 @@ from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.machinery import queue_name
 from horae.core.partitions import LAG, Partition, delete_until
 from horae.core.retention import ANY, Retention, RetentionRule, RunRetention, check_keep, check_outcome, sort_rules
-from horae.ports import Spared, Tx, World
+from horae.ports.chores import Spared
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 __all__ = ["BATCH", "Retention", "StoredRetention", "clean", "clean_step", "set_retention", "show_retention"]
 log = logging.getLogger("horae.retention")
@@ -78,15 +80,20 @@ def clean(world: World, retention: Retention, *, limit: int = BATCH) -> dict[str
     kept = RunRetention(sort_rules(rules), retention.runs)
     ages = {
         "horae_keys": retention.keys,
+        "horae_lines": kept.longest,  # those of days that were dropped as a whole; else they go with their runs
         "horae_ledger": max(kept.longest, retention.keys),
+        "horae_task_ledger": kept.longest,
         "horae_nodes": retention.nodes,
         "horae_reservations": kept.longest,
         "horae_needs": kept.spans[0],
+        "horae_parents": kept.longest,
     }
     gone = {RUNS: _clean_runs(world, kept, of_runs, now, limit)}
     spared = _spared(of_fires, now - retention.fires - LAG)
     gone[FIRES] = store.forget(FIRES, now - retention.fires, limit, spared=spared)
     gone["horae_acts"] = store.transact(lambda tx: tx.acts.forget(now - retention.runs, limit=limit))
+    gone["horae_expectations"] = store.transact(lambda tx: tx.expectations.forget(now - retention.fires, limit=limit))
+    gone["horae_batches"] = store.transact(lambda tx: tx.batches.forget(now - retention.runs, limit=limit))
     gone["horae_labels"] = store.transact(lambda tx: tx.labels.forget(limit=limit))
     gone["horae_sessions"] = store.transact(lambda tx: tx.sessions.forget(now, limit=limit))
     return gone | {table: store.forget(table, now - age, limit) for table, age in ages.items()}

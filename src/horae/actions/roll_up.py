@@ -32,7 +32,8 @@ from horae.core.statistics import (
     merge,
 )
 from horae.core.time.instants import MICROSECOND, instant, micros
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 AGAIN = 5  # the last minutes, which are checked by every step
 AT_ONCE = 60 * MINUTE  # counted in one step, at most

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from horae.actions.budgets.rule import BudgetRule
 from horae.actions.governance.rule import ObjectRule
-from horae.ports import Dice, JobRule
+
+if TYPE_CHECKING:
+    from horae.ports.claims import JobRule
+    from horae.ports.world import Dice
 
 
 def job_rules(dice: Dice) -> tuple[JobRule, ...]:

@@ -21,7 +21,9 @@ from horae.actions.jobs.masking import declared_names
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
 from horae.actions.schedules.entries import CHANGEABLE, entry_for, object_id, schedule_dict
-from horae.actions.schedules.schedules import check_schedule, keep_masked, write_version
+from horae.actions.schedules.expectations import drop_open
+from horae.actions.schedules.schedules import check_schedule, write_version
+from horae.actions.schedules.terms import keep_masked
 from horae.core.access.owners import OwnerSettings
 from horae.core.cursors import page_size
 from horae.core.jobs.job import SYSTEM, Job, request_hash
@@ -44,7 +46,9 @@ from horae.core.scheduled_tasks.task import (
 from horae.core.schedules.schedule import Schedule, first_fire, next_fire
 from horae.core.schedules.status import why_silent
 from horae.errors import Conflict, InvalidInput, KeyConflict, NotAllowed, NotFound, QuotaExceeded, VersionConflict
-from horae.ports import ScheduledTaskRun, Tx, World
+from horae.ports.scheduled_tasks import ScheduledTaskRun
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 MAX_PREVIEW = 100
 SOURCE = "api"
@@ -55,7 +59,7 @@ class Saved:
     """A task after it was made or changed, and warnings for its user."""
 
     facts: Facts
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Reason, ...] = ()
     is_new: bool = False
 
 
@@ -73,7 +77,7 @@ class Preview:
 
     schedule: Schedule
     fires: tuple[datetime, ...]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Reason, ...] = ()
 
 
 # -- make and change ---------------------------------------------------------------------------------------------
@@ -127,7 +131,7 @@ def _store(world: World, tx: Tx, made: Plan, asked: str, actor: str, reason: str
     sources = dict.fromkeys(("handler", "kind", "expression", "enabled"), SOURCE) | ({BY_KEY: asked} if asked else {})
     schedule = replace(made.schedule, sources=sources, created_at=now, updated_at=now, tzdata=world.tzdata)
     schedule = schedules.with_next_fire(world, schedule, now, made.first)
-    schedule = replace(schedule, number=tx.schedules.add(schedule))
+    schedule = replace(schedule, number=tx.schedules.add([schedule])[0])
     hidden = declared_names(tx, schedule.handler)
     tx.audit.append(entry_for(now, "create", schedule, actor, reason, before={}, hidden=hidden))
     return schedule
@@ -227,6 +231,7 @@ def delete(
         before = _lock_task(tx, task_id, owned_by, versions, queues)
         _withdraw(tx, tx.scheduled_tasks.live([before.number]).get(before.number, ()), "the task was deleted", now)
         tx.schedules.remove(before.number)
+        drop_open(tx, before, "deleted", now)
         was = schedule_dict(before, declared_names(tx, before.handler))
         entry = entry_for(now, "delete", before, actor, reason, before=was)
         tx.audit.append(replace(entry, after={}))
@@ -343,7 +348,7 @@ def trigger(
     queues: Collection[str] = (),
     actor: str = SYSTEM,
     reason: str = "",
-) -> tuple[firing.Triggered, tuple[str, ...]]:
+) -> tuple[firing.Triggered, tuple[Reason, ...]]:
     """Run a task now, enabled or not; *payload* replaces single values of its own (C-23)."""
     schedule = get(world, task_id, owner=owner, queues=queues).schedule
     if schedule.inactive is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -21,7 +22,8 @@ from horae.core.statistics import (
 )
 from horae.core.time.instants import MICROSECOND, aware, instant, iso, micros
 from horae.errors import Forbidden, InvalidInput
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 MOST_POINTS = 3000
 LOOK_BACK: dict[Grain, timedelta] = {
@@ -114,13 +116,12 @@ def totals(
     return world.route(owner=owner).store.read(read)
 
 
-def count_all_time(tx: Tx, by: Scope, rolled: int | None = None) -> dict[str, tuple[int, Statistic]]:
+def count_all_time(tx: Tx, by: Scope) -> dict[str, tuple[int, Statistic]]:
     """Return how attempts ever ended by name, each with the first span on record.
 
     It only grows, whatever is removed from the history or from the statistics.
     """
-    rolled = _rolled(tx) if rolled is None else rolled
-    return tx.statistics.totals([(PAST, 0, 1), *_sources("day", 0, rolled, rolled)], by)
+    return add_up(tx.statistics.totals(_ever(by, _rolled(tx))))
 
 
 def count_finished(tx: Tx) -> tuple[datetime, dict[tuple[str, str], int]]:
@@ -133,13 +134,16 @@ def count_finished(tx: Tx) -> tuple[datetime, dict[tuple[str, str], int]]:
     return instant(_rolled(tx)), {key: number for key, number in found.items() if number}
 
 
-def count_window(tx: Tx, since: datetime, owner: str | None, rolled: int | None = None) -> tuple[datetime, Statistic]:
+def count_window(tx: Tx, since: datetime, owner: str | None) -> tuple[datetime, Statistic]:
     """Return up to when endings were counted, and how many ended between an instant and then; at most two days back."""
-    rolled = _rolled(tx) if rolled is None else rolled
-    scope, name = ("total", "") if owner is None else ("owner", owner)
-    start = floor(micros(since) + MINUTE - 1, MINUTE)
-    found = tx.statistics.totals([("minute", start, rolled)], scope, name)
-    return instant(rolled), next((figures for _, figures in found.values()), Statistic())
+    rolled = _rolled(tx)
+    return instant(rolled), _only(tx.statistics.totals([_lately(since, rolled, owner)])[0])
+
+
+def count_for_scrape(tx: Tx, since: datetime, rolled: int) -> tuple[Statistic, dict[str, tuple[int, Statistic]]]:
+    """Return what :func:`count_window` does of all owners and :func:`count_all_time` by queue, in one statement."""
+    window, *ever = tx.statistics.totals([_lately(since, rolled, None), *_ever("queue", rolled)])
+    return _only(window), add_up(ever)
 
 
 def count_recent(tx: Tx, since: datetime, rolled: int) -> tuple[dict[str, Statistic], dict[str, Statistic]]:
@@ -149,6 +153,32 @@ def count_recent(tx: Tx, since: datetime, rolled: int) -> tuple[dict[str, Statis
         {name: figures for (each, name), figures in found.items() if each == scope} for scope in ("queue", "handler")
     )
     return by_queue, by_handler
+
+
+def _ever(by: Scope, rolled: int) -> list[tuple[tuple[str, int, int], str, str | None]]:
+    """Return the parts of the statistics that together hold every ending that was counted."""
+    past: tuple[str, int, int] = (PAST, 0, 1)
+    return [(window, by, None) for window in (past, *_sources("day", 0, rolled, rolled))]
+
+
+def _lately(since: datetime, rolled: int, owner: str | None) -> tuple[tuple[str, int, int], str, str | None]:
+    """Return the minutes since an instant, of all or of one owner."""
+    window = ("minute", floor(micros(since) + MINUTE - 1, MINUTE), rolled)
+    return (window, "total", "") if owner is None else (window, "owner", owner)
+
+
+def _only(found: dict[str, tuple[int, Statistic]]) -> Statistic:
+    return next((figures for _, figures in found.values()), Statistic())
+
+
+def add_up(parts: Sequence[dict[str, tuple[int, Statistic]]]) -> dict[str, tuple[int, Statistic]]:
+    found: dict[str, tuple[int, Statistic]] = {}
+    for part in parts:
+        for name, (first, figures) in part.items():
+            begin, together = found.setdefault(name, (first, Statistic()))
+            together.add(figures)
+            found[name] = min(begin, first), together
+    return found
 
 
 def _rolled(tx: Tx) -> int:

@@ -10,7 +10,8 @@ from dataclasses import replace
 from horae.core.audit.entries import Entry
 from horae.core.views import MOST, View, ViewRoom, check_view, view_number
 from horae.errors import Conflict, Forbidden, NotFound
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 MOST_LISTED = 1000
 

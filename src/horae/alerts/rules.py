@@ -14,8 +14,8 @@ from horae.actions import alerts
 from horae.actions.alerts import HANDLER, Alerts, DeadJob
 from horae.actions.retention import Retention
 from horae.core.jobs.machinery import queue_name
-from horae.core.jobs.retry import span
-from horae.ports import World
+from horae.core.time.spans import Span, span
+from horae.ports.world import World
 from horae.runtime.chores.janitor import Chore
 from horae.runtime.sources.store import StoreSource
 from horae.runtime.worker.children import Children
@@ -42,7 +42,7 @@ def watch(
     app: Watched,
     url: str,
     *,
-    stalled_after: timedelta | float = timedelta(minutes=5),
+    stalled_after: Span = timedelta(minutes=5),
     secret: str | None = None,
     queue: str = "default",
 ) -> Alerts:

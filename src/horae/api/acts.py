@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, ClassVar, Literal
 
 from horae.actions.jobs import acts
@@ -17,7 +17,7 @@ from horae.core.cursors import LARGEST, cursor_from, read_cursor
 from horae.core.jobs.acts import ActState, ActVerb
 from horae.core.jobs.filters import narrow, parse_filter
 from horae.core.jobs.job import Filter
-from horae.core.jobs.retry import span
+from horae.core.time.spans import Span, span
 from horae.core.values import PYDANTIC
 from horae.errors import WaitTimeout
 
@@ -102,7 +102,7 @@ class Acts(Room[S]):
         where: str,
         *,
         run_at: datetime | None = None,
-        delay: timedelta | float | None = None,
+        delay: Span | None = None,
         reason: str = "",
     ) -> Call[Act]:
         """Begin to cancel, revive or reschedule every job that fits *where*; it goes on in the background.
@@ -139,7 +139,7 @@ class Acts(Room[S]):
         return Call(Act, lambda here: acts.get(here.world, act_id, **here.reach), at={"act_id": act_id})
 
     @WAIT("/acts/{act_id}/wait", *USER_OR_WORKER, by_queue=True)
-    def wait(self, act_id: str, *, timeout: timedelta | float = WAIT_TIMEOUT) -> Wait[Act]:
+    def wait(self, act_id: str, *, timeout: Span = WAIT_TIMEOUT) -> Wait[Act]:
         """Wait until an act rests: done, cancelled or paused. ``WaitTimeout`` when it is still running then."""
         patience = check_timeout(timeout)
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 from horae.actions import logs, retention
 from horae.actions.jobs import definitions
 from horae.actions.schedules import schedules
+from horae.api.examination import Examination
 from horae.api.here import Here
 from horae.api.jobs.room import Run
 from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
@@ -17,10 +18,11 @@ from horae.api.values import Get, drop_none, enrich, to_json, to_public
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.governance.budgets import job_budget
 from horae.core.jobs.parameters import MOST, Parameter, parameter_from, parameter_json
-from horae.core.jobs.retry import span
+from horae.core.time.spans import Span, span
 from horae.core.values import PYDANTIC
 from horae.errors import Forbidden, InvalidInput, NotAllowed
-from horae.ports import LogFilter, Logged, StoredDefinition
+from horae.ports.definitions import StoredDefinition
+from horae.ports.logs import LogFilter, Logged
 
 ADMIN = ("admin",)
 GIVEN = ("name", "queue", "tenants", "sensitive", "parameters", "description", "budget", "cost")
@@ -73,30 +75,6 @@ class Definition:
     description: str | None = None
     budget: str | None = None
     cost: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One sentence of the doctor about one thing, and what to type where it is not well."""
-
-    __pydantic_config__ = PYDANTIC
-
-    check: str
-    level: Literal["ok", "warning", "problem"]
-    text: str
-    mend: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Examination:
-    """What the doctor found in a running process; not ``complete`` where the time was up before the last check."""
-
-    __pydantic_config__ = PYDANTIC
-
-    healthy: bool
-    complete: bool
-    checked_at: datetime
-    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +168,7 @@ class Admin(Room[S]):
         self,
         *,
         before: datetime | None = None,
-        older_than: timedelta | float | None = None,
+        older_than: Span | None = None,
         schedule: str | None = None,
         handler: str | None = None,
         owner: str | None = None,
@@ -229,7 +207,7 @@ class Admin(Room[S]):
     @PUT("/admin/retention", *ADMIN)
     def set_retention(
         self,
-        keep: timedelta | float | None,
+        keep: Span | None,
         *,
         queue: str | None = None,
         outcome: str | None = None,

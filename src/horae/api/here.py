@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from horae.core.access.callers import SCOPES, Caller, Reach
 from horae.core.jobs.job import SYSTEM
-from horae.ports import Sealer, World
+
+if TYPE_CHECKING:
+    from horae.actions.jobs.quotas import RoomLeft
+    from horae.core.scheduled_tasks.task import Terms
+    from horae.ports.access import Sealer
+    from horae.ports.world import World
 
 
 def no_sealer() -> Sealer | None:
     """Return no sealer: without a key no secrets can be kept."""
     return None
-
-
-if TYPE_CHECKING:
-    from horae.core.scheduled_tasks.task import Terms
 
 
 def usual_terms() -> Terms:
@@ -29,7 +30,7 @@ def usual_terms() -> Terms:
 
 
 ShowSettings = Callable[[], Iterable[Any]]  # returns name, variable, value without secrets, origin and help of each
-Doctor = Callable[[World], Any]  # returns findings, whether all checks were made, and when
+Doctor: TypeAlias = "Callable[[World], Any]"  # returns findings, whether all checks were made, and when
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class Here:
     queue: str = "governance"  # into which the jobs of objects go that are proposed from here
     doctor: Doctor | None = None  # examines the installation; None where this process does not offer that
     settings: ShowSettings | None = None  # the settings of this process; None where it does not offer that
+    max_live_tasks: int = 0  # of a lane, for tasks that are added from here; 0 means no limit
+    room_left: RoomLeft | None = None  # what is known about the room of tenants; None: it is counted each time
 
     @property
     def actor(self) -> str:

@@ -18,6 +18,7 @@ from horae.core.cursors import MAX_PAGE, page_size
 
 if TYPE_CHECKING:
     from horae.api.here import Here
+    from horae.core.access.callers import Caller
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -88,6 +89,12 @@ class Needs:
 
     scopes: tuple[str, ...]
     by_queue: bool = False  # a caller that is limited to queues is served, within those
+
+    def check(self, caller: Caller, *, reads: bool = False) -> None:
+        """Refuse a caller without the permission; for whoever only reads, the scope ``read`` is enough."""
+        caller.require(*self.scopes, *(("read",) if reads else ()))
+        if not self.by_queue:
+            caller.require_all_queues()
 
 
 @dataclass(frozen=True)
@@ -198,6 +205,16 @@ class Room(Generic[S]):
 
     def __init__(self, sender: S) -> None:
         self._sender = sender
+
+
+def operations_of(room: type[Room[Any]]) -> dict[str, Method[..., Any, Any, Any]]:
+    """Return the operations of a room by their names: its own first, then those of the rooms that it is made of."""
+    found: dict[str, Method[..., Any, Any, Any]] = {}
+    for kind in room.__mro__:
+        for name, each in vars(kind).items():
+            if isinstance(each, Method):
+                found.setdefault(name, each)
+    return found
 
 
 class Method(Generic[P, B, R, A]):

@@ -8,10 +8,12 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal
 
 from horae.actions.jobs import nodes, queues, running_limits
+from horae.actions.jobs.quiet_queues import quiet_queue
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, POST, PUT, Call, Room, S
 from horae.api.values import Get, drop_none
 from horae.core.jobs.job import Order
+from horae.core.jobs.turns import Fair
 from horae.core.values import PYDANTIC
 
 ADMIN = ("admin",)
@@ -29,6 +31,12 @@ class Queue:
     paused_at: datetime | None = None
     paused_by: str | None = None
     pause_reason: str | None = None
+    paused_until: datetime | None = None
+    quiet_hours: str | None = None
+    quiet_zone: str = "UTC"
+    quiet_since: datetime | None = None
+    fair: Fair | None = None
+    quiet_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,14 +128,30 @@ class Queues(Room[S]):
         return Call(QueueDetail, lambda here: queues.get_queue(here.world, name, **here.reach), at={"name": name})
 
     @POST("/queues/{name}/pause", *ADMIN, by_queue=True)
-    def pause(self, name: str, *, reason: str = "") -> Call[Queue]:
-        """Hand out no more jobs of a queue; running ones go on, enqueueing goes on."""
-        return _change(queues.pause_queue, name, reason)
+    def pause(self, name: str, *, until: datetime | None = None, reason: str = "") -> Call[Queue]:
+        """Hand out no more jobs of a queue; running ones go on, enqueueing goes on. *until* ends it by itself."""
+
+        def act(here: Here) -> Any:
+            here.caller.require_queue(name)
+            return queues.pause_queue(here.world, name, until=until, actor=here.actor, reason=reason)
+
+        return Call(Queue, act, at={"name": name}, body=drop_none(until=until, reason=reason or None), repeats=True)
 
     @POST("/queues/{name}/resume", *ADMIN, by_queue=True)
     def resume(self, name: str, *, reason: str = "") -> Call[Queue]:
         """Hand out jobs of a queue again."""
         return _change(queues.resume_queue, name, reason)
+
+    @POST("/queues/{name}/quiet", *ADMIN, by_queue=True)
+    def quiet(self, name: str, quiet_hours: str | None, *, zone: str = "UTC", reason: str = "") -> Call[Queue]:
+        """Start no job of a queue in these hours of a *zone*, such as ``22:00-07:00``; None lifts them."""
+
+        def act(here: Here) -> Any:
+            here.caller.require_queue(name)
+            return quiet_queue(here.world, name, quiet_hours, zone, actor=here.actor, reason=reason)
+
+        body = {"quiet_hours": quiet_hours, "zone": zone, **drop_none(reason=reason or None)}
+        return Call(Queue, act, at={"name": name}, body=body, repeats=True)
 
     @POST("/queues/{name}/limit", *ADMIN, by_queue=True)
     def limit(self, name: str, max_running: int | None, *, reason: str = "") -> Call[Queue]:
@@ -138,6 +162,15 @@ class Queues(Room[S]):
     def order(self, name: str, order: Order, *, reason: str = "") -> Call[Queue]:
         """Serve by ``priority`` first, or by ``run_at`` first."""
         return _change(queues.order_queue, name, reason, order=order)
+
+    @POST("/queues/{name}/fair", *ADMIN, by_queue=True)
+    def share(self, name: str, fair: Fair | None, *, reason: str = "") -> Call[Queue]:
+        """Let owners take turns in a queue (``owner``), by the weights in their settings; None: its order alone rules.
+
+        One that has just come is served by the next claims, however many jobs of others wait. The order of the queue
+        holds among the jobs of one owner.
+        """
+        return _change(queues.share_queue, name, reason, fair=fair)
 
 
 class Limits(Room[S]):

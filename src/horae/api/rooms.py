@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from horae.api.governance.report import Governance
     from horae.api.governance.reviews import Reviews
     from horae.api.health import Health
+    from horae.api.jobs.batch import Batches
     from horae.api.jobs.room import Jobs
     from horae.api.live import Live
     from horae.api.overview import OverviewRoom
     from horae.api.queues import Limits, Queues, Workers
     from horae.api.scheduled_tasks.room import ScheduledTasks
+    from horae.api.schedules.calendars import Calendars
+    from horae.api.schedules.expectations import Expectations
     from horae.api.schedules.room import Schedules
     from horae.api.statistics import Statistics
     from horae.api.views import Views
@@ -54,6 +57,12 @@ class Rooms(Generic[S]):
         return Acts(self._sender)
 
     @cached_property
+    def batches(self) -> Batches[S]:
+        from horae.api.jobs.batch import Batches
+
+        return Batches(self._sender)
+
+    @cached_property
     def attention(self) -> Attention[S]:
         from horae.api.attention.room import Attention
 
@@ -64,6 +73,18 @@ class Rooms(Generic[S]):
         from horae.api.schedules.room import Schedules
 
         return Schedules(self._sender)
+
+    @cached_property
+    def calendars(self) -> Calendars[S]:
+        from horae.api.schedules.calendars import Calendars
+
+        return Calendars(self._sender)
+
+    @cached_property
+    def expectations(self) -> Expectations[S]:
+        from horae.api.schedules.expectations import Expectations
+
+        return Expectations(self._sender)
 
     @cached_property
     def scheduled_tasks(self) -> ScheduledTasks[S]:

@@ -11,13 +11,16 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from operator import attrgetter
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from horae.core.time.instants import aware, from_iso, iso
+from horae.core.time.spans import span
 from horae.errors import DefinitionError
 
 T = TypeVar("T")
 Get = Callable[[Any], Any]
+PLAIN = frozenset({str, int, float, bool, type(None)})  # what JSON says as it is
 
 
 # -- from core values --------------------------------------------------------------------------------------------------
@@ -25,27 +28,44 @@ Get = Callable[[Any], Any]
 
 def to_public(hint: Any, value: Any) -> Any:
     """Turn the result of a verb into public values: alone, in tuples or in pages."""
-    origin, inner = get_origin(hint), get_args(hint)
-    if value is None or hint in (Any, None, type(None)):
-        return value
-    if origin in (Union, types.UnionType):
-        kinds = [kind for kind in inner if kind is not type(None)]
-        return to_public(kinds[0], value) if len(kinds) == 1 else value
-    if origin is tuple:
-        return tuple(to_public(inner[0], each) for each in value)
-    if origin is dict:
-        return {name: to_public(inner[1], each) for name, each in value.items()}
-    kind: Any = origin or hint
-    if not is_value(kind):
-        return value
-    if origin is not None:  # a generic value such as Page[Job]
-        return kind(**{name: to_public(each, getattr(value, name)) for name, each, _ in _fields(hint)})
-    core: Any = type(value)
-    return value if isinstance(value, kind) else compile_to_public(kind, core)(value)
+    publish = _publisher(hint)
+    return value if publish is None else publish(value)
 
 
 @functools.cache
-def compile_to_public(public: Any, core: Any) -> Callable[[Any], Any]:
+def _publisher(hint: Any) -> Get | None:
+    """Compile how a value of that type is published, once for each type; None where it stays what it is."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        kinds = [kind for kind in inner if kind is not type(None)]
+        return _publisher(kinds[0]) if len(kinds) == 1 else None
+    if origin is tuple:
+        each = _publisher(inner[0])
+        return _unless_none(tuple if each is None else lambda values: tuple(map(each, values)))
+    if origin is dict:
+        item = _publisher(inner[1])
+        return None if item is None else _unless_none(lambda value: {name: item(at) for name, at in value.items()})
+    kind: Any = origin or hint
+    if not is_value(kind):
+        return None
+    if origin is not None:  # a generic value such as Page[Job]
+        return _unless_none(
+            lambda value: kind(**{name: to_public(each, getattr(value, name)) for name, each, _ in _fields(hint)})
+        )
+    return _unless_none(lambda value: value if isinstance(value, kind) else _compiled(kind, value)(value))
+
+
+def _compiled(public: Any, value: Any) -> Get:
+    core: Any = type(value)
+    return compile_to_public(public, core)
+
+
+def _unless_none(publish: Get) -> Get:
+    return lambda value: None if value is None else publish(value)
+
+
+@functools.cache
+def compile_to_public(public: Any, core: Any) -> Get:
     """Compile how a public value is made of a core value: each field from the attribute of the same name.
 
     ``DERIVED`` on the public class names the fields that are made in another way.
@@ -80,7 +100,8 @@ def is_value(kind: Any) -> bool:
 
 
 def _getter(name: str, hint: Any) -> Get:
-    return lambda value: to_public(hint, getattr(value, name))
+    get, publish = attrgetter(name), _publisher(hint)
+    return get if publish is None else lambda value: publish(get(value))
 
 
 # -- to JSON -----------------------------------------------------------------------------------------------------------
@@ -88,18 +109,40 @@ def _getter(name: str, hint: Any) -> Get:
 
 def to_json(value: Any) -> Any:
     """Return a value as plain JSON: dataclasses by their field names, instants as text, spans in seconds."""
-    if isinstance(value, str | int | float | bool) or value is None:
-        return value
-    if isinstance(value, datetime):
-        return iso(aware(value))
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if is_dataclass(value) and not isinstance(value, type):
-        return {name: to_json(getattr(value, name)) for name in _names(type(value))}
-    if isinstance(value, Mapping):
-        return {str(name): to_json(each) for name, each in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [to_json(each) for each in value]
+    kind: Any = type(value)
+    return value if kind in PLAIN else _writer(kind)(value)
+
+
+@functools.cache
+def _writer(kind: type) -> Get:
+    """Compile how values of a class become JSON."""
+    if issubclass(kind, str | int | float):
+        return _same
+    if issubclass(kind, datetime):
+        return lambda value: iso(aware(value))
+    if issubclass(kind, timedelta):
+        return timedelta.total_seconds
+    if is_dataclass(kind):
+        return _field_writer(_names(kind))
+    if issubclass(kind, Mapping):
+        return lambda value: {str(name): to_json(each) for name, each in value.items()}
+    if issubclass(kind, list | tuple | set | frozenset):
+        return lambda value: [to_json(each) for each in value]
+    return _same
+
+
+def _field_writer(names: Sequence[str]) -> Get:
+    def write(value: Any) -> dict[str, Any]:
+        said = {name: getattr(value, name) for name in names}
+        for name, each in said.items():
+            if type(each) not in PLAIN:
+                said[name] = to_json(each)
+        return said
+
+    return write
+
+
+def _same(value: Any) -> Any:
     return value
 
 
@@ -123,23 +166,35 @@ def drop_none(**values: Any) -> dict[str, Any]:
 
 def from_json(hint: Any, raw: Any) -> Any:
     """Read a value of that type. Fields that this release does not know are ignored; missing ones get their default."""
+    read = _reader(hint)
+    return raw if read is None else read(raw)
+
+
+@functools.cache
+def _reader(hint: Any) -> Get | None:
+    """Compile how a value of that type is read, once for each type; None where JSON is the value."""
     origin, inner = get_origin(hint), get_args(hint)
-    if hint in (Any, None, type(None)):
-        return raw
     if origin in (Union, types.UnionType):
         kinds = [kind for kind in inner if kind is not type(None)]
-        return None if raw is None else from_json(kinds[0], raw) if len(kinds) == 1 else raw
+        return None if len(kinds) != 1 else _optional(_reader(kinds[0]))
     if hint is datetime:
-        return raw if isinstance(raw, datetime) else from_iso(raw)
+        return lambda raw: raw if isinstance(raw, datetime) else from_iso(raw)
     if hint is timedelta:
-        return timedelta(seconds=raw)
-    if origin is Literal:
-        return raw
+        return span
     if origin is tuple:
-        return tuple(from_json(inner[0], each) for each in raw)
-    if origin is dict and raw is not None:
-        return {name: from_json(inner[1], each) for name, each in raw.items()}
-    return _object(hint, raw) if is_value(origin or hint) else raw
+        each = _reader(inner[0])
+        return tuple if each is None else lambda raw: tuple(map(each, raw))
+    if origin is dict:
+        return _optional(_dict_reader(_reader(inner[1])))
+    return functools.partial(_object, hint) if is_value(origin or hint) else None
+
+
+def _optional(read: Get | None) -> Get | None:
+    return None if read is None else lambda raw: None if raw is None else read(raw)
+
+
+def _dict_reader(each: Get | None) -> Get:
+    return lambda raw: {name: item if each is None else each(item) for name, item in raw.items()}
 
 
 def _object(kind: Any, raw: Any) -> Any:
@@ -147,12 +202,10 @@ def _object(kind: Any, raw: Any) -> Any:
     if not isinstance(raw, dict):
         raise Unreadable(f"a {title}", raw)
     found: dict[str, Any] = {}
-    for name, hint, is_needed in _fields(kind):
-        if name in found:
-            continue
+    for name, read, is_needed in _readers(kind):
         if name in raw:
             try:
-                found[name] = from_json(hint, raw[name])
+                found[name] = raw[name] if read is None else read(raw[name])
             except (DefinitionError, Unreadable):
                 raise
             except (TypeError, ValueError, AttributeError):  # InvalidInput is a ValueError
@@ -160,6 +213,11 @@ def _object(kind: Any, raw: Any) -> Any:
         elif is_needed:
             raise Unreadable(f"a {title} with {name}", sorted(raw))
     return kind(**found)
+
+
+@functools.cache
+def _readers(kind: Any) -> tuple[tuple[str, Get | None, bool], ...]:
+    return tuple((name, _reader(hint), is_needed) for name, hint, is_needed in _fields(kind))
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, Concatenate, Generic, Protocol
 
 from horae.api.operation import Call, Method, Needs, P, T
-from horae.core.jobs.retry import span
+from horae.core.time.spans import Span, span
 from horae.errors import HoraeError, InvalidInput
 
 WAIT_TIMEOUT = timedelta(minutes=5)  # of a wait, unless the caller gives one
@@ -21,7 +21,7 @@ LONGEST_ROUND = 20.0  # seconds for which a service is asked to hold one call op
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds between the beginnings of two rounds: short at first, then longer
 
 
-def check_timeout(timeout: timedelta | float) -> float:
+def check_timeout(timeout: Span) -> float:
     """Return the timeout of a wait in seconds; refuse one below zero."""
     seconds = span(timeout).total_seconds()
     if seconds < 0:
@@ -33,10 +33,11 @@ def check_timeout(timeout: timedelta | float) -> float:
 class Wait(Generic[T]):
     """A wait: the call to repeat, when its answer is final, and the error if it is not final in time."""
 
-    round: Callable[[float], Call[T]]  # one call that a service may hold open for so many seconds
-    is_final: Callable[[T], bool]
-    overdue: Callable[[T], HoraeError]
+    round: Callable[[float], Call[Any]]  # one call that a service may hold open for so many seconds
+    is_final: Callable[[Any], bool]
+    overdue: Callable[[Any], HoraeError]
     timeout: float  # seconds
+    finish: Callable[[Any], T] | None = None  # makes the answer of the last one; None: it is the answer
 
 
 class PausingSender(Protocol):
@@ -63,11 +64,11 @@ class Rounds(Generic[T]):
         self._began = self._round_began = monotonic()
         self._paused, self._pause = 0.0, FIRST_PAUSE
 
-    def next_call(self) -> Call[T]:
+    def next_call(self) -> Call[Any]:
         self._round_began = self._monotonic()
         return self._wait.round(min(max(self._left(), 0.0), LONGEST_ROUND))
 
-    def pause_after(self, answer: T) -> float:
+    def pause_after(self, answer: Any) -> float:
         """Return how long to pause before the next round; raise where no time is left."""
         left = self._left()
         if left <= 0:
@@ -87,14 +88,19 @@ def run_wait(sender: PausingSender, wait: Wait[T]) -> T:
     rounds = Rounds(wait, sender.monotonic)
     while not wait.is_final(answer := sender.send(rounds.next_call())):
         sender.pause(rounds.pause_after(answer))
-    return answer
+    return _finish(wait, answer)
 
 
 async def run_wait_async(sender: AsyncPausingSender, wait: Wait[T]) -> T:
     rounds = Rounds(wait, sender.monotonic)
     while not wait.is_final(answer := await sender.send(rounds.next_call())):
         await sender.pause(rounds.pause_after(answer))
-    return answer
+    return _finish(wait, answer)
+
+
+def _finish(wait: Wait[T], answer: Any) -> T:
+    found: T = answer if wait.finish is None else wait.finish(answer)
+    return found
 
 
 class Awaited(Method[P, Wait[T], T, Coroutine[Any, Any, T]]):

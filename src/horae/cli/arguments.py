@@ -49,6 +49,11 @@ def instant_from(text: str) -> datetime:
     return from_iso(text)
 
 
+def until_from(text: str | None) -> dict[str, Any]:
+    """Read ``--until`` as the verbs take it; nothing where it is not given."""
+    return {} if text is None else {"until": instant_from(text)}
+
+
 def priority_from(text: str | None) -> str | None:
     if text is not None and text not in PRIORITIES:
         raise InvalidInput("choice_unknown", name="priority", value=text, choices=list(PRIORITIES))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 import unicodedata
 from collections.abc import Mapping
 from typing import Any
@@ -57,7 +58,7 @@ MEANING = {
     Exit.REFUSED: "understood, and not allowed: in that state, or to you",
     Exit.CONFLICT: "contradicts what is stored: a key used again, a lease lost, a change in between",
     Exit.FINDINGS: "a check found something that needs you",
-    Exit.UNCONFIRMED: "nothing was done: it only says what it would do until `--yes` is given",
+    Exit.UNCONFIRMED: "nothing was done: it only says what it would do until `--yes` (or `--apply`) is given",
     Exit.UNAVAILABLE: "the database or the service does not answer, or has no room left",
     Exit.TRY_AGAIN: "another process is at it, a wait has timed out, or a worker wants to be started again; repeat",
     Exit.CONFIGURATION: "a setting, a declaration or the tables do not fit",
@@ -93,9 +94,12 @@ def exit_code(problem: HoraeError) -> Exit:
 
 # What the errors of cron call by the name of its Python parameter, as a shell names it.
 FLAGS = (
-    ("pass lenient=True", "add --lenient"),
-    ("with lenient=True", "with --lenient"),
-    ('pass day_match="or"', "add --day-match or"),
+    (re.compile(r"pass lenient=True"), "add --lenient"),
+    (re.compile(r"Pass lenient=True"), "Add --lenient"),
+    (re.compile(r"with lenient=True"), "with --lenient"),
+    (re.compile(r'pass day_match="or"'), "add --day-match or"),
+    (re.compile(r'pass zone="([^"]*)"'), r"add --tz \1"),
+    (re.compile(r"Pass every='([^']*)'"), r"Give --every \1"),
 )
 
 
@@ -112,7 +116,7 @@ def as_json(problem: HoraeError) -> dict[str, Any]:
 def message(problem: HoraeError, language: Language = "en") -> str:
     text = problem.in_words(language)
     for parameter, flag in FLAGS if isinstance(problem, InvalidCron) else ():
-        text = text.replace(parameter, flag).replace(parameter.capitalize(), flag.capitalize())
+        text = parameter.sub(flag, text)
     return text
 
 

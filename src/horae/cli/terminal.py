@@ -25,7 +25,7 @@ from horae.settings import DEFAULT_URL, Settings, is_on, unknown_names
 from horae.words.languages import Language, from_environment
 
 if TYPE_CHECKING:
-    from horae.ports import Tracing, World
+    from horae.ports.world import Tracing, World
 
 Db = Annotated[
     str | None,
@@ -94,6 +94,11 @@ class Terminal:
         """Print a message on stderr, unless --quiet was given."""
         if not self.is_quiet:
             print(text, file=sys.stderr, flush=True)
+
+    def mention_more(self, cursor: str | None) -> None:
+        """Say how to see the next page, where there is one."""
+        if cursor and not self.is_json:
+            self.say(f"There may be more: --cursor {cursor}")
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         """Align columns; colour states where colours are wanted."""
@@ -223,7 +228,7 @@ def opened(terminal: Terminal, *, may_create: bool = False) -> Iterator[World]:
     from horae.actions.rules import job_rules
     from horae.clock import SystemDice, clock_of, zone_database_version
     from horae.core.retention import Retention
-    from horae.ports import World
+    from horae.ports.world import World
     from horae.stores.opening import create_store_engine, open_store
 
     settings = terminal.settings

@@ -18,7 +18,7 @@ from horae.cli.terminal import Terminal, actor, opened
 from horae.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
-    from horae.ports import World
+    from horae.ports.world import World
 
 
 class Verbs(Rooms[Sender], ABC):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from horae.api.operation import Sender
 from horae.api.rooms import Rooms
 from horae.api.schedules.timetable import TimetableHour
-from horae.api.schedules.values import Forecast, UpcomingFire
+from horae.api.schedules.values import Forecast, Schedule, UpcomingFire
 from horae.console import series
 
 MOST_FIRES = 1000  # listed one by one
@@ -53,6 +53,12 @@ class Ahead:
         """Count what is not listed, as if it were spread evenly over each hour."""
         spans = ((each.fires, min(end, each.at + HOUR) - max(start, each.at)) for each in self.hours)
         return round(sum(fires * (span / HOUR) for fires, span in spans if span > timedelta(0)))
+
+
+def name_of(fire: UpcomingFire, schedules: Iterable[Schedule]) -> str:
+    """Return the title of the schedule that fires, where it is known and has one, else its key."""
+    known = (each.title for each in schedules if (each.owner, each.key) == (fire.owner, fire.key))
+    return next(known, None) or fire.key
 
 
 def look_ahead(rooms: Rooms[Sender], now: datetime, reach: timedelta) -> Ahead:

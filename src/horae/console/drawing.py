@@ -18,6 +18,8 @@ from typing import Literal
 
 from markupsafe import Markup
 
+from horae.console.times import day
+
 Side = Literal["up", "down", "on"]
 # Steps between two marks of the scale; the first that gives at most MOST_MARKS is taken.
 STEPS = tuple(
@@ -215,9 +217,9 @@ def _now(window: Window, label: str, top: int, floor: int) -> Iterator[str]:
 
 def _label(at: datetime, step: timedelta) -> str:
     if step >= DAY:
-        return f"{at:%m-%d}"
+        return day(at)
     if step < timedelta(seconds=1):
-        return f"{at:%S}.{at.microsecond // 1000:03d}"
+        return f"{at:%M:%S}.{at.microsecond // 1000:03d}"
     return f"{at:%H:%M:%S}" if step < timedelta(minutes=1) else f"{at:%H:%M}"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from horae.api.governance.decisions import Decision
 from horae.api.governance.object_values import GovernedObject
-from horae.console.texts import gettext, mark
+from horae.console.texts import gettext, listed, mark
 from horae.core.jobs.masking import mask, mask_text
 
 WORDS = {
@@ -207,7 +207,7 @@ def rule(code: str | None) -> str:
 
 def decided(decision: Decision) -> str:
     """Return why a decision came out as it did; what a review or a rollback says of it stands as it was written."""
-    gates, hits = decision.gates, ", ".join(decision.gates.get("hits") or ())
+    gates, hits = decision.gates, listed(decision.gates.get("hits") or ())
     if decision.review is not None or decision.predecessor is not None:
         return decision.reason
     if gates.get("persona") == "block":

@@ -12,12 +12,14 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from horae.console import asset_files, sessions
+from horae.console import asset_files, live, sessions
 from horae.console.pages import (
     attention,
     audit,
+    batches,
     budgets,
     bulk,
+    calendars,
     decisions,
     errors,
     forecast,
@@ -56,10 +58,12 @@ PAGES: tuple[Doors, ...] = (
     jobs.doors,
     new_job.doors,
     bulk.doors,
+    batches.doors,
     job.doors,
     errors.doors,
     schedules.doors,
     schedule.doors,
+    calendars.doors,
     task_form.doors,
     tasks.doors,
     queues.doors,
@@ -88,11 +92,12 @@ def doors() -> list[Door]:
 def install(app: FastAPI) -> None:
     """Serve the console below ``/console``, and lead a browser there from ``/``."""
     console = Starlette(
-        routes=[Route("/assets/{name:path}", asset_files.serve), *routes_of(doors())],
+        routes=[Route("/assets/{name:path}", asset_files.serve), live.route(), *routes_of(doors())],
         exception_handlers={404: _nothing_here, Exception: _failed},
     )
     console.router.redirect_slashes = False
     console.state.horae = app.state.horae
+    console.state.service = app
     app.router.routes.append(Route(PREFIX, _to_console, include_in_schema=False))
     app.router.routes.append(Route("/", _from_root, include_in_schema=False))
     app.mount(PREFIX, Contained(console))

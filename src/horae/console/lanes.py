@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from horae.api.attention.values import JournalEntry, LaneControl, Task, Wait
 from horae.console import drawing, states, times
-from horae.console.texts import _, gettext, mark
+from horae.console.texts import _, gettext, listed, mark
 from horae.console.visitor import Visit
 
 MOST_ROWS = 8  # of a picture; the table has them all
@@ -58,6 +58,8 @@ CAUSES = {
     "recovered": mark("goes on after a crash"),
     "control": mark("an operator changed what is allowed"),
     "late_confirmation": mark("the answer came too late"),
+    "task_ended": mark("hears that another task has ended"),
+    "tasks_started": mark("started other tasks"),
     "changed": mark("was changed"),
 }
 FACTS = {
@@ -80,6 +82,49 @@ FACTS = {
     "steer": mark("new directions"),
     "hold_exceeded": mark("held the focus for too long"),
     "grant_refused": mark("has no valid approval"),
+    "slept": mark("its pause is over"),
+    "task_ended": mark("another task has ended"),
+    "tasks_started": mark("started other tasks"),
+    "budget_empty": mark("its budget is empty"),
+}
+# What a line of the journal says beside its cause; ``holds`` and ``graceful`` are said only where they are so.
+DETAILS = {
+    "action": mark("action %(value)s"),
+    "became": mark("it is now %(value)s"),
+    "by": mark("by %(value)s"),
+    "cites": mark("rests on %(value)s"),
+    "crashes": mark("crashes so far: %(value)s"),
+    "deadline": mark("at the latest until %(value)s"),
+    "ending": mark("ended: %(value)s"),
+    "error": mark("error: %(value)s"),
+    "errors": mark("errors in a row: %(value)s"),
+    "event": mark("event number %(value)s"),
+    "graceful": mark("after what it does now"),
+    "holds": mark("not to be interrupted"),
+    "key": mark("called %(value)s"),
+    "keys": mark("for %(value)s"),
+    "phase": mark("while %(value)s"),
+    "reason": mark("reason: %(value)s"),
+    "rule": mark("rule: %(value)s"),
+    "since": mark("since %(value)s"),
+    "step": mark("step %(value)s"),
+    "switches": mark("set: %(value)s"),
+    "ended": mark("task %(value)s"),
+    "tasks": mark("tasks: %(value)s"),
+    "went_to": mark("for task %(value)s"),
+    "why": mark("because: %(value)s"),
+}
+VALUES = {
+    "ok": mark("succeeded"),
+    "partial": mark("succeeded in part"),
+    "failed": mark("failed"),
+    "unknown": mark("unknown"),
+    "interrupt": mark("something more urgent came"),
+    "cancel": mark("it was asked to end"),
+    "hold": mark("nothing may get the focus"),
+    "unknown kind": mark("its kind is no longer declared"),
+    "crash_loop": mark("it crashed again and again"),
+    **PHASES,
 }
 WAIT_STATES = {
     "open": mark("open"),
@@ -128,7 +173,12 @@ def wait_words(wait: Wait) -> str:
     """Return what is waited for."""
     if wait.kind == "confirm":
         return _("a person's answer: %(what)s", what=question(wait))
-    return _("a rest after an error") if wait.kind == "backoff" else wait.key
+    texts = {
+        "backoff": _("a rest after an error"),
+        "sleep": _("the end of a pause"),
+        "budget": _("its budget to be refilled"),
+    }
+    return texts.get(wait.kind, wait.key)
 
 
 def wait_state(wait: Wait) -> str:
@@ -148,21 +198,30 @@ def forbidden(control: LaneControl) -> list[str]:
     if control.confirm_everything:
         said.append(_("A person must confirm every action."))
     if control.must_confirm:
-        said.append(_("A person must confirm: %(actions)s.", actions=", ".join(control.must_confirm)))
+        said.append(_("A person must confirm: %(actions)s.", actions=listed(control.must_confirm)))
     return said
 
 
 def line_details(line: JournalEntry, clock: times.Clock) -> str:
     """Return what a line of a journal says beside its cause, as one line, its instants on the reader's clock."""
-    told = states.localised(line.details, clock)
-    shown = {name: value for name, value in told.items() if value not in (None, "", [], {}, False)}
-    return "  ".join(f"{name}={_plain(value)}" for name, value in shown.items())[:300]
+    details = states.localised(line.details, clock)
+    shown = [_detail(name, value) for name, value in details.items() if value not in (None, "", [], {}, False)]
+    return _("; ").join(shown)[:300]
+
+
+def _detail(name: str, value: Any) -> str:
+    text = (
+        word(VALUES, value)
+        if isinstance(value, str) and name in ("ending", "phase", "reason", "why")
+        else _plain(value)
+    )
+    return gettext(DETAILS[name], value=text) if name in DETAILS else f"{name}: {text}"
 
 
 def _plain(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ",".join(f"{name}:{_plain(each)}" for name, each in value.items())
-    return ",".join(map(_plain, value)) if isinstance(value, list | tuple) else str(value)
+        return listed(f"{name}: {_plain(each)}" for name, each in value.items())
+    return listed(map(_plain, value)) if isinstance(value, list | tuple) else str(value)
 
 
 # -- pictures ----------------------------------------------------------------------------------------------------------

@@ -49,7 +49,9 @@ def environment() -> Environment:
     made.globals.update(
         _=_markup, ngettext=_plural, drawing=drawing, texts=texts, times=times, number=number, MOST=MOST
     )
-    made.filters.update(number=number, span=times.span, json=pretty_json, pair=lambda code, say: (code, say(code)))
+    made.filters.update(
+        number=number, span=times.span, json=pretty_json, listed=texts.listed, pair=lambda code, say: (code, say(code))
+    )
     for part in MACROS:  # everywhere, also where a block is rendered without the rest of its template
         made.globals.update(made.get_template(f"parts/{part}.html").module.__dict__)
     return made

@@ -41,10 +41,7 @@ class Door:
         """Refuse a caller without the scopes of the operation."""
         if self.operation is None:
             return
-        needs, caller = self.operation.needs, visit.known
-        caller.require(*needs.scopes, *(("read",) if self.method == "GET" else ()))
-        if not needs.by_queue:
-            caller.require_all_queues()
+        self.operation.needs.check(visit.known, reads=self.method == "GET")
 
 
 @dataclass

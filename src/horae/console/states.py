@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from horae.core.time.instants import from_iso
 from horae.errors import InvalidInput
 from horae.words.sentences import why_line
 
+_WITH_STATE = re.compile(r"(job_[0-9]+) \(([a-z]+)\)")  # as reasons name a job that is waited for
 LATE = timedelta(minutes=1)  # how long a job may be due before that is worth a colour
 WORDS = {
     "queued": mark("queued"),
@@ -41,6 +43,9 @@ WORDS = {
     "merged": mark("merged into a later one"),
     "manual": mark("by hand"),
     "backfill": mark("made up for"),
+    "high": mark("high"),
+    "medium": mark("medium"),
+    "low": mark("low"),
 }
 # Outcomes and statuses that share the shape and colour of a state.
 KINDS = {
@@ -91,6 +96,10 @@ def localised(facts: Mapping[str, Any], clock: times.Clock) -> dict[str, Any]:
 
 
 def _on_clock(value: Any, clock: times.Clock) -> Any:
+    if isinstance(value, list | tuple):
+        return [_on_clock(each, clock) for each in value]
+    if isinstance(value, str) and (named := _WITH_STATE.fullmatch(value)):
+        return f"{named[1]} ({word(named[2])})"
     if not isinstance(value, str) or not (20 <= len(value) <= 32 and value.endswith("Z")):
         return value
     try:

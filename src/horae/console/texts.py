@@ -8,7 +8,7 @@ that is too narrow for another language, is seen at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
@@ -95,6 +95,11 @@ def plural(one: str, many: str, count: int) -> str:
 
 
 _ = gettext
+
+
+def listed(items: Iterable[object]) -> str:
+    """Return things one after the other, as the language of the request writes them."""
+    return gettext(", ").join(map(str, items))
 
 
 def mark(text: str) -> str:

@@ -78,7 +78,7 @@ def clock_time(at: datetime, now: datetime, zone: tzinfo, *, seconds: bool = Fal
     if there.date() == today.date():
         return time
     if abs(at - now) < 300 * DAY:
-        return f"{_day(there)} {time}"
+        return f"{day(there)} {time}"
     return f"{there:%Y-%m-%d} {time}"
 
 
@@ -114,7 +114,8 @@ def _long(length: timedelta) -> str:
     return names["s"] % {"count": length // SECOND}
 
 
-def _day(at: datetime) -> str:
+def day(at: datetime) -> str:
+    """Return the day of a time without its year, as the reader's language writes it."""
     return format_date(at.date(), "d MMM" if texts.current() != "zh" else "M月d日", locale=_babel())
 
 

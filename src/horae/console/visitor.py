@@ -9,7 +9,7 @@ import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
@@ -204,6 +204,17 @@ class Visit:
     def csrf(self) -> str:
         """Return the token for a form of this page, masked anew."""
         return mask_csrf(self.csrf_secret, secrets.token_hex(SECRET_LENGTH // 2))
+
+    def instant(self, name: str) -> datetime | None:
+        """Return the instant of a field, which the reader has written on the clock that is shown; None if empty."""
+        text = self.form.get(name, "").strip()
+        if not text:
+            return None
+        try:
+            there = datetime.fromisoformat(text)
+            return (there if there.tzinfo else there.replace(tzinfo=self.clock.zone_for())).astimezone(UTC)
+        except (ValueError, OverflowError):
+            raise InvalidInput("instant_unreadable", name=name, text=text[:40]) from None
 
     def check_csrf(self) -> None:
         if not is_csrf_of(self.csrf_secret, self.form.get("csrf", "")):

@@ -30,6 +30,8 @@ class Figures(Protocol):
     @property
     def overdue_schedules(self) -> Sequence[str]: ...
     @property
+    def missed_schedules(self) -> Sequence[str]: ...
+    @property
     def inactive_schedules(self) -> Sequence[str]: ...
     @property
     def new_errors(self) -> Sequence[ErrorGroup]: ...
@@ -75,6 +77,8 @@ def _needs(seen: Figures) -> Iterator[Need]:
     if seen.overdue_schedules:
         facts = _named(seen.overdue_schedules)
         yield Need(Reason("overdue", "schedules_overdue", facts), "problem", "schedules")
+    if seen.missed_schedules:
+        yield Need(Reason("missed", "runs_missing", _named(seen.missed_schedules)), "problem", "schedules")
     if seen.dead:
         yield Need(Reason("dead", "jobs_dead", _counted(seen.dead)), "problem", "jobs", "state:dead")
     if seen.new_errors:

@@ -42,6 +42,12 @@ def trace_id_of(text: str | None) -> str | None:
     return text if parent is None else parent.trace_id
 
 
+def trace_link(template: str, text: str | None) -> str | None:
+    """Return the page of a job's trace; None without a template, and for a label of the caller's own."""
+    trace_id = trace_id_of(text)
+    return template.replace("{trace_id}", trace_id) if template and trace_id and _TRACE.fullmatch(trace_id) else None
+
+
 def origin_of(text: str | None) -> Parent | None:
     """Return the parent of a job's runs: what enqueued it, or, for a bare trace id, one point of its own."""
     if text and _TRACE.fullmatch(text):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, fields, make_dataclass
+from dataclasses import MISSING, Field, field, fields, make_dataclass
 from operator import attrgetter
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -27,7 +27,7 @@ def swift(value: Callable[P, T]) -> Callable[P, T]:
 
     return make_dataclass(
         frozen.__name__,
-        [(each.name, Any, field(default=each.default)) for each in fields(frozen)],
+        [(each.name, Any, _default(each)) for each in fields(frozen)],
         repr=False,  # these two and match_args: the twin lives for a moment, and writing methods takes its time
         eq=False,
         match_args=False,
@@ -36,19 +36,25 @@ def swift(value: Callable[P, T]) -> Callable[P, T]:
     )
 
 
-def replacing(value: type[T]) -> Callable[..., T]:
+def _default(known: Field[Any]) -> Any:
+    """Return the default of a field for a field of the same name."""
+    has_factory = known.default_factory is not MISSING
+    return field(default_factory=known.default_factory) if has_factory else field(default=known.default)
+
+
+def replacing(value: type[T], make: Callable[..., T] | None = None) -> Callable[..., T]:
     """Return what :func:`dataclasses.replace` does for a frozen dataclass with slots, for a sixth of the time.
 
     Of an object with sixty fields ``replace`` takes 14 µs, and proposing one replaces it half a dozen times.
     """
     names = [each.name for each in fields(cast(Any, value))]
     index = {name: place for place, name in enumerate(names)}
-    read, make = attrgetter(*names), swift(cast(Callable[..., T], value))
+    read, quick = attrgetter(*names), make or swift(cast(Callable[..., T], value))
 
     def changed(it: T, **changes: Any) -> T:
         values = list(read(it))
         for name, each in changes.items():
             values[index[name]] = each
-        return make(*values)
+        return quick(*values)
 
     return changed

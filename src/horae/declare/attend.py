@@ -8,7 +8,7 @@ from horae.actions.attention import inbox
 from horae.core.attention.task import NORMAL
 from horae.core.jobs.retry import Retry
 from horae.declare.handles import Blueprint
-from horae.ports import World
+from horae.ports.world import World
 from horae.runtime.worker.context import Context
 
 ATTEND = "attend"
@@ -33,11 +33,15 @@ def register(app: Blueprint) -> None:
         payload: Any = None,
         priority: int = NORMAL,
         key: str | None = None,
+        most: int = 0,
     ) -> dict[str, Any]:
-        """Put a task into an agent's backlog; an attempt that is repeated finds the task that it made."""
+        """Put a task into an agent's backlog; an attempt that is repeated finds the task that it made.
+
+        A lane with *most* tasks that have not ended takes no further one: the job fails, and says so.
+        """
         added = inbox.add(
             home.world, lane, kind, payload, priority=priority, key=key or f"attend:{ctx.idempotency_key}",
-            owner=ctx.owner, actor=f"job/{ctx.job_id}",
+            owner=ctx.owner, actor=f"job/{ctx.job_id}", most=most,
         )  # fmt: skip
         return {"task": added.task.id, "lane": lane, "created": added.created}
 

@@ -15,7 +15,8 @@ from horae.actions.schedules.declared import OFF_IN_CODE, OFF_IN_FILE, Plan
 from horae.core.governance.budgets import job_budget
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.running_limits import GROUP, LimitSource
-from horae.core.schedules.schedule import Schedule, cycle
+from horae.core.schedules.follows import cycle
+from horae.core.schedules.schedule import Schedule
 from horae.declare.declarations import Problem, make_schedule
 from horae.declare.definitions import Definition, Definitions, define
 from horae.declare.handles import Blueprint
@@ -24,7 +25,8 @@ from horae.declare.options import TIMING
 from horae.declare.overrides import merge, schedules_of
 from horae.declare.parameters import description_of, parameters_of
 from horae.errors import DefinitionError, HoraeError
-from horae.ports import Limiter, StoredDefinition
+from horae.ports.definitions import StoredDefinition
+from horae.ports.locks import Limiter
 from horae.runtime.worker.context import Context
 from horae.runtime.worker.services import Services, wishes_of
 
@@ -33,6 +35,7 @@ HOW_TO_LOCK = (
     "'memory' for a single process, or a Redis URL; or declare mode='ALL_NODES'"
 )
 NEEDS_DATABASE = "{}, and this worker reaches a service only: run it where the database is, with --db"
+ALL_NODES_IS_HERE = "mode='ALL_NODES' runs it on every node itself, not on {}; drop mode= or executor="
 LOCK_NEEDS_DATABASE = (
     "its lock is kept in the database, and this worker reaches a service only: set app.locks to a Redis URL, or run it "
     "where the database is, with --db"
@@ -53,6 +56,24 @@ def problems_of(
     found += _about_limits(jobs, file, schedules)
     found += seeds_of(seeds, jobs.definitions)[1]
     return list(dict.fromkeys(found))
+
+
+def about_executors(jobs: Blueprint, file: JobsFile) -> list[Problem]:
+    """Return what keeps declared executors from working in this process, and jobs that cannot use one.
+
+    Only a process that runs jobs needs to know: one that enqueues does without the libraries of a cluster.
+    """
+    found = []
+    for definition in merge(jobs.definitions.declared, file)[0]:
+        if definition.remote is None:
+            continue
+        if definition.schedule is not None and definition.schedule.mode == "ALL_NODES":
+            found.append(Problem(definition.name, ALL_NODES_IS_HERE.format(definition.executor)))
+        try:
+            getattr(definition.remote, "check", lambda: None)()
+        except HoraeError as problem:
+            found.append(Problem(definition.name, str(problem), cause=problem))
+    return found
 
 
 def needs_database(

@@ -16,10 +16,14 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal, cast
 
+from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.payloads import encode
-from horae.core.jobs.retry import Retry, span
+from horae.core.jobs.retry import Retry
+from horae.core.schedules.expect import expect_text
 from horae.core.schedules.rules import Every
 from horae.core.schedules.schedule import MODES, Kind, Schedule, check
+from horae.core.time.cron_hash import spread_by_hash
+from horae.core.time.spans import span
 from horae.declare.definitions import Definition, define, refuse_generator
 from horae.declare.options import DEFAULT_LOCK_TTL, KNOWN, TIMING
 from horae.errors import DefinitionError, HoraeError, InvalidArguments, InvalidInput
@@ -126,8 +130,11 @@ def _about_timing(name: str, options: Mapping[str, Any]) -> Iterator[Problem]:
     if given and "concurrency_key" in options:
         text = "concurrency_key holds for jobs that are enqueued; for its fires say overlap=…, or limit their group."
         yield Problem(name, text, "warning")
+    if given and ("debounce" in options or "collect" in options):
+        text = "debounce and collect hold for jobs that are enqueued; each fire of the schedule is a job by itself."
+        yield Problem(name, text, "warning")
     if not given:
-        idle = [key for key in options if key in TIMING and key not in ("mode", "lock_ttl", *ONE_OF)]
+        idle = [key for key in options if key in TIMING and key not in ("mode", "lock_ttl", "lenient", *ONE_OF)]
         if idle:
             yield Problem(name, f"{', '.join(idle)} without cron=…, every=… or after=… has no effect.", "warning")
 
@@ -161,6 +168,8 @@ def make_schedule(definition: Definition, options: Mapping[str, Any]) -> Schedul
         return None
     own = {key: options[key] for key in TIMING if key in options and key not in (*ONE_OF, "arguments")}
     values: dict[str, Any] = {key: _span(key, value) if key in SPANS else value for key, value in own.items()}
+    if "expect" in values:
+        values["expect"] = expect_text(values["expect"])
     if "catch_up" in values:
         values.setdefault("misfire", "catch_up")
     if options.get("mode") == "ALL_NODES":
@@ -171,7 +180,7 @@ def make_schedule(definition: Definition, options: Mapping[str, Any]) -> Schedul
         key=definition.name,
         handler=definition.name,
         kind=cast(Kind, kind),
-        expression=expression_of(kind, options[kind]),
+        expression=_expression(kind, definition.name, options),
         after=_leaders(options["after"]) if kind == "after" else (),
         payload=payload_of(definition, options.get("arguments", {})),
         queue=definition.queue,
@@ -186,6 +195,12 @@ def make_schedule(definition: Definition, options: Mapping[str, Any]) -> Schedul
     )
     sources = sources_of(schedule, {*own, *(key for key in options if key not in TIMING), kind})
     return check(replace(schedule, sources=sources))
+
+
+def _expression(kind: str, name: str, options: Mapping[str, Any]) -> str:
+    """Return the rule of a declared schedule; an H in its cron follows from its name."""
+    text = expression_of(kind, options[kind])
+    return spread_by_hash(text, f"{SYSTEM}/{name}", lenient=options.get("lenient") is True) if kind == "cron" else text
 
 
 def _span(name: str, value: Any) -> timedelta:
@@ -231,6 +246,7 @@ def sources_of(schedule: Schedule, given: set[str]) -> dict[str, str]:
 
 TRACED = (  # fields whose source is kept
     "enabled", "mode", "lock_ttl", "zone", "group", "initial_delay", "anchor", "day_match", "gap", "fold", "lenient",
+    "quiet_hours", "calendar", "calendar_rule", "expect",
     "misfire", "catch_up", "spread", "grace", "overlap", "jitter", "starts_at", "ends_at", "max_fires", "after",
     "queue", "priority", "retry", "timeout", "stale_timeout", "budget", "cost",
 )  # fmt: skip

@@ -16,18 +16,24 @@ from functools import cached_property
 from typing import Any, Literal, get_type_hints
 
 from horae.core.governance.budgets import job_budget
+from horae.core.jobs.gathering import Collect, Debounce
 from horae.core.jobs.job import PRIORITIES, Job, Priority
 from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.payloads import name as checked_name
 from horae.core.jobs.retry import DEFAULT_RETRY, Retry, time_limit
 from horae.core.scheduled_tasks.task import Terms
 from horae.core.schedules.schedule import Schedule
+from horae.core.time.spans import Span
+from horae.declare.argument_types import Check, checks_of, refuse_misfits
 from horae.errors import DefinitionError, InvalidArguments, InvalidInput, NotFound
-from horae.ports import Limiter
+from horae.executors.names import executor_of
+from horae.ports.executors import RemoteExecutor
+from horae.ports.locks import Limiter
 from horae.settings import one_setting
 from horae.settings import stale_timeout as preset_stale_timeout
 
-Runner = Literal["async", "thread", "process"]
+Runner = Literal["async", "thread", "process", "ray", "dask", "kubernetes"]
+LOCAL = ("async", "thread", "process")  # on the worker's own machine
 Decide = Callable[[Job, str], timedelta | Awaitable[timedelta | None] | None]
 
 
@@ -43,7 +49,8 @@ class Definition:
     timeout: timedelta | None = None
     concurrency_key: str | Callable[..., str] | None = None
     concurrency_limit: int = 1
-    executor: Runner = "thread"
+    executor: str = "thread"  # on this machine, or the name of *remote*
+    remote: RemoteExecutor | None = field(default=None, compare=False)  # where it runs instead of on this machine
     decide: Decide | None = None
     rate_limit: Limiter | None = None
     stale_timeout: timedelta | None = None
@@ -53,12 +60,38 @@ class Definition:
     signature: inspect.Signature = field(default_factory=inspect.Signature)
     schedule: Schedule | None = None  # when it runs, as its code says; the file and the store may say otherwise
     tenants: bool = False  # whether tenants' jobs may run it; the store keeps it, and decides
+    check_types: bool = True  # whether arguments must fit the annotations
     sensitive: tuple[str, ...] = ()  # names of arguments whose values readers do not see
+    logs: bool = True  # whether what it logs is kept with its attempts
+    debounce: Debounce | None = None  # its key is a template of the arguments
+    collect: Collect | None = None
     options: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  # as its code gives them
     built: type | None = None  # the class of which every run gets a fresh instance; None for a plain function
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the call as named arguments; refuse one that does not fit, and show the signature."""
+        named = self._named(args, kwargs)
+        if self._checks:
+            refuse_misfits(self.name, self._checks, named, self.sensitive)
+        return named
+
+    def each_arguments(self, calls: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Yield the named arguments of many calls, as :meth:`arguments` returns those of one."""
+        name, required, names, checks = self.name, self._required, self._names, self._checks
+        for call in calls:
+            named = dict(call)
+            if not required <= named.keys() <= names:
+                named = self._named((), named)
+            if checks:
+                refuse_misfits(name, checks, named, self.sensitive)
+            yield named
+
+    @cached_property
+    def _checks(self) -> Mapping[str, Check]:
+        target = self.function if self.built is None else inspect.getattr_static(self.built, "run")
+        return checks_of(target, self.signature) if self.check_types else {}
+
+    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         if not args and self._required <= kwargs.keys() <= self._names:
             return kwargs
         try:
@@ -107,9 +140,31 @@ class Definition:
                 "concurrency_argument_missing", handler=self.name, key=self.concurrency_key, argument=str(problem)
             ) from None
 
+    def gather_for(self, arguments: dict[str, Any]) -> tuple[Debounce | None, Collect | None]:
+        """Return how one call joins others, its key filled from the arguments."""
+        how = self.debounce or self.collect
+        if how is None or how.key is None:
+            return self.debounce, self.collect
+        try:
+            filled = replace(how, key=how.key.format(**arguments))
+        except (KeyError, IndexError) as problem:
+            raise InvalidArguments(
+                "gather_key_missing", handler=self.name, key=how.key, argument=str(problem)
+            ) from None
+        return (filled, None) if isinstance(filled, Debounce) else (None, filled)
+
     @property
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.function)
+
+
+def checked_gather(debounce: Debounce | Span | None, collect: Collect | None) -> tuple[Debounce | None, Collect | None]:
+    """Return how calls join each other; a span alone is that of a debounce."""
+    if collect is not None and not isinstance(collect, Collect):
+        raise InvalidInput("type_wrong", name="collect", value=repr(collect), expected="Collect(n=…, within=…)")
+    if debounce is not None and collect is not None:
+        raise InvalidInput("debounce_and_collect")
+    return Debounce(debounce) if isinstance(debounce, timedelta | int | float | str) else debounce, collect
 
 
 def define(
@@ -120,18 +175,22 @@ def define(
     queue: str = "default",
     priority: Priority = "medium",
     retry: Retry | None = None,
-    timeout: timedelta | float | None = None,
+    timeout: Span | None = None,
     concurrency_key: str | Callable[..., str] | None = None,
     concurrency_limit: int = 1,
-    executor: Runner | None = None,
+    executor: Runner | RemoteExecutor | None = None,
     decide: Decide | None = None,
     rate_limit: Limiter | None = None,
-    stale_timeout: timedelta | float | None = None,
+    stale_timeout: Span | None = None,
     budget: str | None = None,
     cost: Mapping[str, int] | None = None,
     exclusive: bool = False,
     tenants: bool = False,
     sensitive: Sequence[str] = (),
+    logs: bool = True,
+    check_types: bool = True,
+    debounce: Debounce | Span | None = None,
+    collect: Collect | None = None,
     built: type | None = None,
 ) -> Definition:
     """Check a declaration and make it a definition; refuse what cannot work.
@@ -154,18 +213,24 @@ def define(
     try:
         limit, silence = time_limit(timeout), time_limit(stale_timeout, "stale_timeout")
         job_budget(budget, cost)
+        debounced, collecting = checked_gather(debounce, collect)
     except InvalidInput as problem:
         raise DefinitionError("option_invalid", name=name, problem=str(problem)) from None
     if not isinstance(tenants, bool):
         raise DefinitionError("tenants_not_boolean", handler=name, value=repr(tenants))
+    if not isinstance(check_types, bool):
+        raise DefinitionError("check_types_not_boolean", handler=name, value=repr(check_types))
     if isinstance(sensitive, str) or not all(isinstance(each, str) and each for each in sensitive):
         raise DefinitionError("sensitive_not_names", handler=name, value=repr(sensitive))
+    if (debounced is not None or collecting is not None) and (exclusive or stale_timeout is not None):
+        raise DefinitionError("gather_exclusive", handler=name)
     if exclusive:
         if concurrency_limit != 1:
             raise DefinitionError("exclusive_with_limit", handler=name)
         concurrency_key = name if concurrency_key is None else concurrency_key
         silence = preset_stale_timeout(os.environ) if silence is None else silence
     signature, takes_context = _signature(name, function, context_type)
+    runner, remote = _runner(name, function, executor)
     return Definition(
         name=checked_name(name, "job", 200),
         function=function,
@@ -175,7 +240,8 @@ def define(
         timeout=limit,
         concurrency_key=concurrency_key,
         concurrency_limit=concurrency_limit,
-        executor=_runner(name, function, executor),
+        executor=runner,
+        remote=remote,
         decide=decide,
         rate_limit=rate_limit,
         stale_timeout=silence,
@@ -183,6 +249,10 @@ def define(
         cost=cost,
         tenants=tenants,
         sensitive=tuple(dict.fromkeys(sensitive)),
+        logs=bool(logs),
+        check_types=check_types,
+        debounce=debounced,
+        collect=collecting,
         takes_context=takes_context,
         signature=signature,
         built=built,
@@ -203,17 +273,23 @@ def _may_be_async(function: Callable[..., Any]) -> bool:
         return False
 
 
-def _runner(name: str, function: Callable[..., Any], asked: Runner | None) -> Runner:
+def _runner(
+    name: str, function: Callable[..., Any], asked: Runner | RemoteExecutor | None
+) -> tuple[str, RemoteExecutor | None]:
+    """Return what runs a function: the name of an executor, and the executor itself if it is elsewhere."""
     is_async = inspect.iscoroutinefunction(function)
     if asked is None:
-        return "async" if is_async else "thread"
-    if asked not in ("async", "thread", "process"):
-        raise DefinitionError("executor_unknown", handler=name, executor=str(asked))
+        return "async" if is_async else "thread", None
+    if not isinstance(asked, str) or asked not in LOCAL:
+        remote = executor_of(asked)
+        if remote is None:
+            raise DefinitionError("executor_unknown", handler=name, executor=str(asked))
+        return remote.name, remote
     if asked == "async" and not is_async and not _may_be_async(function):
         raise DefinitionError("executor_needs_async", handler=name)
     if asked == "thread" and is_async:
         raise DefinitionError("executor_refuses_async", handler=name)
-    return asked
+    return asked, None
 
 
 def _signature(name: str, function: Callable[..., Any], context_type: type) -> tuple[inspect.Signature, bool]:
@@ -272,7 +348,7 @@ class Definitions:
         self.read_again()
 
     def find(self, name: str) -> Definition | None:
-        return self._by_name.get(name)
+        return (self._configured or self._by_name).get(name)
 
     def get(self, name: str) -> Definition:
         found = self._by_name.get(name)

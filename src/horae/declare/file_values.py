@@ -7,12 +7,14 @@ from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from horae.core.jobs.retry import Retry, span
+from horae.core.jobs.retry import Retry
 from horae.core.schedules.rules import Every
 from horae.core.time.instants import aware, from_iso
-from horae.declare.options import JobOptions, Span, options
+from horae.core.time.spans import Span, span
+from horae.declare.definitions import Runner
+from horae.declare.options import JobOptions, options
 from horae.errors import InvalidInput
-from horae.settings import span_from
+from horae.ports.executors import RemoteExecutor
 
 Codec = Callable[[Any], Any]
 
@@ -49,9 +51,7 @@ def read_milliseconds(value: Any) -> timedelta:
 
 
 def read_span(value: Any) -> timedelta:
-    if isinstance(value, str):
-        return span_from(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise InvalidInput("file_value_not_a_span")
     return span(value)
 
@@ -69,6 +69,11 @@ def read_names(value: Any) -> list[str]:
     if not isinstance(value, list) or not value or not all(isinstance(each, str) and each.strip() for each in value):
         raise InvalidInput("file_value_not_a_list")
     return value
+
+
+def read_types(value: Any) -> tuple[str, ...]:
+    """Read the names of exceptions: one, or a list."""
+    return tuple(read_names([value] if isinstance(value, str) else value))
 
 
 def read_table(value: Any) -> dict[str, Any]:
@@ -107,10 +112,12 @@ CODECS: dict[Any, Codec] = {
     float: read_factor,
     str: read_text,
     str | Callable[..., str]: read_text,  # a function is for code
+    Runner | RemoteExecutor: read_choice(*get_args(Runner)),  # an object is for code
     Span: read_span,
     timedelta: read_span,
     datetime: read_instant,
     Sequence[str]: read_names,
+    tuple[str, ...]: read_types,
     Mapping[str, Any]: read_table,
     Mapping[str, int]: read_table,
     Retry: read_retry,

@@ -9,24 +9,31 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import update_wrapper
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
 
-from horae.actions.jobs.requests import Enqueued, Request, make_request
+from horae.actions.jobs.requests import AlikeRequests, Checked, Enqueued, Request, make_request
 from horae.actions.schedules.exclusive import start_exclusively
+from horae.core.jobs.gathering import Collect, Debounce
 from horae.core.jobs.job import PRIORITIES, SYSTEM, OnParentDead, Priority, band_of
 from horae.core.jobs.machinery import queue_name
-from horae.core.jobs.retry import Retry, span, time_limit
+from horae.core.jobs.retry import Retry, time_limit
 from horae.core.jobs.running_limits import check_max_running, limit_name
+from horae.core.time.spans import Span, span
 from horae.declare.declarations import Problem, define_job, refuse
-from horae.declare.definitions import Definition, Definitions, Runner
+from horae.declare.definitions import Definition, Definitions, Runner, checked_gather
 from horae.declare.options import JobOptions, options_text
-from horae.declare.verifiers import Verifier, define_verifier
+from horae.declare.using import using_text
 from horae.errors import ConfigurationError, DefinitionError, InvalidInput
-from horae.ports import World
+from horae.ports.world import World
+from horae.runtime.enqueued import EnqueuedJob
 from horae.runtime.worker.context import Context
+
+if TYPE_CHECKING:
+    from horae.declare.verifiers import Verifier
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,6 +60,8 @@ class Options:
     trace_id: str | None = None
     strict: bool = False
     connection: Any = None
+    debounce: Debounce | None = None
+    collect: Collect | None = None
 
 
 class JobHandle(Generic[P, R]):
@@ -62,6 +71,7 @@ class JobHandle(Generic[P, R]):
         self._home = home
         self._declared = definition
         self.options = options or Options()
+        self._checked: tuple[Definition, Checked] | None = None  # by the definition as it was then
         update_wrapper(self, definition.built or definition.function, updated=())
 
     @property
@@ -85,14 +95,14 @@ class JobHandle(Generic[P, R]):
     def using(
         self,
         *,
-        delay: timedelta | float | None = None,
+        delay: Span | None = None,
         run_at: datetime | None = None,
         priority: Priority | None = None,
         key: str | None = None,
         unique: str | None = None,
         queue: str | None = None,
         retry: Retry | None = None,
-        timeout: timedelta | float | None = None,
+        timeout: Span | None = None,
         budget: str | None = None,
         cost: Mapping[str, int] | None = None,
         owner: str | None = None,
@@ -102,13 +112,11 @@ class JobHandle(Generic[P, R]):
         trace_id: str | None = None,
         strict: bool | None = None,
         connection: Any = None,
+        debounce: Debounce | Span | None = None,
+        collect: Collect | None = None,
     ) -> JobHandle[P, R]:
-        """Return the same job with other options; they never mix with its arguments.
-
-        ``after=[…]`` names jobs, by id or as ``enqueue`` answered them, that must succeed first. When one of them dies
-        or is cancelled, *on_parent_dead* decides: ``"cancel"`` this one too (reviving that one brings it back),
-        ``"run"`` it all the same, or let it ``"wait"`` until that one is revived.
-        """
+        """Return the same job with other options; they never mix with its arguments."""
+        debounced, collecting = checked_gather(debounce, collect)
         given = {
             "delay": None if delay is None else span(delay),
             "run_at": run_at,
@@ -127,14 +135,23 @@ class JobHandle(Generic[P, R]):
             "trace_id": trace_id,
             "strict": strict,
             "connection": connection,
+            "debounce": debounced,
+            "collect": collecting,
         }
         named = {name: value for name, value in given.items() if value is not None}
         return JobHandle(self._home, self._declared, replace(self.options, **named))
 
     def request(self, *args: P.args, **kwargs: P.kwargs) -> Request:
         """Return the request that an enqueue with these arguments would store; for :meth:`Horae.enqueue_many`."""
-        definition, options = self.definition, self.options
-        arguments = definition.arguments(args, kwargs)
+        definition = self.definition
+        return self._request(definition, definition.arguments(args, kwargs))
+
+    def _request(self, definition: Definition, arguments: dict[str, Any], *, alike: bool = False) -> Request:
+        """Return the request; with *alike* what it shares with those for other arguments."""
+        options = self.options
+        debounce, collect = options.debounce, options.collect
+        if debounce is None and collect is None and (definition.debounce is not None or definition.collect is not None):
+            debounce, collect = definition.gather_for(arguments)
         return make_request(
             definition.name,
             arguments,
@@ -148,7 +165,7 @@ class JobHandle(Generic[P, R]):
             definition.timeout if options.timeout is None else options.timeout,
             options.key,
             options.unique,
-            definition.key_for(arguments),
+            None if alike else definition.key_for(arguments),
             definition.concurrency_limit,
             options.tags,
             options.trace_id,
@@ -157,30 +174,58 @@ class JobHandle(Generic[P, R]):
             strict=options.strict,
             budget=definition.budget if options.budget is None else options.budget,
             cost=definition.cost if options.cost is None else options.cost,
+            debounce=debounce,
+            collect=collect,
         )
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> EnqueuedJob:
         """Store a job with these arguments; durable when this returns."""
-        request = self.request(*args, **kwargs)
-        return self._store(request, plain_connection(self.options.connection))
+        definition = self.definition
+        arguments = definition.arguments(args, kwargs)
+        if self._stores_alike(definition):
+            asked = self._alike(definition, [arguments])
+            return self._home.store_jobs(asked, plain_connection(self.options.connection))[0]
+        return self._store(self._request(definition, arguments), plain_connection(self.options.connection))
 
-    def _store(self, request: Request, connection: Any = None) -> Enqueued:
+    def _stores_alike(self, definition: Definition) -> bool:
+        """Return whether jobs of this handle differ in their arguments alone, and none is gathered with others."""
+        gathers = (definition.debounce, definition.collect, self.options.debounce, self.options.collect)
+        return definition.concurrency_key is None and all(each is None for each in gathers)
+
+    def _alike(self, definition: Definition, arguments: list[dict[str, Any]]) -> AlikeRequests:
+        """Return requests that differ in their arguments; what they share is checked when it is first stored."""
+        if self._checked is None or self._checked[0] is not definition:
+            self._checked = (definition, Checked(self._request(definition, {}, alike=True)))
+        checked = self._checked[1]
+        return AlikeRequests(checked.request, arguments, checked=checked)
+
+    def _store(self, request: Request, connection: Any = None) -> EnqueuedJob:
         """Store a job; an exclusive one is refused while another instance is alive (document 004)."""
-        silence = self.definition.stale_timeout
-        if silence is None or request.concurrency_key is None:
+        silence = None if request.concurrency_key is None else self.definition.stale_timeout
+        if silence is None:
             return self._home.store_jobs([request], connection)[0]
-        return start_exclusively(self._home.world, request, stale_timeout=silence, connection=connection)
+        with self._home.joining(connection) as joined:
+            started = start_exclusively(self._home.world, request, stale_timeout=silence, connection=joined)
+        return self._home.waitable([started], connection)[0]
 
-    async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
+    async def enqueue_async(self, *args: P.args, **kwargs: P.kwargs) -> EnqueuedJob:
         """Store a job with these arguments without blocking the event loop."""
         request = self.request(*args, **kwargs)
         if self.options.connection is not None:
             return await _on_async_connection(self._store, request, self.options.connection)
         return await asyncio.to_thread(self._store, request)
 
-    def enqueue_many(self, calls: Iterable[Mapping[str, Any]]) -> list[Enqueued]:
+    def enqueue_many(self, calls: Iterable[Mapping[str, Any]]) -> list[EnqueuedJob]:
         """Store one job for each set of arguments, all in one transaction."""
-        requests = (self.request(**call) for call in calls)  # type: ignore[call-arg]
+        definition = self.definition
+        arguments = definition.each_arguments(calls)
+        requests: Iterable[Request] = (
+            AlikeRequests(
+                self._request(definition, {}, alike=True), arguments, can_wait=isinstance(calls, list | tuple)
+            )
+            if self._stores_alike(definition)
+            else (self._request(definition, each) for each in arguments)
+        )
         return self._home.store_jobs(requests, plain_connection(self.options.connection))
 
 
@@ -191,27 +236,30 @@ def _policy(retry: Retry | None) -> Retry | None:
 
 
 def plain_connection(connection: Any) -> Any:
-    """Return the connection of a Connection or a Session; refuse anything else."""
-    if connection is None or hasattr(connection, "exec_driver_sql"):
+    """Return the connection of a Session, and any other connection as it is; refuse what is none."""
+    if connection is None or hasattr(connection, "exec_driver_sql") or hasattr(connection, "settings_dict"):
         return connection
     if hasattr(connection, "connection") and callable(connection.connection):
         return connection.connection()
+    if hasattr(connection, "cursor"):  # Django's, or a driver's: looked at where it is joined
+        return connection
     raise ConfigurationError("connection_unusable", given=type(connection).__name__)
 
 
 async def _on_async_connection(
-    store: Callable[[Request, Any], Enqueued], request: Request, connection: Any
-) -> Enqueued:
+    store: Callable[[Request, Any], EnqueuedJob], request: Request, connection: Any
+) -> EnqueuedJob:
     if not hasattr(connection, "run_sync"):
         return store(request, plain_connection(connection))
-    joined: Enqueued = await connection.run_sync(lambda inner: store(request, plain_connection(inner)))
+    joined: EnqueuedJob = await connection.run_sync(lambda inner: store(request, plain_connection(inner)))
     return joined
 
 
 class Blueprint:
     """A collection of declarations; an application is one, and can include others."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lenient: bool = False) -> None:
+        self.lenient = lenient  # whether its cron may use names, L, W, # and nicknames, unless a job says otherwise
         self.definitions = Definitions(self._configure)
         self.problems_noted: list[Problem] = []
         self.running_limits: dict[str, int] = {}  # how many may run at once, by the name of the limit
@@ -231,9 +279,17 @@ class Blueprint:
         """Store, clock and dice of the application that includes these jobs."""
         return self._application().world
 
-    def store_jobs(self, requests: Iterable[Request], connection: Any = None) -> list[Enqueued]:
+    def store_jobs(self, requests: Iterable[Request], connection: Any = None) -> list[EnqueuedJob]:
         """Store jobs where the application that includes these acts."""
         return self._application().store_jobs(requests, connection)
+
+    def joining(self, connection: Any) -> AbstractContextManager[Any]:
+        """Lend the transaction of a caller's connection, where the application acts."""
+        return self._application().joining(connection)
+
+    def waitable(self, placed: list[Enqueued], connection: Any = None) -> list[EnqueuedJob]:
+        """Return stored jobs as ones that can be waited for where the application acts."""
+        return self._application().waitable(placed, connection)
 
     def _application(self) -> Blueprint:
         if self._included_in is None:
@@ -254,7 +310,7 @@ class Blueprint:
         kind: str,
         /,
         *,
-        timeout: timedelta | float | None = None,
+        timeout: Span | None = None,
         cost: Mapping[str, int] | None = None,
         budget: str | None = None,
         executor: Runner | None = None,
@@ -267,6 +323,7 @@ class Blueprint:
         goes on. *cost* is the most that one look may cost by unit, one call unless given, drawn from the *budget*
         ``verify.memory`` and so on. With ``executor="process"`` it runs in a process of its own.
         """
+        from horae.declare.verifiers import Verifier, define_verifier  # a tenth of a worker's memory, for a few
 
         def declare(function: Callable[P, R]) -> Verifier[P, R]:
             definition = define_verifier(
@@ -311,6 +368,7 @@ class Blueprint:
 
 
 Blueprint.job.__doc__ = f"{inspect.cleandoc(Blueprint.job.__doc__ or '')}\n{options_text()}"
+JobHandle.using.__doc__ = f"{JobHandle.using.__doc__}\n{using_text()}"
 
 
 class Declare:
@@ -330,7 +388,8 @@ class Declare:
     @overload
     def __call__(self, function: Callable[P, R]) -> JobHandle[P, R]: ...
     def __call__(self, function: Callable[..., Any]) -> JobHandle[Any, Any]:
-        definition, problems = define_job(self._name, function, dict(self._options))
+        inherited = {"lenient": True} if self._home.lenient else {}
+        definition, problems = define_job(self._name, function, {**inherited, **self._options})
         if not any(problem.severity == "error" for problem in problems):
             problems += self._home._add(definition)
         self._home.problems_noted += [problem for problem in problems if problem.severity == "warning"]

@@ -11,7 +11,8 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 
 from horae.errors import StoreBusy, StoreFull, StoreUnavailable
-from horae.ports import Store, World
+from horae.ports.store import Store
+from horae.ports.world import World
 
 log = logging.getLogger("horae.app")
 Change = Callable[[World], World]

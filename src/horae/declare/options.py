@@ -3,6 +3,7 @@
 ``JobOptions`` is what type checkers know; the docstring of ``job``, the reference page and what ``jobs.conf`` accepts
 are generated from it. Every option is on every door by the same name and with the same default, or says why not.
 """
+# size: one declaration for each option, all in one place
 
 from __future__ import annotations
 
@@ -11,13 +12,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, TypedDict, get_type_hints
 
+from horae.core.jobs.gathering import Collect, Debounce
 from horae.core.jobs.job import Priority
 from horae.core.jobs.retry import Retry
 from horae.core.schedules.schedule import Misfire, Mode, Overlap
+from horae.core.time.spans import Span
 from horae.declare.definitions import Decide, Runner
-from horae.ports import Limiter
+from horae.ports.executors import RemoteExecutor
+from horae.ports.locks import Limiter
 
-Span = timedelta | float
 Section = Literal["when", "missed", "where", "limits"]
 SECTIONS: dict[Section, str] = {
     "when": "When it runs",
@@ -26,6 +29,7 @@ SECTIONS: dict[Section, str] = {
     "limits": "What limits it",
 }
 DEFAULT_LOCK_TTL = timedelta(seconds=30)
+GATHERED = "it is about calls, and a schedule makes none: `POST /jobs`, `horae job enqueue` and `using` take it"
 OF_HANDLER = "it belongs to the declaration of the handler, which all its schedules share"
 
 
@@ -90,7 +94,40 @@ class TimingOptions(TypedDict, total=False):
         ),
     ]
     lenient: Annotated[
-        bool, Option("when", False, "Accept names, 7 for Sunday and other habits in `cron`; else they are refused.")
+        bool,
+        Option(
+            "when",
+            False,
+            "Accept names, 7 for Sunday and other habits in `cron`; refused unless the application says lenient=True.",
+        ),
+    ]
+    quiet_hours: Annotated[
+        str,
+        Option(
+            "when",
+            None,
+            'Fire nothing in these hours of `zone`, "22:00-07:00"; all that falls there fires once when they end.',
+        ),
+    ]
+    calendar: Annotated[str, Option("when", None, "Heed the days of this calendar; it must exist in the store.")]
+    calendar_rule: Annotated[
+        Literal["exclude", "include", "move"],
+        Option(
+            "when",
+            "exclude",
+            'Leave the days of `calendar` out; "include" fires only on them, "move" fires on the next day that is not '
+            "one.",
+        ),
+    ]
+    expect: Annotated[
+        str,
+        Option(
+            "missed",
+            None,
+            'Expect a success "within 10m" of being due, "by 06:00" of `zone`, or "every 1d"; a run that is missing is '
+            "recorded and alerted.",
+            "nothing is expected",
+        ),
     ]
     misfire: Annotated[
         Misfire,
@@ -197,12 +234,36 @@ class JobOptions(TimingOptions, total=False):
             not_on_command_line=OF_HANDLER,
         ),
     ]
+    debounce: Annotated[
+        Debounce | Span,
+        Option(
+            "limits",
+            None,
+            "Run only the last of many calls, when none has come for this long; `Debounce(wait, max_wait=…, key=…)` "
+            "says how long at most, and by which arguments calls are told apart.",
+            not_in_file=GATHERED,
+            not_over_http=GATHERED,
+            not_on_command_line=GATHERED,
+        ),
+    ]
+    collect: Annotated[
+        Collect,
+        Option(
+            "limits",
+            None,
+            'Run many calls as one job, their lists joined: `Collect(n=100, within="5s", key=…)`.',
+            not_in_file=GATHERED,
+            not_over_http=GATHERED,
+            not_on_command_line=GATHERED,
+        ),
+    ]
     executor: Annotated[
-        Runner,
+        Runner | RemoteExecutor,
         Option(
             "where",
             None,
-            'Run it on the event loop ("async"), in a thread or in a process of its own, which alone can be killed.',
+            'Run it on the event loop ("async"), in a thread or in a process of its own, which can be killed; or '
+            'outside the worker: "ray", "dask", "kubernetes", or an executor of your own.',
             '"async" for async functions, else "thread"',
             not_over_http=OF_HANDLER,
             not_on_command_line=OF_HANDLER,
@@ -280,6 +341,16 @@ class JobOptions(TimingOptions, total=False):
             not_on_command_line=OF_HANDLER,
         ),
     ]
+    check_types: Annotated[
+        bool,
+        Option(
+            "where",
+            True,
+            "Refuse arguments at the enqueue that do not fit the annotations; False takes them as they are.",
+            not_over_http=OF_HANDLER,
+            not_on_command_line=OF_HANDLER,
+        ),
+    ]
     sensitive: Annotated[
         Sequence[str],
         Option(
@@ -287,6 +358,17 @@ class JobOptions(TimingOptions, total=False):
             (),
             "Mask arguments, results and progress of these names for readers; the handler gets the real values. Names "
             "such as `password`, `token`, `secret` and `authorization` are masked without it.",
+            not_over_http=OF_HANDLER,
+            not_on_command_line=OF_HANDLER,
+        ),
+    ]
+    logs: Annotated[
+        bool,
+        Option(
+            "where",
+            True,
+            "Keep what the handler logs through `ctx.logger` with each attempt: the last 200 lines, up to 64 KiB, with "
+            "secrets masked. False keeps nothing.",
             not_over_http=OF_HANDLER,
             not_on_command_line=OF_HANDLER,
         ),

@@ -22,7 +22,7 @@ from typing import Any, Protocol, Self
 from horae.actions.jobs import outside_runs
 from horae.actions.jobs.jobs import truncate
 from horae.core.jobs.job import Job, Outcome
-from horae.ports import World
+from horae.ports.world import World
 from horae.runtime.sources.store import StoreSource
 from horae.runtime.worker.renewer import Renewer
 

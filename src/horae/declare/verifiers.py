@@ -20,11 +20,12 @@ from horae.core.governance.budgets import verify_budget
 from horae.core.governance.machines import KINDS
 from horae.core.governance.objects import GOVERNANCE
 from horae.core.jobs.job import GOVERN, govern_name
-from horae.declare.definitions import Definition, Runner, define
+from horae.core.time.spans import Span
+from horae.declare.definitions import LOCAL, Definition, Runner, define
 from horae.errors import DefinitionError
 from horae.runtime.worker.calls import is_awaitable
 from horae.runtime.worker.context import Context
-from horae.runtime.worker.verifying import App, examine, judge_by_evidence, must_look
+from horae.runtime.worker.verifiers import App, examine, judge_by_evidence, must_look
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,7 +58,7 @@ def define_verifier(
     kind: str,
     function: Callable[..., Any],
     *,
-    timeout: timedelta | float | None = None,
+    timeout: Span | None = None,
     cost: Mapping[str, int] | None = None,
     budget: str | None = None,
     executor: Runner | None = None,
@@ -65,6 +66,8 @@ def define_verifier(
     """Check a verifier and make it a definition; refuse what cannot work."""
     if kind not in KINDS:
         raise DefinitionError("verifier_kind_unknown", kind=repr(kind)[:40], choices=KINDS)
+    if executor is not None and executor not in LOCAL:
+        raise DefinitionError("verifier_not_remote", kind=kind, executor=str(executor))
     limit = TIMEOUT if timeout is None else timeout
     made = define(
         govern_name(kind), function, context_type=Context, queue=GOVERNANCE, timeout=limit, executor=executor,

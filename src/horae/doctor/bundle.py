@@ -26,7 +26,8 @@ from horae.core.access.callers import mask_tokens
 from horae.core.time.instants import iso
 from horae.doctor.findings import Finding
 from horae.errors import HoraeError, InvalidInput
-from horae.ports import ScheduleFilter, Tx
+from horae.ports.schedules import ScheduleFilter
+from horae.ports.store import Tx
 from horae.settings import Settings
 from horae.version import VERSION
 
@@ -49,7 +50,7 @@ def write_bundle(file: Path, settings: Settings, environment: Mapping[str, str],
     except OSError as problem:
         raise InvalidInput("bundle_unwritable", path=str(file), problem=str(problem.strerror)) from None
     parts = {
-        "doctor.json": [asdict(finding) for finding in found],
+        "doctor.json": [finding.as_json() for finding in found],
         "versions.json": _versions(),
         "settings.json": _settings(settings, environment),
         "store.json": _store(settings),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
-from horae.core.audit.guard import ADVICE, GUARDED, describe_missing
+from horae.core.audit.guard import ADVICE, missing_guard
 from horae.doctor.findings import Finding, Installation, disk_usage_command, ok, problem, warning
-from horae.errors import HoraeError, SchemaMissing, SchemaTooNew, StoreFull
+from horae.errors import Fact, HoraeError, SchemaMissing, SchemaTooNew, StoreFull
 from horae.settings import Settings
 from horae.stores.databases.durability import durability
 from horae.stores.schema import inspect_schema
@@ -30,56 +31,58 @@ def reached(store: SqlStore, installation: Installation) -> Iterator[Finding]:
     """Check that it answers, and with which tables."""
     url = store.engine.url.render_as_string(hide_password=True)
     if installation.file is not None and not installation.file.exists():
-        yield problem("database", f"There is no database at {installation.file}.", "horae db migrate")
+        yield problem("database", "database_absent", "horae db migrate", path=str(installation.file))
         return
     began = installation.clock.monotonic()
     try:
         schema = store.run_with_retry(lambda: inspect_schema(store.engine))
     except SchemaTooNew as newer:
-        yield problem("migrations", str(newer), "pip install --upgrade horae")
+        yield problem("migrations", "migrations_trouble", "pip install --upgrade horae", problem=str(newer))
         return
     except SchemaMissing as older:  # from before the baseline
-        yield problem("migrations", str(older), "horae db export --out FILE  (with the older Horae)")
-        return
-    except StoreFull as full:
         yield problem(
-            "database",
-            str(full),
-            "df -h  (on the database's host)" if installation.file is None else disk_usage_command(installation.file),
+            "migrations", "migrations_trouble", "horae db export --out FILE  (with the older Horae)", problem=str(older)
         )
         return
+    except StoreFull as full:
+        remote = installation.file is None
+        mend = "df -h  (on the database's host)" if remote else disk_usage_command(cast(Path, installation.file))
+        yield problem("database", "database_trouble", mend, problem=str(full))
+        return
     except HoraeError as trouble:
-        yield problem("database", str(trouble), START[store.dialect.name])
+        yield problem("database", "database_trouble", START[store.dialect.name], problem=str(trouble))
         return
     took = (installation.clock.monotonic() - began) * 1000
-    yield ok("database", f"{url} answers ({took:.0f} ms)")
+    yield ok("database", "database_answers", url=url, took=took)
     if schema.is_current:
-        yield ok("migrations", f"its tables are current ({schema.found})")
+        yield ok("migrations", "migrations_current", version=schema.found)
+    elif schema.found is None:
+        yield problem("migrations", "tables_missing", "horae db migrate", wanted=schema.wanted)
     else:
-        have = "no Horae tables" if schema.found is None else f"tables of version {schema.found}"
-        yield problem("migrations", f"The database has {have}; this Horae needs {schema.wanted}.", "horae db migrate")
+        yield problem("migrations", "migrations_older", "horae db migrate", found=schema.found, wanted=schema.wanted)
 
 
 def promise(store: SqlStore, installation: Installation) -> Iterator[Finding]:
     """Say what a commit survives."""
     with store.reading() as connection:
         found = durability(connection)
-    text = f"{found.product}: {found.promise}; {found.may_lose}"
+    facts: dict[str, Fact] = {"product": found.product, "promise": found.promise, "loses": found.may_lose}
     if found.promise == "durable":
-        yield ok("durability", text)
+        yield ok("durability", "durability_promise", **facts)
     elif found.promise == "crash-safe":
-        yield warning("durability", text + ".", found.mend)
+        yield warning("durability", "durability_promise", found.mend, **facts)
     else:
-        yield problem("durability", text + ".", found.mend)
+        yield problem("durability", "durability_promise", found.mend, **facts)
 
 
 def audit_guard(store: SqlStore, installation: Installation) -> Iterator[Finding]:
     """Check that the database refuses to change audit entries."""
     missing = store.read(lambda tx: tx.audit.missing_guards())
     if missing:
-        yield warning("audit", describe_missing(missing), ADVICE)
+        reason, facts = missing_guard(missing)
+        yield warning("audit", reason, ADVICE, **facts)
     else:
-        yield ok("audit", GUARDED)
+        yield ok("audit", "audit_guarded")
 
 
 def clocks(store: SqlStore, installation: Installation) -> Iterator[Finding]:
@@ -88,15 +91,15 @@ def clocks(store: SqlStore, installation: Installation) -> Iterator[Finding]:
     theirs = store.read_time()
     after = installation.clock.now()
     if theirs is None:
-        yield ok("clock", "the database has the clock of this machine")
+        yield ok("clock", "clock_of_this_machine")
         return
     offset = max(before - theirs, theirs - after, timedelta(0))
-    text = f"this machine's clock and the database's differ by {offset.total_seconds():.3f} s"
+    seconds = offset.total_seconds()
     if offset <= SMALL:
-        yield ok("clock", text)
+        yield ok("clock", "clocks_agree", seconds=seconds)
         return
     level = problem if offset > LARGE else warning
-    yield level("clock", f"{text.capitalize()}. Workers follow the database's.", "timedatectl set-ntp true")
+    yield level("clock", "clocks_differ", "timedatectl set-ntp true", seconds=seconds)
 
 
 def hints(store: SqlStore, installation: Installation) -> Iterator[Finding]:
@@ -114,12 +117,11 @@ def hints(store: SqlStore, installation: Installation) -> Iterator[Finding]:
     finally:
         unsubscribe()
     if arrived:
-        yield ok("hints", "LISTEN and NOTIFY arrive")
+        yield ok("hints", "hints_arrive")
     else:
         yield warning(
             "hints",
-            "NOTIFY does not arrive, so that workers find new work by looking: a pooler in transaction mode "
-            "stands in between.",
+            "hints_missing",
             "horae doctor --db postgresql://…  (the address of the server itself)",
         )
 

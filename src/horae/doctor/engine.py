@@ -29,15 +29,10 @@ def limits(engine: Engine, name: str, patience: float = PATIENCE) -> Iterator[Fi
     thread.join(patience)
     match answer:
         case []:
-            yield warning("timeouts", f"The engine of {name} gave no connection within {patience:g} seconds.", MEND)
+            yield warning("timeouts", "engine_gave_nothing", MEND, app=name, patience=patience)
         case [Exception() as trouble]:
-            yield warning("timeouts", f"The engine of {name} gave no connection: {type(trouble).__name__}.")
+            yield warning("timeouts", "engine_refused", app=name, problem=type(trouble).__name__)
         case [[]]:
-            yield ok("timeouts", f"the engine of {name} limits how long it waits")
+            yield ok("timeouts", "engine_well", app=name)
         case [[*missing]]:
-            yield warning(
-                "timeouts",
-                f"{name} brings an engine of its own, without a limit for {' and '.join(missing)}: when the database "
-                "falls silent, enqueue() and workers wait for ever.",
-                MEND,
-            )
+            yield warning("timeouts", "engine_without_limits", MEND, app=name, missing=missing)

@@ -12,7 +12,7 @@ from horae.clock import SystemClock, SystemDice, clock_of, zone_database_version
 from horae.doctor import database, machine, work
 from horae.doctor.findings import Finding, Installation, problem
 from horae.errors import HoraeError
-from horae.ports import World
+from horae.ports.world import World
 from horae.settings import Settings
 
 
@@ -24,7 +24,7 @@ def examine(settings: Settings, environment: Mapping[str, str], file: Path | Non
     try:
         store = database.open_database(settings)
     except (HoraeError, OSError) as trouble:
-        yield problem("database", str(trouble), "horae config show --origin")
+        yield problem("database", "database_trouble", "horae config show --origin", problem=str(trouble))
         return
     try:
         first = list(run_guarded("database", partial(database.reached, store, installation)))
@@ -46,4 +46,4 @@ def run_guarded(name: str, run: Callable[[], Iterable[Finding]]) -> Iterator[Fin
     try:
         yield from run()
     except Exception as trouble:
-        yield problem(name, f"This check could not be made: {type(trouble).__name__}: {trouble}")
+        yield problem(name, "check_failed", problem=f"{type(trouble).__name__}: {trouble}")

@@ -8,7 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from horae.ports import Clock, World
+from horae.core.jobs.reasons import Reason
+from horae.errors import Fact
+from horae.ports.world import Clock, World
 from horae.settings import Settings
 
 Level = Literal["ok", "warning", "problem"]
@@ -20,8 +22,17 @@ class Finding:
 
     check: str
     level: Level
-    text: str
+    why: Reason
     mend: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The sentence in English."""
+        return self.why.text
+
+    def as_json(self) -> dict[str, str | None]:
+        """Return it for programs; its sentence is English."""
+        return {"check": self.check, "level": self.level, "text": self.text, "mend": self.mend}
 
 
 @dataclass(frozen=True)
@@ -42,16 +53,16 @@ class Installation:
 Check = Callable[[Installation], Iterable[Finding]]
 
 
-def ok(check: str, text: str) -> Finding:
-    return Finding(check, "ok", text)
+def ok(check: str, reason: str, **facts: Fact) -> Finding:
+    return Finding(check, "ok", Reason(check, reason, facts))
 
 
-def warning(check: str, text: str, mend: str | None = None) -> Finding:
-    return Finding(check, "warning", text, mend)
+def warning(check: str, reason: str, mend: str | None = None, **facts: Fact) -> Finding:
+    return Finding(check, "warning", Reason(check, reason, facts), mend)
 
 
-def problem(check: str, text: str, mend: str | None = None) -> Finding:
-    return Finding(check, "problem", text, mend)
+def problem(check: str, reason: str, mend: str | None = None, **facts: Fact) -> Finding:
+    return Finding(check, "problem", Reason(check, reason, facts), mend)
 
 
 def disk_usage_command(file: Path) -> str:
@@ -60,8 +71,7 @@ def disk_usage_command(file: Path) -> str:
     return f"du -xh {folder} | sort -h | tail"
 
 
-def some(names: Iterable[str], most: int = 5) -> str:
-    """Return a few names, and how many more there are."""
+def some(names: Iterable[str], most: int = 5) -> list[str]:
+    """Return a few names, and a mark where there are more."""
     listed = list(names)
-    more = f" and {len(listed) - most} more" if len(listed) > most else ""
-    return ", ".join(listed[:most]) + more
+    return [*listed[:most], "…"] if len(listed) > most else listed

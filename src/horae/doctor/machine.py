@@ -32,6 +32,8 @@ EXTRAS = {
     "redis": ("redis",),
     "mcp": ("mcp",),
     "otel": ("opentelemetry",),
+    "ray": ("ray",),
+    "dask": ("distributed",),
 }
 LOW, LOWEST = 1024**3, 100 * 1024**2  # bytes of free disk: worth a look, worth a fright
 PAGE = bytes(4096)
@@ -39,14 +41,17 @@ PATIENCE = 0.5  # seconds for the process at our port to answer
 
 
 def versions(installation: Installation) -> Iterator[Finding]:
-    yield ok("versions", f"Horae {VERSION} on Python {'.'.join(map(str, sys.version_info[:3]))}")
+    yield ok("versions", "versions_known", version=VERSION, python=".".join(map(str, sys.version_info[:3])))
 
 
 def extras(installation: Installation) -> Iterator[Finding]:
     have = {name: all(_is_installed(module) for module in modules) for name, modules in EXTRAS.items()}
-    installed = ", ".join(name for name, there in have.items() if there) or "none"
-    missing = ", ".join(name for name, there in have.items() if not there)
-    yield ok("extras", f"installed: {installed}" + (f"; not installed: {missing}" if missing else ""))
+    installed = [name for name, there in have.items() if there]
+    missing = [name for name, there in have.items() if not there]
+    if missing:
+        yield ok("extras", "extras_some", installed=installed, missing=missing)
+    else:
+        yield ok("extras", "extras_all", installed=installed)
 
 
 def _is_installed(module: str) -> bool:
@@ -56,24 +61,22 @@ def _is_installed(module: str) -> bool:
 def settings(installation: Installation) -> Iterator[Finding]:
     strange = unknown_names(installation.environment)
     for name, meant in strange.items():
-        probably = f"; {meant} is probably meant" if meant else ""
-        yield warning("settings", f"{name} is not a setting of Horae{probably}.", f"unset {name}")
+        if meant:
+            yield warning("settings", "setting_probably_meant", f"unset {name}", name=name, meant=meant)
+        else:
+            yield warning("settings", "setting_unknown", f"unset {name}", name=name)
     if not strange:
-        yield ok("settings", "every HORAE_… name in the environment is known")
+        yield ok("settings", "settings_known")
 
 
 def sqlite_library(installation: Installation) -> Iterator[Finding]:
     if installation.file is None:
         return
     if has_wal_reset_bug():
-        yield warning(
-            "sqlite",
-            f"SQLite {sqlite3.sqlite_version} can lose pages when a write meets a checkpoint at the wrong moment; "
-            "3.51.3 and 3.53.0 cannot. Keep backups, or use PostgreSQL.",
-            "apt-get install --only-upgrade libsqlite3-0",
-        )
+        mend = "apt-get install --only-upgrade libsqlite3-0"
+        yield warning("sqlite", "sqlite_may_lose", mend, version=sqlite3.sqlite_version)
     else:
-        yield ok("sqlite", f"SQLite {sqlite3.sqlite_version} has the fix of the WAL-reset bug")
+        yield ok("sqlite", "sqlite_well", version=sqlite3.sqlite_version)
 
 
 def disk(installation: Installation) -> Iterator[Finding]:
@@ -81,16 +84,15 @@ def disk(installation: Installation) -> Iterator[Finding]:
         return
     folder = next(each for each in (installation.file.absolute().parents) if each.exists())
     free = shutil.disk_usage(folder).free
-    text = f"{free / 1024**3:.1f} GiB are free in {folder}"
     mend = disk_usage_command(installation.file)
     if (full := _is_full(folder)) is not None:
-        yield problem("disk", f"Nothing can be stored in {folder}: {full}. Jobs are refused, and none can end.", mend)
+        yield problem("disk", "disk_full", mend, folder=str(folder), problem=full)
     elif free < LOWEST:
-        yield problem("disk", f"Only {free / 1024**2:.0f} MiB are free in {folder}; soon nothing can be stored.", mend)
+        yield problem("disk", "disk_lowest", mend, free=free / 1024**2, folder=str(folder))
     elif free < LOW:
-        yield warning("disk", f"Only {text}.", mend)
+        yield warning("disk", "disk_low", mend, free=free / 1024**3, folder=str(folder))
     else:
-        yield ok("disk", text)
+        yield ok("disk", "disk_well", free=free / 1024**3, folder=str(folder))
 
 
 def _is_full(folder: Path) -> str | None:
@@ -109,34 +111,24 @@ def permissions(installation: Installation) -> Iterator[Finding]:
         return
     open_to_all = stat.S_IMODE(installation.file.stat().st_mode) & stat.S_IROTH
     reachable = all(stat.S_IMODE(each.stat().st_mode) & stat.S_IXOTH for each in installation.file.absolute().parents)
+    path = str(installation.file)
     if open_to_all and reachable:
-        yield warning(
-            "permissions",
-            f"Everybody on this machine can read {installation.file}: payloads, errors, audit.",
-            f"chmod o-rwx {installation.file}*",
-        )
+        yield warning("permissions", "permissions_open", f"chmod o-rwx {path}*", path=path)
     else:
-        yield ok("permissions", f"{installation.file} is not readable for other users")
+        yield ok("permissions", "permissions_well", path=path)
 
 
 def zones(installation: Installation) -> Iterator[Finding]:
     edition, packaged = zone_database_version(), _packaged_edition()
     if not edition:
-        yield problem("tzdata", "There is no time zone database here.", "pip install --upgrade tzdata")
+        yield problem("tzdata", "tzdata_missing", "pip install --upgrade tzdata")
     elif packaged and re.fullmatch(r"\d{4}[a-z]", edition) and edition < packaged:
-        yield warning(
-            "tzdata",
-            f"The system's zone database is {edition}, the installed package has {packaged}; the older one is used.",
-            "apt-get install --only-upgrade tzdata",
-        )
+        mend = "apt-get install --only-upgrade tzdata"
+        yield warning("tzdata", "tzdata_of_system_older", mend, edition=edition, packaged=packaged)
     elif int(edition[:4]) < installation.now.year - 1:
-        yield warning(
-            "tzdata",
-            f"The zone database is of {edition[:4]}; zones change several times a year.",
-            "pip install --upgrade tzdata",
-        )
+        yield warning("tzdata", "tzdata_old", "pip install --upgrade tzdata", year=edition[:4])
     else:
-        yield ok("tzdata", f"the zone database is {edition}")
+        yield ok("tzdata", "tzdata_well", edition=edition)
 
 
 def _packaged_edition() -> str | None:
@@ -158,15 +150,14 @@ def port(installation: Installation) -> Iterator[Finding]:
         except OSError as trouble:
             taken = trouble.strerror
         else:
-            yield ok("port", f"port {number} of {host} is free")
+            yield ok("port", "port_free", port=number, host=host)
             return
     reached = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     if _says_it_is_alive(reached, number):
-        yield ok("port", f"a service answers at {reached} port {number}")
+        yield ok("port", "port_answers", host=reached, port=number)
     else:
-        yield warning(
-            "port", f"The service could not listen on {host} port {number}: {taken}.", f"ss -tlnp 'sport = :{number}'"
-        )
+        mend = f"ss -tlnp 'sport = :{number}'"
+        yield warning("port", "port_not_ours", mend, host=host, port=number, problem=taken)
 
 
 def _says_it_is_alive(host: str, number: int) -> bool:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
+from horae.actions import bus
 from horae.actions.audit import has_unsealed
 from horae.actions.budgets.budgets import find_overdrawn
 from horae.actions.budgets.repair import check as check_budgets
@@ -15,11 +16,14 @@ from horae.actions.partitions import read_history
 from horae.actions.roll_up import is_behind
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.partitions import ALARM_BELOW
-from horae.core.schedules.words import length
 from horae.core.time.instants import iso
 from horae.doctor.findings import Check, Finding, Installation, ok, problem, some, warning
-from horae.errors import ConfigurationError, SecretsLocked
-from horae.ports import DueBacklog, Node, ScheduleFilter, Tx, World
+from horae.errors import ConfigurationError, Fact, SecretsLocked
+from horae.ports.queues import DueBacklog
+from horae.ports.schedules import ScheduleFilter
+from horae.ports.store import Tx
+from horae.ports.workers import Node
+from horae.ports.world import World
 from horae.runtime.chores.janitor import CHORES
 
 PATIENCE = timedelta(minutes=1)  # how late a start or a reaper may be before it is worth a word
@@ -43,16 +47,14 @@ def workers(installation: Installation) -> Iterator[Finding]:
         own = due.queue == MACHINERY
         if not any(own or node.serves(due.queue) for node in nodes) and due.oldest < now - PATIENCE:
             unserved.append(due.queue)
+            mend = "horae worker MODULE:APP" if own else f"horae worker MODULE:APP --queues {due.queue}"
             yield problem(
-                "workers",
-                f"No worker serves the queue {due.queue}, where {_jobs(due.count)} "
-                f"{'has' if due.count == 1 else 'have'} been due since {iso(due.oldest)}.",
-                "horae worker MODULE:APP" if own else f"horae worker MODULE:APP --queues {due.queue}",
-            )
+                "workers", "queue_unserved", mend, queue=due.queue, count=due.count, since=iso(due.oldest)
+            )  # fmt: skip
     if nodes:
-        yield ok("workers", f"{len(nodes)} at work: {some(_with_queues(node) for node in nodes)}")
+        yield ok("workers", "workers_at_work", count=len(nodes), names=some(_with_queues(node) for node in nodes))
     elif not unserved:
-        yield warning("workers", "No worker was seen in the last three minutes.", "horae worker MODULE:APP")
+        yield warning("workers", "workers_none", "horae worker MODULE:APP")
 
 
 def lateness(installation: Installation) -> Iterator[Finding]:
@@ -60,15 +62,15 @@ def lateness(installation: Installation) -> Iterator[Finding]:
     world, now = _world(installation), installation.now
     due = world.store.read(lambda tx: _due_in_open_queues(tx, now))
     if not due:
-        yield ok("due", "nothing that is due waits")
+        yield ok("due", "due_none")
         return
     first = min(due, key=lambda each: each.oldest)
-    text = f"{_jobs(sum(each.count for each in due))} due, the oldest since {iso(first.oldest)} in {first.queue}"
+    count, since = sum(each.count for each in due), iso(first.oldest)
     if now - first.oldest > LATE:
         mend = f"horae job list --state queued --queue {first.queue}"
-        yield warning("due", f"{text}: more comes in than is done.", mend)
+        yield warning("due", "due_late", mend, count=count, since=since, queue=first.queue)
     else:
-        yield ok("due", text)
+        yield ok("due", "due_some", count=count, since=since, queue=first.queue)
 
 
 def leases(installation: Installation) -> Iterator[Finding]:
@@ -77,14 +79,10 @@ def leases(installation: Installation) -> Iterator[Finding]:
     late = world.clock.steady() - PATIENCE
     stuck = world.store.read(lambda tx: tx.health.expired_leases(late, limit=MANY))
     if not stuck:
-        yield ok("leases", "no lease is held by a worker that has gone silent")
+        yield ok("leases", "leases_well")
         return
     names = some(f"job_{number}" for number in stuck)
-    yield problem(
-        "leases",
-        f"{_jobs(len(stuck))} held by workers that have gone silent, and none hands them on: {names}.",
-        "horae worker MODULE:APP",
-    )
+    yield problem("leases", "leases_stuck", "horae worker MODULE:APP", count=len(stuck), names=names)
 
 
 def chores(installation: Installation) -> Iterator[Finding]:
@@ -97,25 +95,37 @@ def chores(installation: Installation) -> Iterator[Finding]:
     waits = [text for is_so, text in WAITING if is_so(world)]
     if late:
         overdue = max(now - each.due_at for each in late)
-        names = some(f"“{each.name}”" for each in late)
-        text = f"No process does chores: {names} should have begun {length(overdue - overdue % MINUTE)} ago."
-        level = problem if waits else warning
+        names, since = some(f"“{each.name}”" for each in late), (overdue - overdue % MINUTE).total_seconds()
+        if waits:
+            yield problem("chores", "chores_late_and_waiting", "horae server", names=names, late=since, waits=waits)
+        else:
+            yield warning("chores", "chores_late", "horae server", names=names, late=since)
     elif not done and waits:
-        text, level = "No process has done chores yet.", warning
+        yield warning("chores", "chores_never_done", "horae server", waits=waits)
     else:
-        yield ok("chores", "done when they are due" if done else "nothing is to be done yet")
-        return
-    beside = f" Meanwhile {' and '.join(waits)}." if waits else ""
-    why = " Workers over HTTP and servers with --no-chores do none: start one process that does."
-    yield level("chores", text + beside + why, "horae server")
+        yield ok("chores", "chores_done") if done else ok("chores", "chores_nothing_yet")
+
+
+def message_bus(installation: Installation) -> Iterator[Finding]:
+    """Check that events are noted and published where the bus is switched on."""
+    found = bus.status(_world(installation))
+    if found.missing:
+        yield problem("bus", "bus_incomplete", "horae bus on", names=", ".join(found.missing))
+    elif found.oldest_at is not None and found.oldest_at < installation.now - LATE:
+        since = iso(found.oldest_at)
+        yield problem("bus", "bus_behind", "horae bus status", count=found.waiting, since=since)
+    elif found.enabled:
+        yield ok("bus", "bus_well", count=found.waiting)
+    else:
+        yield ok("bus", "bus_off")
 
 
 def dead_letters(installation: Installation) -> Iterator[Finding]:
     count = _world(installation).store.read(lambda tx: tx.health.count_dead())
     if count:
-        yield warning("dead", f"{_jobs(count)} gave up after the last attempt.", "horae job list --state dead")
+        yield warning("dead", "dead_some", "horae job list --state dead", count=count)
     else:
-        yield ok("dead", "no job has given up")
+        yield ok("dead", "dead_none")
 
 
 def lost_parents(installation: Installation) -> Iterator[Finding]:
@@ -129,37 +139,31 @@ def lost_parents(installation: Installation) -> Iterator[Finding]:
         is_dead = parent is not None and parent.state == "dead"
         mend = f"horae job revive job_{root}" if is_dead else f"horae job cancel job_{child}"
         names = some(f"job_{job} (for job_{parent})" for job, parent in stuck)
-        text = f"{_jobs(len(stuck))} waiting for jobs that are dead or cancelled, and for ever: {names}."
-        yield warning("parents", text, mend)
+        yield warning("parents", "parents_lost", mend, count=len(stuck), names=names)
     if left:
-        text = f"{_jobs(left)} still to be ended, released or brought back, because others ended or were revived."
-        yield warning("parents", text, "horae worker MODULE:APP")
+        yield warning("parents", "parents_unsettled", "horae worker MODULE:APP", count=left)
     if not stuck and not left:
-        yield ok("parents", "no job waits for one that will never succeed")
+        yield ok("parents", "parents_well")
 
 
 def promises(installation: Installation) -> Iterator[Finding]:
     """Check that everything that waits, starts later or recurs has a job or a next fire that will see to it."""
     broken = find_missing(_world(installation), limit=MANY).sentences()
     if broken:
-        text = f"{len(broken)} of what Horae keeps would wait for ever: {some(broken)}. A worker that runs mends it."
-        yield problem("promises", text, "horae worker MODULE:APP")
+        mend = "horae worker MODULE:APP"
+        yield problem("promises", "promises_broken", mend, count=len(broken), names=some(broken))
     else:
-        yield ok("promises", "every wait has its timeout, every schedule that is on its next fire")
+        yield ok("promises", "promises_kept")
 
 
 def closed_handlers(installation: Installation) -> Iterator[Finding]:
     """Check for tenants' jobs that no worker of the house runs, because their handler is not open to tenants."""
     held = _world(installation).store.read(lambda tx: tx.health.closed_handlers(limit=MANY))
     for handler, queue, number in held[:5]:
-        yield warning(
-            "tenants",
-            f"{_jobs(number)} of tenants held in the queue {queue}: the handler {handler} is not open to tenants. "
-            "Where they may run it, declare it so and start its worker again.",
-            f'@app.job("{handler}", tenants=True)',
-        )
+        mend = f'@app.job("{handler}", tenants=True)'
+        yield warning("tenants", "tenants_held", mend, count=number, queue=queue, handler=handler)
     if not held:
-        yield ok("tenants", "no job of a tenant waits for a handler that is not open to tenants")
+        yield ok("tenants", "tenants_well")
 
 
 def budgets(installation: Installation) -> Iterator[Finding]:
@@ -169,17 +173,17 @@ def budgets(installation: Installation) -> Iterator[Finding]:
     wrong, over = world.store.read(check_budgets), find_overdrawn(world)
     if left:
         names = some(dict.fromkeys(f"job_{each.job}" for each in left))
-        text = (
-            f"{len(left)} reservations of budgets belong to attempts that have ended: {names}. A worker settles them."
-        )
-        yield warning("budgets", text, "horae worker MODULE:APP")
+        mend = "horae worker MODULE:APP"
+        yield warning("budgets", "reservations_left", mend, count=len(left), names=names)
     for each in wrong[:5]:
-        yield problem("budgets", f"Budget number {each.period[0]}, period of {iso(each.period[1])}: {each.problem}.")
+        number, period = each.period[0], iso(each.period[1])
+        yield problem("budgets", "budget_wrong", number=number, period=period, problem=each.problem)
     for view in over[:5]:
-        text = f"The budget {view.budget.id} of {view.budget.owner} was exceeded by {view.period.overdrawn:,}."
-        yield warning("budgets", text, f"horae budget show {view.budget.reference} {view.budget.unit}")
+        mend = f"horae budget show {view.budget.reference} {view.budget.unit}"
+        facts: dict[str, Fact] = {"owner": view.budget.owner, "amount": view.period.overdrawn}
+        yield warning("budgets", "budget_exceeded", mend, budget=view.budget.id, **facts)
     if not (left or wrong or over):
-        yield ok("budgets", "no budget is exceeded, and reservations add up")
+        yield ok("budgets", "budgets_well")
 
 
 def paused_queues(installation: Installation) -> Iterator[Finding]:
@@ -187,12 +191,16 @@ def paused_queues(installation: Installation) -> Iterator[Finding]:
     paused = [queue for queue in world.store.read(lambda tx: tx.queues.all()) if queue.paused_at is not None]
     counts = {due.queue: due.count for due in world.store.read(lambda tx: tx.health.due(now))}
     for queue in paused:
-        because = f": {queue.pause_reason}" if queue.pause_reason else ""
-        by = queue.paused_by or "an unknown actor"
-        text = f"The queue {queue.name} is paused by {by}{because}; {_jobs(counts.get(queue.name, 0))} due in it."
-        yield warning("queues", text, f"horae queue resume {queue.name}")
+        facts: dict[str, Fact] = {
+            "queue": queue.name, "actor": queue.paused_by or "?", "count": counts.get(queue.name, 0),
+        }  # fmt: skip
+        mend = f"horae queue resume {queue.name}"
+        if queue.pause_reason:
+            yield warning("queues", "doctor_queue_paused_because", mend, because=queue.pause_reason, **facts)
+        else:
+            yield warning("queues", "doctor_queue_paused", mend, **facts)
     if not paused:
-        yield ok("queues", "no queue is paused")
+        yield ok("queues", "queues_open")
 
 
 def fires(installation: Installation) -> Iterator[Finding]:
@@ -201,13 +209,19 @@ def fires(installation: Installation) -> Iterator[Finding]:
     overdue = world.store.read(lambda tx: tx.health.overdue_schedules(now - PATIENCE, limit=MANY))
     inactive = world.store.read(lambda tx: tx.health.inactive_schedules(limit=MANY))
     if overdue:
-        text = f"{len(overdue)} schedules were due over a minute ago and no worker fires them: {some(overdue)}."
-        yield problem("schedules", text, "horae worker MODULE:APP")
+        mend = "horae worker MODULE:APP"
+        yield problem("schedules", "doctor_schedules_overdue", mend, count=len(overdue), names=some(overdue))
     for reason, count in Counter(reason for _, reason in inactive).most_common(5):
         keys = some(key for key, each in inactive if each == reason)
-        yield warning("schedules", f"{count} inactive ({keys}): {reason}", "horae reload MODULE:APP")
-    if not overdue and not inactive:
-        yield ok("schedules", "every schedule that is on has fired or waits for its time")
+        mend = "horae reload MODULE:APP"
+        yield warning("schedules", "doctor_schedules_inactive", mend, count=count, names=keys, because=reason)
+    missed = world.store.read(lambda tx: tx.expectations.find(state="open", limit=MANY))
+    if missed:
+        names = some(each.schedule for each in missed)
+        mend = "horae expectation list --state open"
+        yield problem("schedules", "doctor_runs_missing", mend, count=len(missed), names=names)
+    if not overdue and not inactive and not missed:
+        yield ok("schedules", "schedules_well")
 
 
 def zone_stamps(installation: Installation) -> Iterator[Finding]:
@@ -217,45 +231,41 @@ def zone_stamps(installation: Installation) -> Iterator[Finding]:
     schedules = world.store.read(lambda tx: tx.schedules.find(outdated, limit=MANY, after=None))
     zoned = [each for each in schedules if each.kind == "cron" and each.zone != "UTC" and each.is_active]
     if zoned:
-        editions = ", ".join(sorted({schedule.tzdata or "an unknown one" for schedule in zoned}))
         yield warning(
             "zones",
-            f"{len(zoned)} schedules were computed with another zone database ({editions}) than the one here "
-            f"({world.tzdata}): {some(each.key for each in zoned)}. A worker that starts computes them again.",
+            "zones_elsewhere",
             "systemctl restart 'horae-worker@*'",
+            count=len(zoned),
+            editions=sorted({schedule.tzdata or "?" for schedule in zoned}),
+            tzdata=world.tzdata,
+            names=some(each.key for each in zoned),
         )
     else:
-        yield ok("zones", "every schedule was computed with the zone database that is in use here")
+        yield ok("zones", "zones_well")
 
 
 def expiring_tokens(installation: Installation) -> Iterator[Finding]:
     world, now = _world(installation), installation.now
     expiring = world.store.read(lambda tx: tx.health.expiring_tokens(now, now + SOON, limit=MANY))
     for token_id, owner, expires_at in expiring[:5]:
-        yield warning(
-            "tokens",
-            f"The token {token_id} of {owner} ends at {iso(expires_at)}.",
-            f"horae token create --owner {owner} --scopes …",
-        )
+        mend = f"horae token create --owner {owner} --scopes …"
+        yield warning("tokens", "token_ends", mend, token=token_id, owner=owner, at=iso(expires_at))
     if not expiring:
-        yield ok("tokens", "no token ends within two weeks")
+        yield ok("tokens", "tokens_well")
 
 
 def door(installation: Installation) -> Iterator[Finding]:
     """Check that a service which other machines reach has a valid token or trusts signatures."""
     host, settings = installation.settings.host, installation.settings
     if host == "localhost" or host.startswith("127.") or host == "::1":
-        yield ok("door", f"the service listens on {host}, for this machine alone")
+        yield ok("door", "door_local", host=host)
         return
     count = _world(installation).store.read(lambda tx: tx.health.count_valid_tokens(installation.now))
     if count or settings.jwt_secret or settings.jwt_jwks_url:
-        yield ok("door", f"the service listens on {host} and requires a token of every caller")
+        yield ok("door", "door_guarded", host=host)
     else:
-        yield warning(
-            "door",
-            f"The service listens on {host}, and there is no valid token.",
-            "horae token create --owner system --scopes admin",
-        )
+        mend = "horae token create --owner system --scopes admin"
+        yield warning("door", "door_without_token", mend, host=host)
 
 
 def sealed_secrets(installation: Installation) -> Iterator[Finding]:
@@ -272,17 +282,17 @@ def sealed_secrets(installation: Installation) -> Iterator[Finding]:
         for owner, name, text in stored:
             sealer.open(owner, name, text)
     except ModuleNotFoundError:
-        yield warning(
-            "secrets", "There are stored secrets, but cryptography is missing.", "pip install 'horae[server]'"
-        )
+        yield warning("secrets", "secrets_without_extra", "pip install 'horae[server]'")
     except (ConfigurationError, SecretsLocked) as trouble:
         yield problem(
             "secrets",
-            f"{len(stored)} secrets are stored and cannot all be opened: {trouble}",
+            "secrets_locked",
             "export HORAE_SECRET_KEY_FILE=/etc/horae/secret-key",
+            count=len(stored),
+            problem=str(trouble),
         )
     else:
-        yield ok("secrets", f"all {len(stored)} stored secrets can be opened")
+        yield ok("secrets", "secrets_open", count=len(stored))
 
 
 def history(installation: Installation) -> Iterator[Finding]:
@@ -291,18 +301,21 @@ def history(installation: Installation) -> Iterator[Finding]:
     states = world.store.read(lambda tx: read_history(tx, now))
     for state in states:
         if state.is_short:
-            text = f"{state.table} has partitions for {state.days_ahead} more days, fewer than {ALARM_BELOW}."
-            text += " No worker makes them, or its role may not: what ends later lies in the catch-all."
-            yield problem("history", text, "horae db migrate")
+            ahead: dict[str, Fact] = {"days": state.days_ahead, "least": ALARM_BELOW}
+            yield problem("history", "history_short", "horae db migrate", table=state.table, **ahead)
         if state.is_overfull:
-            text = f"More than {state.moved_at_most:,} rows of {state.table} lie in the catch-all. To move them keeps"
-            text += " every ending waiting, so that no worker does it, and no days are made. Do it at a quiet hour."
-            yield problem("history", text, "horae db migrate")
+            mend, rows = "horae db migrate", state.moved_at_most
+            yield problem("history", "history_overfull", mend, rows=rows, table=state.table)
         elif state.catch_all:
-            text = f"{state.catch_all:,} rows of {state.table} lie in the catch-all partition. A worker moves them"
-            yield warning("history", f"{text}, unless they ended in the future: look at the clocks.", "horae doctor")
-    if states and not any(state.is_short or state.catch_all for state in states):
-        yield ok("history", f"its partitions are made for {min(each.days_ahead for each in states)} more days")
+            mend = "horae doctor"
+            yield warning("history", "history_beside", mend, rows=state.catch_all, table=state.table)
+    tables = [state.table for state in states]
+    aside = world.store.read(lambda tx: {table: tx.partitions.count_aside(table, most=MANY) for table in tables})
+    for table, rows in aside.items():
+        if rows:
+            yield warning("history", "history_aside", "horae doctor", rows=rows, table=table)
+    if states and not any(state.is_short or state.catch_all or aside[state.table] for state in states):
+        yield ok("history", "history_well", days=min(each.days_ahead for each in states))
 
 
 def orchestrator(installation: Installation) -> Iterator[Finding]:
@@ -310,11 +323,8 @@ def orchestrator(installation: Installation) -> Iterator[Finding]:
     count = _world(installation).store.read(lambda tx: tx.health.count_enabled_schedules("dispatch"))
     known = ("ORCHESTRATOR_URL", "FUN_AGENT_SERVICE_URL")
     if count and not any(installation.environment.get(name) for name in known):
-        yield warning(
-            "orchestrator",
-            f"{count} schedules ask an orchestrator, and ORCHESTRATOR_URL is not set here.",
-            "export ORCHESTRATOR_URL=https://…",
-        )
+        mend = "export ORCHESTRATOR_URL=https://…"
+        yield warning("orchestrator", "orchestrator_missing", mend, count=count)
 
 
 def _world(installation: Installation) -> World:
@@ -327,15 +337,11 @@ def _due_in_open_queues(tx: Tx, now: datetime) -> list[DueBacklog]:
     return [due for due in tx.health.due(now) if due.queue not in paused]
 
 
-def _jobs(count: int) -> str:
-    return f"{count:,} job" if count == 1 else f"{count:,} jobs"
-
-
 def _with_queues(node: Node) -> str:
     return f"{node.node_id} ({'drained' if node.drain else ', '.join(node.queues) or 'no queue'})"
 
 
 CHECKS: tuple[Check, ...] = (
     workers, lateness, leases, chores, dead_letters, lost_parents, promises, closed_handlers, budgets, paused_queues,
-    fires, zone_stamps, expiring_tokens, door, sealed_secrets, history, orchestrator,
+    fires, zone_stamps, expiring_tokens, door, sealed_secrets, history, orchestrator, message_bus,
 )  # fmt: skip

@@ -16,11 +16,11 @@ from email.utils import parsedate_to_datetime
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from horae import clock as house
-from horae.core.jobs.retry import span
 from horae.core.time.instants import aware
+from horae.core.time.spans import Span, span
 from horae.errors import DefinitionError
 from horae.limits.limiter import RateLimiter
-from horae.ports import Clock, Dice
+from horae.ports.world import Clock, Dice
 
 log = logging.getLogger("horae.backoff")
 P = ParamSpec("P")
@@ -73,11 +73,11 @@ def _header(headers: Any, wanted: str) -> str | None:
 class Backoff:
     """A policy of retries after an exceeded limit; applied to a function, or used once with :meth:`call`."""
 
-    base: timedelta | float = 3.0
+    base: Span = 3.0
     factor: float = 2.0
     retries: int = 3
     jitter: float = 0.0  # up to this share is added to each wait
-    max_wait: timedelta | float = 300.0  # a server that asks for more gets no retry
+    max_wait: Span = 300.0  # a server that asks for more gets no retry
     is_limit_error: Callable[[BaseException], bool] = is_limit_error
     limiter: RateLimiter | None = None
     clock: Clock = field(default_factory=house.SystemClock)
@@ -173,11 +173,11 @@ def backoff(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def backoff(
     *,
-    base: timedelta | float = ...,
+    base: Span = ...,
     factor: float = ...,
     retries: int = ...,
     jitter: float = ...,
-    max_wait: timedelta | float = ...,
+    max_wait: Span = ...,
     is_limit_error: Callable[[BaseException], bool] = ...,
     limiter: RateLimiter | None = ...,
     clock: Clock = ...,

@@ -12,15 +12,15 @@ import os
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import timedelta
 from typing import Any, Self
 
 from horae import clock as house
-from horae.core.jobs.retry import span
 from horae.core.limits import Limit
 from horae.core.metrics import MOST, OTHER, Buckets, Family, Point
+from horae.core.time.spans import Span, span
 from horae.errors import ConfigurationError, HoraeError
-from horae.ports import CallLog, Clock, Dice
+from horae.ports.locks import CallLog
+from horae.ports.world import Clock, Dice
 from horae.stores.limits.memory import MemoryCalls
 
 log = logging.getLogger("horae.limits")
@@ -44,7 +44,7 @@ class RateLimiter:
     def __init__(
         self,
         max_calls: int = MAX_CALLS,
-        window: timedelta | float = WINDOW,
+        window: Span = WINDOW,
         *,
         name: str = "default",
         calls: CallLog | None = None,

@@ -6,7 +6,8 @@ from typing import cast
 
 from horae.clock import pause
 from horae.errors import ConfigurationError
-from horae.ports import LockManager, World
+from horae.ports.locks import LockManager
+from horae.ports.world import World
 from horae.stores.locks.database import DatabaseLocks
 from horae.stores.locks.memory import MemoryLocks
 from horae.stores.store import SqlStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, Field, StrictBool
 
 from horae.core.attention.directives import MAX_KEYS, MAX_NOTE
 from horae.core.attention.task import HIGHEST, LOWEST
@@ -16,6 +16,7 @@ MAX_GOAL = 4000
 MAX_REASON = 500
 MAX_ID = 2**63 - 1
 LONGEST_WAIT = 30 * 86_400  # seconds
+LONGEST_CALL = 50  # seconds that a call is held open: hosts give up after a minute
 
 
 def storable(text: str) -> str:
@@ -45,6 +46,9 @@ Priority = Annotated[
     ),
 ]
 Context = Annotated[Any, Field(description="Any JSON to get back when the task goes on; left out: what is kept stays.")]
+ClearContext = Annotated[
+    StrictBool, Field(description="True forgets the context that is kept; then leave context out. null keeps it.")
+]
 Note = Annotated[
     Text | None, Field(max_length=MAX_NOTE, description="A cue for coming back; left out: the last one stays.")
 ]
@@ -55,6 +59,13 @@ Turn = Annotated[
 Reason = Annotated[Text, Field(max_length=MAX_REASON, description="Why, in plain words.")]
 Timeout = Annotated[
     float, Field(gt=0, le=LONGEST_WAIT, description="Seconds until the wait ends by itself; nothing waits for ever.")
+]
+Patience = Annotated[
+    float,
+    Field(ge=0, le=LONGEST_CALL, description="Seconds to wait at most; 0 looks once. Most hosts give up after 60."),
+]
+Grant = Annotated[
+    Text, Field(min_length=1, max_length=100, description="The grant in the data of the fact `confirmed`.")
 ]
 Keys = Annotated[
     list[Annotated[str, Field(min_length=1, max_length=200)]],
@@ -99,3 +110,4 @@ Limit = Annotated[int, Field(ge=1, le=100, description="How many at most.")]
 TaskStates = Literal["created", "ready", "running", "waiting", "suspended", "completed", "failed", "cancelled"]
 ScheduleId = Annotated[str, Field(min_length=1, max_length=200, description="As schedule_list tells.")]
 WaitId = Annotated[int, Field(ge=1, le=MAX_ID, description="As confirm_list tells.")]
+Verdict = Annotated[StrictBool, Field(description="true approves, false denies.")]

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pydantic import StrictBool
-
-from horae.actions.attention.queries import lane_of_confirmation
 from horae.actions.consistency import moment
+from horae.api.attention.values import LaneConfirmation
 from horae.api.values import extend
 from horae.core.cursors import MAX_PAGE
 from horae.errors import NotFound
-from horae.mcp.arguments import Limit, Reason, WaitId
+from horae.mcp.arguments import Limit, Reason, Verdict, WaitId
 from horae.mcp.here import Here
-from horae.mcp.shapes import Answered, ConfirmationList, LaneConfirmation
+from horae.mcp.shapes import Answered, ConfirmationList
 
 
 @dataclass(frozen=True)
@@ -37,12 +35,14 @@ class ConfirmTools:
         by_deadline = sorted(open_ones, key=lambda each: (each.deadline, each.id))
         return ConfirmationList(items=tuple(by_deadline[:limit]))
 
-    def confirm_answer(self, wait_id: WaitId, approve: StrictBool, reason: Reason = "") -> Answered:
+    def confirm_answer(self, wait_id: WaitId, approve: Verdict, reason: Reason = "") -> Answered:
         """Approve or deny exactly what was asked, once. After its deadline an answer permits nothing."""
         room = self.here.all_attention
-        # The room knows a confirmation only by its lane; the tool's caller has the number alone.
-        lane = lane_of_confirmation(self.here.world, wait_id)
-        if lane is None or self.owner not in (None, lane.owner) or self.lane not in (None, lane.name):
+        try:
+            asked = room.confirmation(wait_id)
+        except NotFound:
+            raise NotFound("confirmation_not_listed", id=wait_id) from None
+        if self.owner not in (None, asked.owner) or self.lane not in (None, asked.lane):
             raise NotFound("confirmation_not_listed", id=wait_id)
-        answer = room.confirm(lane.name, wait_id, approve, reason=reason, owner=lane.owner)
-        return extend(Answered, answer, lane=lane.name, owner=lane.owner, durability=self.here.durability)
+        answer = room.confirm(asked.lane, wait_id, approve, reason=reason, owner=asked.owner)
+        return extend(Answered, answer, lane=asked.lane, owner=asked.owner, durability=self.here.durability)

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 from pydantic import Field, StrictBool
 
 from horae.api.schedules.values import Schedule, Timing, schedule_fields
+from horae.core.attention.task import NORMAL
 from horae.core.jobs.job import request_hash
 from horae.core.jobs.payloads import label
 from horae.core.scheduled_tasks.task import BY_KEY
@@ -26,7 +27,7 @@ from horae.core.time.cron import Cron
 from horae.core.time.instants import from_iso, iso
 from horae.errors import Conflict, InvalidInput, InvalidInterval, KeyConflict, NotFound, PastDue
 from horae.mcp.arguments import Goal, Key, Moment, Priority, ScheduleId
-from horae.mcp.here import AGENTS, Here, Who
+from horae.mcp.here import AGENTS, MOST_TASKS, Here, Who
 from horae.mcp.shapes import ScheduleChanged, ScheduleList, ScheduleMade, schedule_shape
 from horae.mcp.tasks import KIND
 
@@ -36,7 +37,11 @@ SHORTEST = timedelta(seconds=300)
 LONGEST = timedelta(days=366)
 REVIEW = timedelta(days=90)  # the end of a schedule whose caller names none, so that its use is reviewed
 CHECKED_FIRES = 500  # of a cron expression, for the shortest distance between two
-FIRES = "It fires while a worker of this database runs (horae worker)."
+FIRES = "It fires while a worker of this database runs"
+NO_WORKER = (
+    "No worker of this database runs now, so it does not fire before one does: tell the person that you work for. What "
+    "it misses meanwhile is recorded, and treated as misfire says."
+)
 
 
 class ScheduleTools:
@@ -48,7 +53,7 @@ class ScheduleTools:
     def schedule_create(
         self,
         name: Annotated[str, Field(min_length=1, max_length=200, description="What people call it.")],
-        kind: Literal["cron", "interval", "once"],
+        kind: Annotated[Literal["cron", "interval", "once"], Field(description="How expr is read.")],
         expr: Annotated[
             str,
             Field(
@@ -65,7 +70,7 @@ class ScheduleTools:
                 pattern=r"^[A-Za-z0-9_+\-/]{1,64}$", description="IANA name such as Europe/Berlin. Required for cron."
             ),
         ] = None,
-        priority: Priority = 50,
+        priority: Priority = NORMAL,
         misfire: Annotated[
             Literal["fire_once", "skip"], Field(description="What was missed: run once for all of it, or not at all.")
         ] = "fire_once",
@@ -87,6 +92,7 @@ class ScheduleTools:
         schedule, is_new = self._get_or_create(key, who, request)
         if schedule.sources.get(BY_KEY) != request_hash(request):
             raise KeyConflict(idempotency_key, key)
+        works = here.has_worker
         return ScheduleMade(
             schedule_id=key,
             created=is_new,
@@ -95,7 +101,8 @@ class ScheduleTools:
             ends_at=None if schedule.ends_at is None else iso(schedule.ends_at),
             max_runs=schedule.max_fires,
             durable=True,
-            durability=f"{here.durability}. {FIRES}",
+            durability=f"{here.durability}. {FIRES}, which is {'so' if works else 'not so'} now.",
+            warning=None if works else NO_WORKER,
         )
 
     def schedule_list(self) -> ScheduleList:
@@ -175,7 +182,9 @@ class ScheduleTools:
         zone = "UTC" if timezone is None else Cron("0 0 * * *", timezone).zone
         if kind != "once" and ends_at is not None and not now < ends_at <= now + LONGEST:
             raise InvalidInput("agent_schedule_end_outside", most_days=LONGEST.days)
-        payload = {"lane": self._here.lane, "kind": KIND, "payload": {"goal": goal}, "priority": priority}
+        payload = {
+            "lane": self._here.lane, "kind": KIND, "payload": {"goal": goal}, "priority": priority, "most": MOST_TASKS
+        }  # fmt: skip
         timing: Timing = {"handler": ATTEND, "payload": payload, "misfire": misfire, "overlap": overlap}
         if timezone is not None:
             timing["zone"] = zone

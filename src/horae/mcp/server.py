@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from functools import partial, wraps
 from typing import Any, Literal, TypeVar
 
 import anyio.to_thread
 from mcp.server import MCPServer
+from mcp.server.extension import Extension
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.subscriptions import InMemorySubscriptionBus, ResourceUpdated, SubscriptionBus
-from mcp_types import ToolAnnotations
-from pydantic import BaseModel, ConfigDict, RootModel, create_model
+from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
+from pydantic import BaseModel, ConfigDict, RootModel, ValidationError, create_model
 
 from horae.api.values import to_json
-from horae.errors import HoraeError, InvalidInput, NotFound, StoreError
+from horae.errors import HoraeError, InvalidInput, NotFound
 from horae.mcp.confirmations import ConfirmTools
+from horae.mcp.durable_calls import DurableCalls
 from horae.mcp.governance import GovernanceTools
 from horae.mcp.here import Here
+from horae.mcp.instructions import FOR_OPERATORS, instructions, loop
+from horae.mcp.refusals import argument_faults, tool_refusal, unknown_tool, without_commands
 from horae.mcp.schedules import ScheduleTools
 from horae.mcp.tasks import TaskTools
 from horae.mcp.turns import TurnTools
@@ -29,7 +34,9 @@ from horae.version import VERSION
 
 T = TypeVar("T")
 Selection = Literal["all", "minimal"]
-MINIMAL = ("attention_view", "task_add", "safe_point", "wait_for", "schedule_create")
+MINIMAL = (
+    "attention_view", "task_add", "next_work", "safe_point", "wait_for", "task_done", "task_fail", "schedule_create",
+)  # fmt: skip
 FOCUS = "attention://focus"
 JSON = "application/json"
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -37,15 +44,6 @@ REPEATABLE = ToolAnnotations(read_only_hint=False, destructive_hint=False, idemp
 ONE_WAY = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
 ENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 DELETES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False)
-FOR_AGENTS = """\
-Your attention: one task has your focus, others wait or were interrupted. Nothing wakes you: work is kept; ask for it.
-1. safe_point without a task tells what to work on, with the context that you left and what happened since.
-2. Between two steps call safe_point with the task and a context: go on if it says continue, stop if it says yield.
-3. For something outside use wait_for (with a timeout), and go on with what safe_point gives you next.
-4. Before something that needs a person's word use confirm_request. End with task_done or task_fail."""
-FOR_OPERATORS = (
-    "Agents ask before they act. Answer for a person, never for an agent: an approval permits exactly what it shows."
-)
 
 
 def agent_server(here: Here, tools: Selection = "all") -> MCPServer[None]:
@@ -61,11 +59,14 @@ def agent_server(here: Here, tools: Selection = "all") -> MCPServer[None]:
         (tasks.task_list, READS),
         (tasks.task_cancel, ENDS),
         (turns.safe_point, REPEATABLE),
+        (turns.next_work, REPEATABLE),
         (turns.wait_for, ONE_WAY),
         (turns.task_done, REPEATABLE),
         (turns.task_fail, REPEATABLE),
         (tasks.event_post, REPEATABLE),
         (turns.confirm_request, ONE_WAY),
+        (turns.grant_redeem, REPEATABLE),
+        (turns.action_report, ONE_WAY),
         (schedules.schedule_create, REPEATABLE),
         (schedules.schedule_list, READS),
         (schedules.schedule_pause, REPEATABLE),
@@ -78,8 +79,11 @@ def agent_server(here: Here, tools: Selection = "all") -> MCPServer[None]:
     ]
     bus = InMemorySubscriptionBus() if here.is_alone else None  # else tenants would hear of each other's changes
     chosen = [each for each in offered if tools == "all" or each[0].__name__ in MINIMAL]
-    server = _server("horae", FOR_AGENTS, here, [_tool(run, hints, bus) for run, hints in chosen], bus)
+    made = [_tool(run, hints, bus) for run, hints in chosen]
+    names = [tool.name for tool in made]
+    server = _server("horae", instructions(names), here, made, bus, (DurableCalls(here, tasks),))
     _add_resources(server, tasks)
+    _add_prompts(server, names)
     return server
 
 
@@ -91,8 +95,9 @@ def operator_server(here: Here, *, owner: str | None = None, lane: str | None = 
 
 
 def _server(
-    name: str, instructions: str, here: Here, tools: list[Tool], bus: SubscriptionBus | None
-) -> MCPServer[None]:
+    name: str, text: str, here: Here, tools: list[Tool], bus: SubscriptionBus | None,
+    extensions: Sequence[Extension] = (),
+) -> MCPServer[None]:  # fmt: skip
     @asynccontextmanager
     async def life(_: MCPServer[None]) -> AsyncIterator[None]:
         try:
@@ -101,38 +106,69 @@ def _server(
             with anyio.CancelScope(shield=True):  # a lane is given back also when the end comes in haste
                 await anyio.to_thread.run_sync(here.sessions.close)
 
-    return MCPServer(
+    return ExplainingServer(
         name,
-        instructions=instructions,
+        instructions=text,
         version=VERSION,
         tools=tools,
         lifespan=life,
         log_level="WARNING",
         subscriptions=bus if bus is not None else False,
+        extensions=extensions,
     )
+
+
+class ExplainingTool(Tool):
+    """A tool whose refusals name the argument to change."""
+
+    async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:
+        """Run the tool; refuse arguments that do not fit in words for a model."""
+        known = self.fn_metadata.arg_model.model_fields
+        try:
+            self.fn_metadata.validate_arguments(arguments)
+        except ValidationError as problem:
+            faults = argument_faults(self.name, problem, known)
+            raise ToolError(f"Error executing tool {self.name}: {faults}") from problem
+        return await super().run(arguments, context, convert_result)
+
+
+class ExplainingServer(MCPServer[None]):
+    """A server that says which tools there are when it is asked for one that it does not have."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool by name."""
+        known = {tool.name for tool in await self.list_tools()}
+        if name not in known:
+            raise ToolError(unknown_tool(name, known))
+        return await super().call_tool(name, arguments, context)
 
 
 def _tool(run: Callable[..., Any], hints: ToolAnnotations, bus: SubscriptionBus | None) -> Tool:
     """Return a function as a tool: run in a thread, with its refusals in words and unknown arguments forbidden."""
-    signature = inspect.signature(run, eval_str=True)
+    signature, tool = inspect.signature(run, eval_str=True), run.__name__
     model = _model_of(signature.return_annotation)
 
     @wraps(run)
     async def call(**arguments: Any) -> BaseModel:
         try:
-            answer = await anyio.to_thread.run_sync(partial(run, **arguments))
+            if inspect.iscoroutinefunction(run):
+                answer = await run(**arguments)
+            else:
+                answer = await anyio.to_thread.run_sync(partial(run, **arguments))
         except HoraeError as problem:
-            raise ToolError(in_words(problem)) from None
+            raise ToolError(tool_refusal(tool, problem, signature.parameters)) from None
         if bus is not None and not hints.read_only_hint:
             await bus.publish(ResourceUpdated(uri=FOCUS))
         return answer if isinstance(answer, BaseModel) else model(answer)
 
     vars(call)["__signature__"] = signature.replace(return_annotation=model)
-    tool = Tool.from_function(call, description=" ".join((run.__doc__ or "").split()), annotations=hints)
-    known = tool.fn_metadata.arg_model
+    made = ExplainingTool.from_function(call, description=" ".join((run.__doc__ or "").split()), annotations=hints)
+    known = made.fn_metadata.arg_model
     known.model_config = ConfigDict(**{**known.model_config, "extra": "forbid"})
     known.model_rebuild(force=True)
-    return tool.model_copy(update={"parameters": known.model_json_schema(by_alias=True)})
+    return made.model_copy(update={"parameters": known.model_json_schema(by_alias=True)})
 
 
 def _model_of(answer: type[Any]) -> type[Any]:
@@ -142,13 +178,6 @@ def _model_of(answer: type[Any]) -> type[Any]:
     base: Any = RootModel[answer]  # type: ignore[valid-type]
     made: type[Any] = create_model(answer.__name__, __base__=base, __doc__=answer.__doc__)
     return made
-
-
-def in_words(problem: HoraeError) -> str:
-    """Return the sentence and the code of an error; what the database said stays in the log."""
-    if isinstance(problem, StoreError):
-        return f"The store does not answer just now; nothing is known to be done. Try again. ({problem.code})"
-    return f"{problem} ({problem.code})"
 
 
 def _add_resources(server: MCPServer[None], tasks: TaskTools) -> None:
@@ -169,6 +198,12 @@ def _add_resources(server: MCPServer[None], tasks: TaskTools) -> None:
         return _text(tasks.journal_read(since_seq=int(since), limit=100))
 
 
+def _add_prompts(server: MCPServer[None], tools: Collection[str]) -> None:
+    @server.prompt("work", "Work on your tasks", "Start the loop: take the next task, work, hand over, and again.")
+    def work(until: str = "you are told to stop") -> str:
+        return loop(tools, until[:200])
+
+
 def _text(value: Any) -> str:
     return json.dumps(to_json(value), ensure_ascii=False)
 
@@ -177,4 +212,4 @@ def _read(read: Callable[[], T]) -> T:
     try:
         return read()
     except (NotFound, InvalidInput) as problem:
-        raise ResourceNotFoundError(str(problem)) from None
+        raise ResourceNotFoundError(without_commands(str(problem))) from None

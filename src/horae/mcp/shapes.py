@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
-from horae.api.attention.values import Confirmation, LaneControl, PostedEvent, TaskDetail, Wait
+from horae.api.attention.values import LaneConfirmation, LaneControl, PostedEvent, TaskDetail, Wait
 from horae.api.schedules.values import Schedule
 from horae.api.values import Get
 from horae.core.time.instants import iso
@@ -100,9 +100,13 @@ class WholeTask(TaskDetail, InUtc):
 
 @dataclass(frozen=True, kw_only=True)
 class TaskAdded(TaskLine, Kept):
-    """The task that now stands for a request; ``deduplicated``: the key was known, and this is the task it made."""
+    """The task that now stands for a request; ``deduplicated``: the key was known, and this is the task it made.
+
+    ``result`` is there once it is completed; ``state`` says whether it is.
+    """
 
     deduplicated: bool = False
+    result: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +176,25 @@ class FactLine:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ApprovedStep:
+    """What a person approved and you may do now, once: exactly this action with exactly these arguments."""
+
+    __pydantic_config__ = PYDANTIC
+
+    action: str
+    args: dict[str, Any] = field(default_factory=dict)
+    key: Annotated[str, Field(description="The same for every try: hand it on as the idempotency key of the effect.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Redeemed(Kept):
+    """A grant that is used up now; do the step, then call action_report."""
+
+    task_id: str
+    step: ApprovedStep
+
+
+@dataclass(frozen=True, kw_only=True)
 class SafePoint(InUtc):
     """Whether to go on, and with what."""
 
@@ -179,7 +202,7 @@ class SafePoint(InUtc):
         Literal["continue", "yield", "idle"],
         Field(
             description="continue: go on with the task. yield: stop working on the one you named; `task`, if any, has "
-            "the focus now. idle: nothing to do before an event, a time or a new task."
+            "the focus now. idle: nothing to do before an event, a time or a new task; next_work waits for it."
         ),
     ]
     reason: str | None = None
@@ -188,6 +211,10 @@ class SafePoint(InUtc):
         int | None, Field(description="The turn that the next safe_point, wait_for, task_done or task_fail answers.")
     ] = None
     facts: Annotated[tuple[FactLine, ...], Field(description="What happened since its last turn.")] = ()
+    step: Annotated[
+        ApprovedStep | None,
+        Field(description="You redeemed a grant for this and have not said how it ended: call action_report first."),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,14 +231,6 @@ class Asked(Wait, Kept):
 
 
 # -- confirmations -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class LaneConfirmation(Confirmation):
-    """What an agent wants to do and may not do before a person says so, and in whose lane."""
-
-    lane: str = ""
-    owner: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -309,6 +328,7 @@ class ScheduleMade(BaseModel):
     max_runs: int | None
     durable: bool
     durability: str
+    warning: str | None = Field(default=None, description="Why it would not fire as things are; none: it will.")
 
 
 class ScheduleList(BaseModel):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from dataclasses import replace
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
-from pydantic import Field
+import anyio.to_thread
+from pydantic import Field, StrictBool
 
-from horae.actions.attention.queries import has_room
-from horae.api.attention.values import LaneDetail
+from horae.api.attention.values import LaneDetail, TaskDetail
 from horae.api.values import extend, to_public
-from horae.errors import NotFound, QuotaExceeded
+from horae.core.attention.task import FINAL, NORMAL
+from horae.errors import Conflict, NotFound
 from horae.mcp.arguments import (
+    LONGEST_CALL,
     MAX_ID,
     Data,
     Goal,
@@ -36,9 +40,11 @@ from horae.mcp.shapes import (
     View,
     WholeTask,
 )
+from horae.mcp.waiting import until
 
 KIND = "goal"
-MOST_TASKS = 200  # that are not ended, in one lane
+ASKED_BY = "asked_by"  # in the payload of a task whose asker waits for its end: the actor to whom that is told
+IS_HANDLE: ContextVar[bool] = ContextVar("is_handle", default=False)  # whether a handle stands for the wait of a call
 MOST_SHOWN = 200  # of each kind in a view
 LONGEST_DELAY = 366 * 86_400
 
@@ -65,40 +71,48 @@ class TaskTools:
             return "nobody"
         return "this server" if lane.driver == self._here.sessions.driver else "somebody else"
 
-    def task_add(
+    async def task_add(
         self,
         goal: Goal,
         idempotency_key: Key,
-        priority: Priority = 50,
+        priority: Priority = NORMAL,
         start_at: Moment = None,
         delay_s: Annotated[
             float | None, Field(ge=0, le=LONGEST_DELAY, description="Or: start in so many seconds.")
         ] = None,
         payload: Data = None,
         expires_at: Moment = None,
+        wait: Annotated[
+            StrictBool,
+            Field(
+                description="True: answer when the task has ended, with its result, or after 50 seconds as it stands; "
+                "the same call again waits on. Only where another agent works on this lane's tasks."
+            ),
+        ] = False,
     ) -> TaskAdded:
         """Put a task into your backlog. It is kept until it ends, through restarts; a stronger one interrupts your
         focus at its next safe point. For something that repeats use schedule_create.
         """
         here = self._here
-        self._check_quota(here.who().owner, idempotency_key)
-        added = here.attention.add(
-            here.lane,
-            KIND,
-            {"goal": goal} if payload is None else {"goal": goal, "payload": payload},
-            priority=priority,
-            key=idempotency_key,
-            start_at=start_at,
-            delay=delay_s,
-            expires_at=expires_at,
-        )
-        line = to_public(TaskLine, added)
-        return extend(TaskAdded, line, deduplicated=added.deduplicated, durability=here.durability)
+        if wait and here.is_alone and here.sessions.at(here.lane, here.who().owner).is_driving:
+            raise Conflict("wait_for_own_task", lane=here.lane)
+        inside: dict[str, Any] = {"goal": goal} if payload is None else {"goal": goal, "payload": payload}
+        options: dict[str, Any] = {
+            "priority": priority, "key": idempotency_key, "start_at": start_at, "delay": delay_s,
+            "expires_at": expires_at,
+        }  # fmt: skip
+        asked = inside | ({ASKED_BY: here.who().actor} if wait else {})
+        added = await anyio.to_thread.run_sync(partial(here.attention.add, here.lane, KIND, asked, **options))
+        if not wait or IS_HANDLE.get():
+            return self.as_added(added, deduplicated=added.deduplicated)
+        look = partial(here.attention.task, here.lane, added.id)
+        ended = await until(here, look, lambda task: task.state in FINAL, LONGEST_CALL)
+        return self.as_added(ended, deduplicated=added.deduplicated)
 
-    def _check_quota(self, owner: str, key: str) -> None:
-        """Stop an agent that adds tasks in a loop before it fills the store."""
-        if not has_room(self._here.world, self._here.lane, key, most=MOST_TASKS, owner=owner):
-            raise QuotaExceeded("tasks", MOST_TASKS, "too_many_live_tasks")
+    def as_added(self, task: TaskDetail, *, deduplicated: bool) -> TaskAdded:
+        """Return a task as the answer to the call that asked for it."""
+        line, durability = to_public(TaskLine, task), self._here.durability
+        return extend(TaskAdded, line, deduplicated=deduplicated, result=task.result, durability=durability)
 
     def task_get(self, task_id: TaskId) -> WholeTask:
         """See one task: state, context, result."""

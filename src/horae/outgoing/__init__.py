@@ -7,14 +7,12 @@ from horae.outgoing.encryption import KeySealer, sealer_from
 from horae.outgoing.keyring import Keyring, MemoryKeyring, StoreKeyring, new_secret
 from horae.outgoing.registration import Outgoing, Registered, register
 from horae.outgoing.tenants import StoreRules, StoreTasks
-from horae.outgoing.transport import CheckedTransport, Resolver
 from horae.outgoing.webhook import Webhooks
 
 __all__ = [
     "Answer",
     "Breakers",
     "Calls",
-    "CheckedTransport",
     "Dispatcher",
     "KeySealer",
     "Keyring",
@@ -23,7 +21,6 @@ __all__ = [
     "Orchestrator",
     "Outgoing",
     "Registered",
-    "Resolver",
     "StoreKeyring",
     "StoreRules",
     "StoreTasks",

@@ -65,7 +65,8 @@ class Dispatcher:
         """Post what the payload says and return the answer, as much of it as is kept."""
         if self._orchestrator.target is None:
             raise DispatchFailed("orchestrator_missing")
-        plain, warnings = drop_routing(payload)
+        plain, dropped = drop_routing(payload)
+        warnings = [each.text for each in dropped]
         for warning in warnings:
             ctx.logger.warning(warning)
         user = None if ctx.owner == SYSTEM else ctx.owner

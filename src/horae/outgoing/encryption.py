@@ -13,15 +13,13 @@ import json
 import re
 import secrets
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from horae.errors import ConfigurationError, MissingExtra, SecretsLocked
 
-try:
-    from cryptography.exceptions import InvalidTag
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-except ModuleNotFoundError as missing:
-    raise MissingExtra("secrets_extra_missing", module=missing.name) from missing
+if find_spec("cryptography") is None:
+    raise MissingExtra("secrets_extra_missing", module="cryptography")
 
 NAME = "HORAE_SECRET_KEY"
 KEY_BYTES, NONCE_BYTES = 32, 12
@@ -30,9 +28,14 @@ _HEX = re.compile(r"[0-9a-fA-F]{64}")
 
 
 class KeySealer:
-    """Seals with the first of its keys and opens with any, so that the key itself can be replaced."""
+    """Seals with the first of its keys and opens with any, so that the key itself can be replaced.
+
+    The library that does so takes 7 MB; it is imported where there is a key, which most workers have not.
+    """
 
     def __init__(self, first: bytes, *others: bytes) -> None:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
         self._keys = {_label(key): AESGCM(key) for key in (first, *others)}
         self._current = _label(first)
 
@@ -42,6 +45,8 @@ class KeySealer:
         return f"{VERSION}.{self._current}.{base64.urlsafe_b64encode(nonce + sealed).decode()}"
 
     def open(self, owner: str, name: str, sealed: str) -> str:
+        from cryptography.exceptions import InvalidTag
+
         version, _, rest = sealed.partition(".")
         label, _, encoded = rest.partition(".")
         if version != VERSION or label not in self._keys:

@@ -10,7 +10,8 @@ from horae.actions.access.secrets import open_secret
 from horae.core.access.secrets import secret_name, secret_text
 from horae.core.outgoing.signatures import PREFIX, SigningSecret
 from horae.errors import SecretsLocked
-from horae.ports import Sealer, World
+from horae.ports.access import Sealer
+from horae.ports.world import World
 
 RANDOM_BYTES = 32
 

@@ -15,7 +15,8 @@ from horae.outgoing.calls import Calls, Limits
 from horae.outgoing.encryption import sealer_from
 from horae.outgoing.keyring import Keyring, StoreKeyring
 from horae.outgoing.tenants import StoreRules, StoreTasks
-from horae.ports import Sealer, World
+from horae.ports.access import Sealer
+from horae.ports.world import World
 from horae.telemetry import headers
 
 MARGIN = 15.0  # seconds beyond a call's own limit, so that its error and not the worker's tells the story
@@ -79,6 +80,7 @@ def register(app: Blueprint, outgoing: Outgoing | None = None) -> Registered:
         retry=webhook.RETRY,
         decide=webhooks.decide,
         tenants=True,
+        check_types=False,  # the handler judges what it is given, as it does for jobs that come over HTTP
         timeout=timedelta(seconds=how.webhook_limits.total + MARGIN),
     )
     how_dispatch = app.job(

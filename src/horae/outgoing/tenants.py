@@ -8,7 +8,8 @@ from horae.actions.access.owners import get_owner
 from horae.actions.scheduled_tasks import key_of
 from horae.core.jobs.job import Job
 from horae.core.outgoing.targets import Rules
-from horae.ports import Store, World
+from horae.ports.store import Store
+from horae.ports.world import World
 
 MOST_TASKS = 10_000  # remembered; a key is short
 

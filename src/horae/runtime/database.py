@@ -27,5 +27,9 @@ class DatabaseThreads:
         """Start a call and return its future; cancelling the caller's task does not stop the call."""
         return self._threads.submit(work)
 
+    def give_up_one(self) -> None:
+        """Allow one more thread, in place of one that may never finish."""
+        self._threads.give_up_one()
+
     def close(self) -> None:
         self._threads.close()

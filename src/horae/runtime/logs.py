@@ -17,6 +17,11 @@ from horae.core.jobs.job import Job
 running_job: ContextVar[Job | None] = ContextVar("horae_running_job", default=None)
 
 
+def logger_name(handler: str) -> str:
+    """Return the name of the logger for the runs of a handler."""
+    return f"horae.jobs.{handler}"
+
+
 def job_fields(job: Job, **more: Any) -> dict[str, Any]:
     """Return the fields of a log record about a job."""
     return {

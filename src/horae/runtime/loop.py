@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from horae.ports import Clock, Dice
+from horae.ports.world import Clock, Dice
 
 
 class Alarm:
@@ -75,6 +75,11 @@ class Backoff:
 
     async def pause(self) -> None:
         await asyncio.sleep(self.next().total_seconds())
+
+
+async def give_way() -> None:
+    """Let every task that is ready take a step."""
+    await asyncio.sleep(0)
 
 
 def sleep_in_thread(seconds: float) -> None:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
-from horae.ports import Clock
+from horae.ports.world import Clock
 from horae.runtime.loop import Alarm
 
 READY = "READY=1"

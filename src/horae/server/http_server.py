@@ -7,10 +7,10 @@ its two parsers takes heads of any length.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -18,6 +18,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 if TYPE_CHECKING:
     import socket
 
+T = TypeVar("T")
 HEAD_TIMEOUT = timedelta(seconds=10)
 LONGEST_HEAD = 64 * 1024  # bytes of request line and headers together
 REFUSALS = {
@@ -94,6 +95,16 @@ class BoundedHead:
 def bounded(protocol: type[Any] = AutoHTTPProtocol, head_timeout: timedelta = HEAD_TIMEOUT) -> type[asyncio.Protocol]:
     """Return a protocol of uvicorn's, with either parser, that limits the heads of requests."""
     return type(f"Bounded{protocol.__name__}", (BoundedHead, protocol), {"head_seconds": head_timeout.total_seconds()})
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a server on uvloop, where it is installed, else on asyncio's own loop."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:  # on Windows, or without the extra `server`
+        return asyncio.run(main)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(main)
 
 
 class HttpServer(uvicorn.Server):

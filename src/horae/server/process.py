@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from horae.clock import SystemClock, SystemDice, pause
-from horae.doctor.running import examine_world
+from horae.doctor.in_process import examine_world
 from horae.errors import (
     ConfigurationError,
     HoraeError,
@@ -23,7 +23,7 @@ from horae.errors import (
     StoreUnavailable,
 )
 from horae.outgoing.encryption import sealer_from
-from horae.ports import World
+from horae.ports.world import World
 from horae.server.http_server import HttpServer
 from horae.server.socket import is_loopback
 from horae.service.asgi import build
@@ -58,6 +58,7 @@ def options_from(settings: Settings, opens: Callable[[], World], **given: Any) -
         "open_metrics": settings.metrics_open,
         "instance": settings.instance,
         "instance_colour": settings.instance_colour,
+        "trace_url": settings.trace_url,
         "settings": lambda: effective_settings(settings, os.environ),
         "monotonic": SystemClock().monotonic,
         "names": SystemDice().name,

@@ -11,11 +11,15 @@ from fastapi.routing import APIRoute
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import BaseRoute
 
-from horae.ports import World
+from horae.actions.jobs.quotas import RoomLeft
+from horae.ports.world import World
 from horae.service import documents, health, metrics, problems
 from horae.service.auth.holders import Holders
+from horae.service.auth.recognised import Recognised
 from horae.service.dialects import admin, jobs, scheduled_tasks, scheduler
 from horae.service.dialects import held_jobs as pulling
+from horae.service.direct import COMPRESSION, Direct
+from horae.service.enqueues import Enqueues
 from horae.service.guard.guard import Guard, untimed
 from horae.service.guard.limits import Limits
 from horae.service.options import Options
@@ -25,9 +29,12 @@ from horae.service.routes import admin as admin_routes
 from horae.service.routes import attention as attention_routes
 from horae.service.routes import attention_overview as attention_overview_routes
 from horae.service.routes import audit as audit_routes
+from horae.service.routes import batches as batch_routes
 from horae.service.routes import budgets as budget_routes
+from horae.service.routes import calendars as calendar_routes
 from horae.service.routes import decisions as decision_routes
 from horae.service.routes import error_groups as error_group_routes
+from horae.service.routes import expectations as expectation_routes
 from horae.service.routes import governance as governance_routes
 from horae.service.routes import held_jobs as held_job_routes
 from horae.service.routes import jobs as job_routes
@@ -50,12 +57,15 @@ ROUTERS: tuple[APIRouter, ...] = (
     held_job_routes.router,
     job_routes.router,
     act_routes.router,
+    batch_routes.router,
     jobs.router,
     pulling.router,
     scheduled_tasks.router,
     attention_routes.router,
     attention_overview_routes.router,
     schedule_routes.router,
+    calendar_routes.router,
+    expectation_routes.router,
     scheduler.router,
     admin.router,
     queue_routes.router,
@@ -130,11 +140,15 @@ def build(opens: Callable[[], World], options: Options | None = None) -> FastAPI
         redirect_slashes=False,  # a redirect would repeat the caller's Host header
         lifespan=_lifespan(how),
     )
-    service = app.state.horae = Service(opens, how, Limits(how.rates, how.monotonic or untimed))
+    limits = Limits(how.rates, how.monotonic or untimed)
+    room_left = None if how.monotonic is None else RoomLeft()
+    service = app.state.horae = Service(opens, how, limits, Recognised(how.monotonic), room_left)
+    app.state.enqueues = Enqueues()
     app.state.holders = Holders()
     problems.register(app)
     app.router.routes.extend(room_routes())
-    app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
+    app.add_middleware(GZipMiddleware, **COMPRESSION)
+    app.add_middleware(Direct, routes=[each for router in ROUTERS for each in router.routes])
     app.add_middleware(Guard, service=service, methods=methods_beside_ids())
     app.include_router(documents.router)
     health.install(app)

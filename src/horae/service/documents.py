@@ -28,6 +28,7 @@ TAGS = {
     "health": "Is it alive, is it ready, what are its figures.",
     "overview": "What goes on now, and what needs a person.",
     "jobs": "Enqueue a job, look at it, cancel or revive it.",
+    "batches": "Jobs that belong together, their progress, and the callbacks that follow.",
     "bulk acts": "Cancel, revive or reschedule every job that fits a filter.",
     "worker protocol": "Pull, renew, acknowledge, fail; for workers in any language.",
     "runs": "The log of runs, and cleaning it.",

@@ -11,15 +11,19 @@ from datetime import timedelta
 from typing import Annotated, TypeVar
 
 from fastapi import Query, Request
+from pydantic import Field
 
 from horae.errors import Unauthorized
+from horae.service.fields import AS_TEXT_TOO
 from horae.service.long_poll import QUIET_FIRST, QUIET_LAST, Waiter, waiting_room_of
 from horae.service.state import service_of, world_of
 
 T = TypeVar("T")
 WaitSeconds = Annotated[
     float,
-    Query(alias="timeout", ge=0, le=30, allow_inf_nan=False, description="Seconds to wait at most; 0 answers at once."),
+    Field(ge=0, le=30, allow_inf_nan=False),
+    AS_TEXT_TOO,
+    Query(alias="timeout", description="Seconds to wait at most, or text such as 20s; 0 answers at once."),
 ]
 
 

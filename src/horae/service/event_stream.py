@@ -26,7 +26,7 @@ from horae.api.values import to_json, to_public
 from horae.core.access.callers import Caller
 from horae.core.attention.lanes import Lane, Line
 from horae.errors import HoraeError, InvalidInput
-from horae.ports import World
+from horae.ports.world import World
 from horae.service.fields import MOST
 from horae.service.long_poll import Waiter, waiting_room_of
 from horae.service.state import service_of

@@ -7,9 +7,21 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Path
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    WithJsonSchema,
+)
+from pydantic_core import CoreSchema, core_schema
 
 from horae.core.time.instants import from_iso, iso
+from horae.core.time.spans import span_from
 
 LONGEST = 10 * 366 * 86400  # seconds: ten years
 MOST = 2**63 - 1
@@ -29,8 +41,30 @@ Instant = Annotated[
     PlainSerializer(iso, return_type=str, when_used="json"),  # a dumped body is handed to a room
     WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2030-01-07T06:00:00Z"]}),
 ]
+
+
+def _seconds(value: Any) -> Any:
+    """Read text such as 5m; anything else is checked as a number."""
+    return span_from(value).total_seconds() if isinstance(value, str) else value
+
+
+class SpanText:
+    """Lets a number of seconds be written as text too, such as 5m."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(_seconds, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        text = {"type": "string", "pattern": "^[0-9][0-9.wdhms]*$", "maxLength": 40, "examples": ["5m"]}
+        return {"anyOf": [handler(schema), text]}
+
+
+AS_TEXT_TOO = SpanText()
 Seconds = Annotated[float, Field(ge=0, le=LONGEST, allow_inf_nan=False)]
 Lease = Annotated[float, Field(ge=1, le=30 * 86400, allow_inf_nan=False)]
+SpanField = Annotated[float, Field(ge=0, le=LONGEST, allow_inf_nan=False), AS_TEXT_TOO]
+LeaseField = Annotated[Lease, AS_TEXT_TOO]
+WaitField = Annotated[float, Field(ge=0, le=30, allow_inf_nan=False), AS_TEXT_TOO]
 Token = Annotated[int, Field(ge=0, le=MOST, description="The `token` of the pull: who holds the job.")]
 
 

@@ -25,7 +25,7 @@ from horae.api.values import to_json
 from horae.core.access.callers import Caller
 from horae.core.pulse import TENANT_PARTS, Marks, Part, changed_parts, marks_from, marks_text
 from horae.errors import HoraeError
-from horae.ports import World
+from horae.ports.world import World
 from horae.service.event_stream import COME_BACK, HEADERS, HEARTBEAT, longest_stream, until_sent
 from horae.service.long_poll import Waiter, waiting_room_of
 

@@ -28,7 +28,8 @@ from horae.actions.jobs import claims, endings
 from horae.core.access.callers import Caller
 from horae.core.jobs.job import Job, Order
 from horae.errors import HoraeError, TooManyRequests, Unauthorized
-from horae.ports import Store, World
+from horae.ports.store import Store
+from horae.ports.world import World
 from horae.service.auth.validity import Watch
 
 log = logging.getLogger("horae.service")

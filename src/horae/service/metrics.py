@@ -18,7 +18,7 @@ from fastapi.responses import PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from horae.actions.metrics import families, survey
+from horae.actions.metrics import families, history_families, survey
 from horae.core.metrics import MOST, OTHER, Family, Spread
 from horae.errors import Forbidden, HoraeError
 from horae.service.fresh import Fresh
@@ -26,7 +26,7 @@ from horae.service.prometheus import MEDIA, expose
 from horae.service.state import REQUIRED_SCOPES, Service, bearer, caller_of, service_of, ticks_of
 
 log = logging.getLogger("horae.service")
-FRESH = 5.0  # seconds
+FRESH, FRESH_HISTORY = 5.0, 600.0  # seconds
 LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 UNMATCHED = "unmatched"
@@ -41,6 +41,7 @@ class Meter:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._survey = Fresh(self._look, ticks_of(service), FRESH)
+        self._history = Fresh(lambda: history_families(service.world), ticks_of(service), FRESH_HISTORY)
         self._requests: Counter[tuple[str, str, str]] = Counter()
         self._latencies: dict[tuple[str, str], tuple[list[int], list[float]]] = {}
         self._problems: Counter[str] = Counter()
@@ -51,7 +52,7 @@ class Meter:
     def _look(self) -> list[Family]:
         up = "Whether the store answered when it was last asked."
         try:
-            stored = families(survey(self._service.world))
+            stored = [*families(survey(self._service.world)), *self._history.get()]
         except HoraeError as problem:
             log.warning("metrics of the store are missing: %s", problem)
             return [Family("horae_store_up", "gauge", up, (), {(): 0.0})]

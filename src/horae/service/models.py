@@ -14,9 +14,9 @@ from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddic
 
 from pydantic import Field, create_model
 
-from horae.api.values import from_json, is_value
+from horae.api.values import Unreadable, from_json, is_value
 from horae.errors import DefinitionError, InvalidInput
-from horae.service.fields import Body, Instant, Seconds
+from horae.service.fields import Body, Instant, SpanField
 
 
 class Model(Body):
@@ -56,6 +56,10 @@ def value_of(kind: Any, model: Model) -> Any:
         if is_typeddict(kind):
             return {name: from_json(hint, said[name]) for name, hint in get_type_hints(kind).items() if name in said}
         return from_json(kind, said)
+    except Unreadable as problem:
+        if isinstance(problem.__context__, InvalidInput):  # a value that refuses itself says best what is wrong
+            raise problem.__context__ from None
+        raise
     except DefinitionError as problem:  # a retry policy that cannot work; here it is the caller's mistake
         raise InvalidInput.received(str(problem), problem.reason, problem.facts) from None
 
@@ -75,9 +79,9 @@ def _hint(hint: Any) -> Any:
     if hint is datetime:
         return Instant
     if hint is timedelta:
-        return Seconds
+        return SpanField
     if origin in (Union, types.UnionType):
-        kinds = [each for each in inner if not (each is float and timedelta in inner)]  # seconds, in either type
+        kinds = [each for each in inner if not (each in (float, str) and timedelta in inner)]  # one span, in any form
         return Union[tuple(_hint(each) for each in kinds)]  # noqa: UP007 - made of parts
     if origin in (tuple, Sequence):
         return list[_hint(inner[0])]  # type: ignore[misc]

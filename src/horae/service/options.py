@@ -13,7 +13,7 @@ from horae.api.here import Doctor, ShowSettings
 from horae.core.access.callers import Caller
 from horae.core.jobs.job import Job
 from horae.core.metrics import Family
-from horae.ports import Sealer
+from horae.ports.access import Sealer
 from horae.service.guard.limits import Rates
 
 Recogniser = Callable[[str], Caller | None]  # takes the text of a token; None: not of this kind
@@ -51,5 +51,6 @@ class Options:
     sealer: Sealer | None = None  # None: no key, so no secrets can be kept
     instance: str = ""  # the name of this installation, for people
     instance_colour: str = "none"
+    trace_url: str = ""  # where a trace is shown, with ``{trace_id}`` in it; empty: nowhere
     example: bool = False  # whether `horae up` runs its example: the console dares its reader to kill the worker
     beside: Callable[[], AbstractAsyncContextManager[None]] | None = None  # what goes on while the service runs

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from fastapi import Depends, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from horae.actions.consistency import moment
@@ -26,6 +25,7 @@ from horae.core.scheduled_tasks.task import Terms
 from horae.service import languages
 from horae.service.options import Options
 from horae.service.state import require_scopes, service_of, world_of
+from horae.service.threads import on_thread
 
 T = TypeVar("T")
 CallerRooms = Rooms[AsyncSender]
@@ -37,19 +37,25 @@ def rooms_for(operation: Method[..., Any, Any, Any]) -> Any:
     allowed = _allowed(operation)
 
     async def rooms(request: Request, caller: Caller = Depends(allowed)) -> CallerRooms:
-        here = here_for(request, caller)
-        return Rooms(LocalAsync(lambda: here, run_in_threadpool))
+        return rooms_of(request, caller)
 
     ROUTE_OPERATIONS[rooms] = operation
     return Depends(rooms)
 
 
+def rooms_of(request: Request, caller: Caller) -> CallerRooms:
+    """Return the rooms of a caller, whose operations run in a thread."""
+    here = here_for(request, caller)
+    return Rooms(LocalAsync(lambda: here, on_thread))
+
+
 def here_for(request: Request, caller: Caller) -> Here:
     """Return the world and the terms with which operations of a request run."""
-    options = service_of(request).options
+    service = service_of(request)
+    options = service.options
     return Here(
         world_of(request), caller, options.max_unfinished_jobs, lambda: terms_of(options), lambda: options.sealer,
-        doctor=options.doctor, settings=options.settings, queue=SCHEDULER,
+        doctor=options.doctor, settings=options.settings, queue=SCHEDULER, room_left=service.room_left,
     )  # fmt: skip
 
 
@@ -61,7 +67,7 @@ async def read_together(request: Request, caller: Caller, work: Callable[[Rooms[
         with moment(here.world):
             return work(Rooms(Local(lambda: here)))
 
-    return await run_in_threadpool(read)
+    return await on_thread(read)
 
 
 async def act_together(request: Request, caller: Caller, work: Callable[[Rooms[Sender]], T]) -> T:
@@ -70,7 +76,7 @@ async def act_together(request: Request, caller: Caller, work: Callable[[Rooms[S
     This is a person's door, the console: what is proposed here goes where the application's own objects go.
     """
     here = replace(here_for(request, caller), queue=GOVERNANCE)
-    return await run_in_threadpool(lambda: work(Rooms(Local(lambda: here))))
+    return await on_thread(lambda: work(Rooms(Local(lambda: here))))
 
 
 def caller_for(operation: Method[..., Any, Any, Any]) -> Any:

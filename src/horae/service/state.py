@@ -8,19 +8,22 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.types import Scope
 
 from horae.actions.access import tokens
+from horae.actions.jobs.quotas import RoomLeft
+from horae.api.operation import Needs
 from horae.core.access.callers import Caller
 from horae.core.jobs.job import SYSTEM
 from horae.errors import HoraeError, InvalidInput, Unauthorized
-from horae.ports import World
+from horae.ports.world import World
+from horae.service.auth.recognised import Recognised
 from horae.service.guard.limits import Limits, Rates
 from horae.service.options import Options
+from horae.service.threads import on_thread
 from horae.service.trace_context import join_trace
 
 OPEN_CALLER = Caller(SYSTEM, frozenset({"admin"}), "anybody")
@@ -39,6 +42,8 @@ class Service:
     opens: Callable[[], World]  # a store that does not answer yet is an error of the request, not of the start
     options: Options
     limits: Limits = field(default_factory=lambda: Limits(Rates(), lambda: 0.0))
+    recognised: Recognised = field(default_factory=lambda: Recognised(None))
+    room_left: RoomLeft | None = None  # None, as without a clock: each enqueue counts
 
     @property
     def world(self) -> World:
@@ -80,6 +85,15 @@ def authenticate(service: Service, authorization: str | None, address: str | Non
     return caller
 
 
+def find_recognised(service: Service, authorization: str | None) -> Caller | None:
+    """Return the caller if its token was recognised a moment ago; asks no store."""
+    text = None if service.options.open_to_all else bearer_of(authorization)
+    caller = None if text is None else service.recognised.find(text, lambda: service.world.clock.now())
+    if caller is not None:
+        service.limits.count_caller(caller)
+    return caller
+
+
 def bearer_of(authorization: str | None) -> str | None:
     """Return the token in an Authorization header; None where there is none."""
     scheme, _, text = (authorization or "").strip().partition(" ")
@@ -93,7 +107,10 @@ async def caller_of(
     caller: Caller | None = request.scope.get(CALLER)
     if caller is None:
         authorization = None if given is None else f"{given.scheme} {given.credentials}"
-        caller = await run_in_threadpool(authenticate, service_of(request), authorization, address_of(request.scope))
+        service, address = service_of(request), address_of(request.scope)
+        caller = find_recognised(service, authorization)
+        if caller is None:
+            caller = await on_thread(authenticate, service, authorization, address)
     request.state.caller = caller
     return caller
 
@@ -107,7 +124,11 @@ def _recognise(service: Service, text: str, address: str | None) -> Caller:
     try:
         known = (each(text) for each in service.options.recognisers)
         found = next((caller for caller in known if caller is not None), None)
-        return found or tokens.recognise(service.world, text, address=address)
+        if found is None:
+            mark = service.recognised.begin()
+            found = tokens.recognise(service.world, text, address=address)
+            service.recognised.keep(text, found, mark)
+        return found
     except Unauthorized:
         service.limits.count_wrong_token(address)
         raise
@@ -118,11 +139,10 @@ def require_scopes(*scopes: str, by_queue: bool = False) -> Callable[..., Awaita
 
     A token that is limited to queues is refused, unless the endpoint itself keeps to ``caller.queues`` (*by_queue*).
     """
+    needs = Needs(scopes, by_queue)
 
     async def check(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
-        caller.require(*scopes, *(("read",) if request.method in READING else ()))
-        if not by_queue:
-            caller.require_all_queues()
+        needs.check(caller, reads=request.method in READING)
         if request.method not in READING:
             _refuse_unknown_parameters(request)
         return caller

@@ -9,7 +9,7 @@ from fastapi import Request
 
 from horae.core.jobs.job import Job, Outcome
 from horae.core.traces import parent_of
-from horae.ports import TracedRun, Tracing, World
+from horae.ports.world import TracedRun, Tracing, World
 
 
 def trace_id_from(request: Request) -> str | None:

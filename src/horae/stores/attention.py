@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, func, insert, select, text, update
+from sqlalchemy import ColumnElement, Row, Select, bindparam, func, insert, select, text, update
 
-from horae.core.attention.lanes import Event, Kept, Lane, Line, StoredFact, Task, TaskWait
+from horae.core.attention.lanes import LIVE as LIVE_STATES
+from horae.core.attention.lanes import Event, Kept, Lane, StoredFact, Task, TaskWait
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.time.instants import micros
 from horae.errors import Conflict
-from horae.ports import LaneTally
+from horae.ports.attention import LaneTally
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.declaration import Declaration
+from horae.stores.journal import JournalRows, read_line
 from horae.stores.tables.attention import (
     EVENTS,
     FACTS,
@@ -34,7 +36,7 @@ from horae.stores.tables.jobs import jobs
 
 K = TypeVar("K", Task, TaskWait, Event, StoredFact)
 KEPT: dict[type[Any], Declaration[Any]] = {Task: TASKS, TaskWait: WAITS, Event: EVENTS, StoredFact: FACTS}
-LIVE = ("created", "ready", "running", "waiting", "suspended")
+LIVE = LIVE_STATES["task"]
 
 
 def _by(declared: Declaration[Any], *names: str, also: ColumnElement[bool] | None = None) -> Select[Any]:
@@ -50,21 +52,39 @@ TASK = _by(TASKS, "id")
 TASK_BY_KEY = _by(TASKS, "lane_id", "task_key")
 FOCUS = _by(TASKS, "focus")
 LIVE_TASKS = _by(TASKS, "lane_id", also=tasks.c.state.in_(LIVE))
+SUSPENDED = _by(TASKS, "lane_id", also=tasks.c.state == "suspended")
+CHILDREN = _by(TASKS, "parent_id", also=tasks.c.state.in_(LIVE))
+COUNT_LIVE = select(func.count()).where(tasks.c.lane_id == bindparam("lane_id"), tasks.c.state.in_(LIVE))
+BEGUN_LATE = tasks.c.expires_at <= bindparam("now")
+EXPIRED = _by(
+    TASKS, "lane_id", also=tasks.c.state.in_(("created", "ready")) & tasks.c.expires_at.is_not(None) & BEGUN_LATE
+).limit(bindparam("most"))
+OLDEST_READY = (
+    _by(TASKS, "lane_id", also=(tasks.c.state == "ready") & (tasks.c.ready_since <= bindparam("since")))
+    .order_by(None)
+    .order_by(tasks.c.ready_since)
+    .limit(bindparam("most"))
+)
 WAIT = _by(WAITS, "id")
 WAITS_OF_TASK = _by(WAITS, "task_id")
+OPEN_WAITS_OF_TASK = _by(WAITS, "task_id", also=waits.c.state == "open")
 OPEN_WAITS = _by(WAITS, "lane_id", also=waits.c.state == "open")
-WAITS_FOR = _by(WAITS, "lane_id", "wait_key")
+OPEN_WAITS_FOR = _by(WAITS, "lane_id", "wait_key", also=waits.c.state == "open")
+OPEN_WAITS_LIKE = _by(
+    WAITS,
+    "lane_id",
+    also=(waits.c.state == "open") & (waits.c.wait_key >= bindparam("low")) & (waits.c.wait_key < bindparam("high")),
+).limit(bindparam("most"))
+LAST_WAIT_FOR = _by(WAITS, "lane_id", "wait_key", "state").order_by(None).order_by(waits.c.id.desc()).limit(1)
 EVENT = _by(EVENTS, "id")
 EVENT_BY_ID = _by(EVENTS, "lane_id", "event_id")
 PENDING = _by(EVENTS, "lane_id", also=events.c.state == "pending").limit(bindparam("most"))
-PENDING_BY_KEY = _by(EVENTS, "lane_id", "event_key", also=events.c.state == "pending").limit(bindparam("most"))
+PENDING_BY_KEY = _by(
+    EVENTS, "lane_id", "event_key", also=(events.c.state == "pending") & (events.c.posted_at >= bindparam("since"))
+).limit(bindparam("most"))
 NEW_FACTS = _by(FACTS, "task_id", also=facts.c.turn.is_(None))
 LAST_FACTS = _by(FACTS, "task_id").order_by(None).order_by(facts.c.id.desc()).limit(bindparam("most"))
 ALL = {kind: _by(kept, "lane_id") for kind, kept in KEPT.items()}
-WRITE = insert(journal)
-SEAL = update(journal).where(
-    journal.c.lane_id == bindparam("lane"), journal.c.seq == bindparam("line"), journal.c.hash.is_(None)
-)
 LANE = select(*LANES.select).where(lanes.c.owner == bindparam("owner"), lanes.c.name == bindparam("name"))
 LANE_LOCKED = LANE.with_for_update()
 LANE_BY_NUMBER = select(*LANES.select).where(lanes.c.id == bindparam("id"))
@@ -72,11 +92,33 @@ LANE_BY_NUMBER_LOCKED = LANE_BY_NUMBER.with_for_update()
 SAVE_LANE = update(lanes).where(lanes.c.id == bindparam("which"))
 
 
-class Attention:
-    """The lanes of one transaction."""
+def _ready(*also: ColumnElement[bool], kinds: bool) -> Select[Any]:
+    """Select a ready task that has not expired; with *kinds* only one of these."""
+    stays = tasks.c.expires_at.is_(None) | (tasks.c.expires_at > bindparam("now"))
+    query = select(*TASKS.select).where(tasks.c.lane_id == bindparam("lane_id"), tasks.c.state == "ready", stays, *also)
+    return query.where(tasks.c.kind.in_(bindparam("kinds", expanding=True))) if kinds else query
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+
+def _highest(kinds: bool) -> Select[Any]:
+    """Select the highest base below a bound, and of its tasks the one that has been ready longest."""
+    within = _ready(tasks.c.base < bindparam("below"), kinds=kinds).with_only_columns(tasks.c.base)
+    top = within.order_by(tasks.c.base.desc()).limit(1).scalar_subquery()
+    return _ready(tasks.c.base == top, kinds=kinds).order_by(tasks.c.ready_since, tasks.c.id).limit(1)
+
+
+def _first_due(kinds: bool) -> Select[Any]:
+    """Select the earliest deadline among the tasks of a base that have been ready since an instant."""
+    old = tasks.c.ready_since <= bindparam("since")
+    query = _ready(tasks.c.base == bindparam("base"), tasks.c.due_by.is_not(None), old, kinds=kinds)
+    return query.order_by(tasks.c.due_by, tasks.c.ready_since, tasks.c.id).limit(1)
+
+
+HIGHEST = {kinds: _highest(kinds) for kinds in (False, True)}
+FIRST_DUE = {kinds: _first_due(kinds) for kinds in (False, True)}
+
+
+class Attention(JournalRows):
+    """The lanes of one transaction."""
 
     # -- lanes ---------------------------------------------------------------------------------------------------
 
@@ -115,7 +157,7 @@ class Attention:
         focused = {each.lane: each for each in self._find(Task, select(*TASKS.select).where(tasks.c.focus.in_(chosen)))}
         ends = (journal.c.lane_id == lanes.c.id) & (journal.c.seq == lanes.c.seq)
         last = select(*JOURNAL.select).join(lanes, ends).where(lanes.c.id.in_(chosen))
-        lines = {line.lane: line for line in map(_line, self.connection.execute(last))}
+        lines = {line.lane: line for line in map(read_line, self.connection.execute(last))}
         return {
             number: LaneTally(live[number], kinds[number], focused.get(number), lines.get(number)) for number in chosen
         }
@@ -156,6 +198,40 @@ class Attention:
     def live_tasks(self, lane: int) -> list[Task]:
         return self._find(Task, LIVE_TASKS, lane_id=lane)
 
+    def count_live(self, lane: int) -> int:
+        return int(self.connection.execute(COUNT_LIVE, {"lane_id": lane}).scalar_one())
+
+    def suspended(self, lane: int) -> list[Task]:
+        return self._find(Task, SUSPENDED, lane_id=lane)
+
+    def next_ready(
+        self, lane: int, now: datetime, *, kinds: Collection[str] | None = None, below: int = 100
+    ) -> Task | None:
+        """Return, of the ready tasks with the highest base below a bound, the one that has been ready longest."""
+        some = {} if kinds is None else {"kinds": list(kinds)}
+        query = HIGHEST[kinds is not None]
+        return self._first(Task, query, lane_id=lane, now=micros(now), below=below, **some)
+
+    def first_due(
+        self, lane: int, base: int, now: datetime, *, since: datetime, kinds: Collection[str] | None = None
+    ) -> Task | None:
+        """Return, of the tasks of a base that are ready since an instant, the one with the earliest deadline."""
+        some = {} if kinds is None else {"kinds": list(kinds)}
+        query = FIRST_DUE[kinds is not None]
+        return self._first(Task, query, lane_id=lane, now=micros(now), base=base, since=micros(since), **some)
+
+    def expired(self, lane: int, now: datetime, *, limit: int) -> list[Task]:
+        """Return tasks that have not begun and may not begin any more."""
+        return self._find(Task, EXPIRED, lane_id=lane, now=micros(now), most=limit)
+
+    def oldest_ready(self, lane: int, since: datetime, *, limit: int) -> list[Task]:
+        """Return the tasks that have been ready longest, those that have been so since an instant."""
+        return self._find(Task, OLDEST_READY, lane_id=lane, since=micros(since), most=limit)
+
+    def children(self, task: int) -> list[Task]:
+        """Return the tasks that a task has started and that have not ended."""
+        return self._find(Task, CHILDREN, parent_id=task)
+
     def tasks(self, lane: int, *, states: Iterable[str] = (), limit: int, before: int | None = None) -> list[Task]:
         """Return a page of tasks, newest first."""
         conditions = [tasks.c.lane_id == lane]
@@ -170,15 +246,25 @@ class Attention:
         return self._first(TaskWait, WAIT, id=number)
 
     def waits_of(self, task: int, *, only_open: bool = True) -> list[TaskWait]:
-        found = self._find(TaskWait, WAITS_OF_TASK, task_id=task)
-        return [each for each in found if each.state == "open"] if only_open else found
+        return self._find(TaskWait, OPEN_WAITS_OF_TASK if only_open else WAITS_OF_TASK, task_id=task)
 
     def open_waits(self, lane: int) -> list[TaskWait]:
         return self._find(TaskWait, OPEN_WAITS, lane_id=lane)
 
-    def waits_for(self, lane: int, key: str) -> list[TaskWait]:
-        """Return every wait for a key, the oldest first."""
-        return self._find(TaskWait, WAITS_FOR, lane_id=lane, wait_key=key)
+    def open_waits_for(self, lane: int, key: str) -> list[TaskWait]:
+        """Return the open waits for a key, the oldest first."""
+        return self._find(TaskWait, OPEN_WAITS_FOR, lane_id=lane, wait_key=key)
+
+    def open_waits_like(self, lane: int, prefix: str, *, limit: int) -> list[TaskWait]:
+        """Return open waits whose keys begin with a prefix of ASCII, the oldest first."""
+        high = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        return self._find(TaskWait, OPEN_WAITS_LIKE, lane_id=lane, low=prefix, high=high, most=limit)
+
+    def last_wait_for(self, lane: int, key: str) -> TaskWait | None:
+        """Return the wait for a key that was opened last and is closed."""
+        states = ("event", "timeout", "cancelled")
+        found = [self._first(TaskWait, LAST_WAIT_FOR, lane_id=lane, wait_key=key, state=state) for state in states]
+        return max((each for each in found if each is not None), key=lambda each: each.number, default=None)
 
     def waits_without_job(self, lane: int | None, *, limit: int) -> list[TaskWait]:
         """Return open waits whose job is missing, dead, or in another queue."""
@@ -200,11 +286,14 @@ class Attention:
     def event_by_id(self, lane: int, event_id: str) -> Event | None:
         return self._first(Event, EVENT_BY_ID, lane_id=lane, event_id=event_id)
 
-    def pending_events(self, lane: int, key: str | None = None, *, limit: int = 1000) -> list[Event]:
-        """Return the mailbox, the oldest first."""
+    def pending_events(
+        self, lane: int, key: str | None = None, *, limit: int = 1000, since: datetime | None = None
+    ) -> list[Event]:
+        """Return the mailbox, the oldest first; of a *key* only what was posted *since* an instant."""
         if key is None:
             return self._find(Event, PENDING, lane_id=lane, most=limit)
-        return self._find(Event, PENDING_BY_KEY, lane_id=lane, event_key=key, most=limit)
+        after = 0 if since is None else micros(since)
+        return self._find(Event, PENDING_BY_KEY, lane_id=lane, event_key=key, most=limit, since=after)
 
     def new_facts(self, task: int) -> list[StoredFact]:
         """Return the facts that cognition has not seen yet, in order."""
@@ -230,35 +319,6 @@ class Attention:
     def _first(self, kind: type[K], query: Select[Any], **parameters: Any) -> K | None:
         return next(iter(self._find(kind, query, **parameters)), None)
 
-    # -- the journal ---------------------------------------------------------------------------------------------
-
-    def write(self, line: Line) -> None:
-        self.connection.execute(WRITE, JOURNAL.row(line))
-
-    def lines(self, lane: int, *, since: int = 0, limit: int, task: int | None = None) -> list[Line]:
-        """Return the lines after *since*, in order."""
-        query = select(*JOURNAL.select).where(journal.c.lane_id == lane, journal.c.seq > since)
-        query = query if task is None else query.where(journal.c.task_id == task)
-        rows = self.connection.execute(query.order_by(journal.c.seq).limit(limit))
-        return [_line(row) for row in rows]
-
-    def last_sealed(self, lane: int) -> Line | None:
-        query = select(*JOURNAL.select).where(journal.c.lane_id == lane, journal.c.hash.is_not(None))
-        row = self.connection.execute(query.order_by(journal.c.seq.desc()).limit(1)).first()
-        return None if row is None else _line(row)
-
-    def unsealed(self, limit: int) -> list[int]:
-        """Return lanes whose last line is not sealed."""
-        last = (journal.c.lane_id == lanes.c.id) & (journal.c.seq == lanes.c.seq)
-        query = select(lanes.c.id).join(journal, last).where(journal.c.hash.is_(None)).order_by(lanes.c.id)
-        return list(self.connection.execute(query.limit(limit)).scalars())
-
-    def seal(self, lane: int, hashes: Mapping[int, str]) -> None:
-        """Give lines their hashes, by their numbers."""
-        rows = [{"lane": lane, "line": seq, "hash": hash_text} for seq, hash_text in hashes.items()]
-        if rows:
-            self.connection.execute(SEAL, rows)
-
 
 def _is_kept(number: ColumnElement[Any]) -> ColumnElement[bool]:
     """Return whether a job of Horae's own will come due; one that runs, in whatever queue, is about to."""
@@ -271,11 +331,3 @@ def _read(kept: Declaration[K], row: Row[Any]) -> K:
         return kept.read(row)
     except (TypeError, OverflowError):
         raise ValueError(f"{kept.unreadable(row)} of {kept.table.name} {row.id} is not an instant") from None
-
-
-def _line(row: Row[Any]) -> Line:
-    """Read a line of the journal; an unreadable one raises an error with its number, for the verification."""
-    try:
-        return JOURNAL.read(row)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"line {row.seq} is not a line of a journal") from None

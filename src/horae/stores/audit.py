@@ -33,13 +33,13 @@ class Audit:
     def append_many(self, entries: Iterable[Entry]) -> None:
         """Append entries; reasons that can be erased are stored beside them, under their digests."""
         new = list(entries)
-        insert_rows(self.connection, audit, [AUDIT.row(entry) for entry in new])
+        insert_rows(self.connection, audit, AUDIT.written, [AUDIT.values(entry) for entry in new])
         reasons = [
-            {"digest": private.digest, "owner": entry.owner, "reason_key": private.key, "reason": private.text}
+            [private.digest, entry.owner, private.key, private.text]
             for entry in new
             if (private := entry.private_reason) is not None
         ]
-        insert_rows(self.connection, audit_reasons, reasons)
+        insert_rows(self.connection, audit_reasons, ("digest", "owner", "reason_key", "reason"), reasons)
 
     def erase_reasons(self, owner: str, objects: Collection[tuple[str, str]]) -> int:
         """Forget the reasons that stand beside the entries about these objects, each a type and an id; how many."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from horae.core.time.instants import instant, micros
-from horae.ports import ChoreTurn
+from horae.ports.chores import ChoreTurn
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver
 

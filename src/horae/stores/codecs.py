@@ -10,18 +10,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import BigInteger, ColumnElement, Integer, SmallInteger, String, Text, cast
+from sqlalchemy import BigInteger, ColumnElement, Integer, LargeBinary, SmallInteger, String, Text, cast
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
-from horae.core.governance.budgets import JobBudget
 from horae.core.jobs.job import PRIORITIES
-from horae.core.jobs.parameters import Parameter, parameter_from, parameter_json
 from horae.core.jobs.retry import Retry
 from horae.core.time import instants
 from horae.core.time.instants import MICROSECOND
+
+if TYPE_CHECKING:  # imported with the first row that has one
+    from horae.core.governance.budgets import JobBudget
+    from horae.core.jobs.parameters import Parameter
 
 
 class Json(UserDefinedType[str]):
@@ -58,6 +60,16 @@ class LongText(Text):
 @compiles(LongText, "mariadb")
 def _long_text_on_mysql(*_: Any, **__: Any) -> str:
     return "LONGTEXT"
+
+
+class LongBlob(LargeBinary):
+    """Bytes of any length; MariaDB's BLOB ends at 64 KiB."""
+
+
+@compiles(LongBlob, "mysql")
+@compiles(LongBlob, "mariadb")
+def _long_blob_on_mysql(*_: Any, **__: Any) -> str:
+    return "LONGBLOB"
 
 
 Name = String(255)
@@ -98,18 +110,20 @@ def _span(microseconds: int) -> timedelta:
     return timedelta(microseconds=microseconds)
 
 
-def _read_hot(text: str) -> Any:
+def read_hot(text: str) -> Any:
     """Read what our own encoder wrote, without looking for white space around it."""
     return _decode(text)[0]
 
 
 @lru_cache(maxsize=1024)
-def _retry(text: str | None, attempts: int) -> Retry:
+def read_retry(text: str | None, attempts: int) -> Retry:
     return Retry.from_json(_DEFAULT if text is None else json.loads(text), attempts)
 
 
 @lru_cache(maxsize=1024)
 def _budget(text: str) -> JobBudget:
+    from horae.core.governance.budgets import JobBudget
+
     return JobBudget.from_json(json.loads(text))
 
 
@@ -122,15 +136,30 @@ def _write_words(words: tuple[str, ...]) -> str:
     return json.dumps(list(words))
 
 
+@lru_cache(maxsize=1024)
+def _shared_sources(text: str) -> dict[str, str]:
+    known: dict[str, str] = json.loads(text)
+    return known
+
+
+def _read_sources(text: str) -> dict[str, str]:
+    """Read names by names; many rows have the same, so that a copy of what was read before will do."""
+    return _shared_sources(text).copy()
+
+
 def _write_mapping(mapping: Mapping[str, Any]) -> str:
     return json.dumps(dict(mapping))
 
 
 def _read_parameters(text: str) -> tuple[Parameter, ...]:
+    from horae.core.jobs.parameters import parameter_from
+
     return tuple(parameter_from(each) for each in json.loads(text))
 
 
 def _write_parameters(parameters: tuple[Parameter, ...]) -> str:
+    from horae.core.jobs.parameters import parameter_json
+
     return _encode([parameter_json(each) for each in parameters])
 
 
@@ -151,9 +180,10 @@ SPAN = Codec(BigInteger(), _span, lambda span: span // MICROSECOND)
 PRIORITY = Codec(SmallInteger(), PRIORITIES.__getitem__, PRIORITIES.index)
 JSON_TEXT = Codec(Json())  # handed through as text
 JSON = Codec(Json(), json.loads, _encode)
-HOT_JSON = Codec(Json(), _read_hot, _encode)
+HOT_JSON = Codec(Json(), read_hot, _encode)
 WORDS = Codec(Json(), _words, _write_words, null=())
 MAPPING = Codec(Json(), json.loads, _write_mapping)
 BUDGET = Codec(Json(), _budget, lambda budget: json.dumps(budget.as_json()))
+SOURCES = Codec(Json(), _read_sources, _write_mapping)
 PARAMETERS = Codec(Json(), _read_parameters, _write_parameters)
-RETRY = Codec(Json(), _retry, lambda retry: json.dumps(retry.as_json()), beside="max_attempts")
+RETRY = Codec(Json(), read_retry, lambda retry: json.dumps(retry.as_json()), beside="max_attempts")

@@ -145,10 +145,14 @@ class Reader(Generic[V]):
         """Return the column of a field."""
         return self.table.c[self._fields[name].column]
 
-    def sql(self, dialect: Dialect) -> str:
-        """Return the columns for a driver's select; JSON is read as text, so that no driver parses it by itself."""
+    def sql(self, dialect: Dialect, columns: Iterable[str] = ()) -> str:
+        """Return these columns, all of them if none are named, for a driver's select.
+
+        JSON is read as text, so that no driver parses it by itself.
+        """
         as_text = dialect.json_as_text.format
-        return ", ".join(as_text(each.name) if isinstance(each.type, Json) else each.name for each in self.select)
+        chosen = [self.table.c[name] for name in columns or self.columns]
+        return ", ".join(as_text(each.name) if isinstance(each.type, Json) else each.name for each in chosen)
 
     def equal(self, wanted: Any, *, leave_out: Collection[str] = ()) -> list[ColumnElement[bool]]:
         """Return conditions for every field that a filter and this table both have; None means any value.
@@ -182,7 +186,7 @@ class Reader(Generic[V]):
 class Declaration(Reader[V]):
     """A table and the core value that its rows stand for."""
 
-    __slots__ = ("_changes", "_rows", "fields")
+    __slots__ = ("_rows", "changing", "fields")
 
     def __init__(
         self,
@@ -199,7 +203,7 @@ class Declaration(Reader[V]):
         super().__init__(table, value, self.fields, absent=absent, make=make)
         written = [each for each in self.fields if each.is_written]
         self._rows = Writer(written)
-        self._changes = Writer([each for each in written if Mark.FIXED not in each.marks])
+        self.changing = Writer([each for each in written if Mark.FIXED not in each.marks])
 
     def condition(self, mark: Mark) -> tuple[Field, ...]:
         return tuple(each for each in self.fields if mark in each.marks)
@@ -219,7 +223,7 @@ class Declaration(Reader[V]):
 
     def changes(self, value: V) -> dict[str, Any]:
         """Return a row without the columns that never change."""
-        return self._changes.row(value)
+        return self.changing.row(value)
 
 
 def _check(table: str, value: type[Any], known: Mapping[str, Field], absent: Collection[str]) -> None:

@@ -11,7 +11,8 @@ from sqlalchemy import Column, Connection, Select, func, or_, select
 from horae.core.jobs.job import CLOSED
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.time.instants import instant, micros
-from horae.ports import ChoreState, DueBacklog
+from horae.ports.chores import ChoreState
+from horae.ports.queues import DueBacklog
 from horae.stores.jobs.depths import Depths
 from horae.stores.metadata import metadata
 from horae.stores.tables.access import secrets, tokens
@@ -101,10 +102,16 @@ class Health:
     # -- access --------------------------------------------------------------------------------------------------
 
     def expiring_tokens(self, now: datetime, before: datetime, *, limit: int) -> list[tuple[str, str, datetime]]:
-        """Return (id, owner, end) of the valid tokens that end before an instant, the first to end first."""
+        """Return (id, owner, end) of the valid tokens that end before an instant, the first to end first.
+
+        Those that were made for no longer than that, such as a console link's, end as they were meant to.
+        """
         valid = (tokens.c.revoked_at.is_(None), tokens.c.expires_at > micros(now))
         query = select(tokens.c.id, tokens.c.owner, tokens.c.expires_at).where(*valid)
-        soon = query.where(tokens.c.expires_at < micros(before)).order_by(tokens.c.expires_at).limit(limit)
+        made_to_last = tokens.c.expires_at - tokens.c.created_at > micros(before) - micros(now)
+        soon = (
+            query.where(tokens.c.expires_at < micros(before), made_to_last).order_by(tokens.c.expires_at).limit(limit)
+        )
         return [(token_id, owner, instant(expires_at)) for token_id, owner, expires_at in self._rows(soon)]
 
     def count_valid_tokens(self, now: datetime) -> int:

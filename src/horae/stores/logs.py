@@ -25,11 +25,12 @@ from sqlalchemy import (
 
 from horae.core.jobs.job import LOCAL
 from horae.core.time.instants import micros
-from horae.ports import LogFilter, Logged
+from horae.ports.logs import LogFilter, Logged
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.databases.driver import CallerDriver
 from horae.stores.jobs.totals import COUNTED, add_removed, lock_counts, not_counted
 from horae.stores.tables.jobs import JOBS, LOGGED, jobs, runs
+from horae.stores.tables.lines import lines
 from horae.stores.tables.schedules import fires, schedules
 
 UNKNOWN = {"finished_at", "error", "next_action_at", "audit_event_id"}  # of a run that is under way
@@ -89,6 +90,8 @@ class Logs:
         if rows:
             condition = tuple_(runs.c.job_id, runs.c.token).in_([tuple(row[:2]) for row in rows])
             self.connection.execute(delete(runs).where(condition))
+            of_runs = tuple_(lines.c.job_id, lines.c.token).in_([tuple(row[:2]) for row in rows])
+            self.connection.execute(delete(lines).where(of_runs))
             removed = [(row.schedule_id, row.handler, row.outcome) for row in rows]
             add_removed(driver, BY_NAME[self.connection.dialect.name], removed)
         return len(rows)

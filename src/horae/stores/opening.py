@@ -11,8 +11,6 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from horae.core.timeouts import Timeouts
 from horae.errors import ConfigurationError, MissingExtra
 from horae.stores.databases.dialects import BY_NAME, SQLITE
-from horae.stores.databases.sqlite import SqliteStore, create_sqlite_engine
-from horae.stores.schema import create_all, migrate, require_current
 from horae.stores.store import SqlStore
 
 DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "mysql": "mysql+pymysql",
@@ -55,6 +53,8 @@ def create_store_engine(url: str, synchronous: Any = "FULL", timeouts: Timeouts 
         if parsed.get_dialect().is_async:
             raise ConfigurationError("database_driver_async", kind=kind, driver=parsed.drivername)
         if BY_NAME[kind].name == "sqlite":
+            from horae.stores.databases.sqlite import create_sqlite_engine
+
             return create_sqlite_engine(text, synchronous)
         if BY_NAME[kind].name == "postgresql":
             from horae.stores.databases.postgres_connections import create_postgres_engine
@@ -72,6 +72,8 @@ def store_on(engine: Engine, timeouts: Timeouts | None = None) -> SqlStore:
     """Return the store that fits an engine; nothing is read or written yet."""
     kind = BY_NAME[engine.dialect.name].name
     if kind == "sqlite":
+        from horae.stores.databases.sqlite import SqliteStore
+
         return SqliteStore(engine, timeouts)
     if kind == "postgresql":
         from horae.stores.databases.postgres import PostgresStore
@@ -90,12 +92,7 @@ def open_store(engine: Engine, timeouts: Timeouts | None = None, *, owned: bool 
     store = store_on(engine, timeouts)
     store.owns_engine = owned
     try:
-        if isinstance(store, SqliteStore) and store.in_memory:
-            create_all(engine)
-        elif isinstance(store, SqliteStore):
-            store.run_with_retry(lambda: migrate(engine))
-        else:
-            store.run_with_retry(lambda: require_current(engine))
+        store.open_schema()
     except BaseException:
         store.close()  # or the connections of the check would stay open
         raise

@@ -5,15 +5,32 @@ How a database changes them stands in its store; where it has none, the list is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
+from functools import cache
 
-from sqlalchemy import Column, ColumnElement, Connection, and_, case, delete, func, literal, select, text
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    ScalarSelect,
+    TextClause,
+    and_,
+    case,
+    delete,
+    func,
+    inspect,
+    literal,
+    select,
+    text,
+)
 
 from horae.core.partitions import Partition
 from horae.core.retention import ANY, RunRetention
-from horae.core.time.instants import MICROSECOND, instant, micros
-from horae.stores.databases.dialects import BY_NAME
+from horae.core.time.instants import EPOCH, MICROSECOND, instant, micros
+from horae.stores.databases.dialects import BY_NAME, Dialect
 from horae.stores.databases.driver import CallerDriver
 from horae.stores.jobs.totals import LOCK, RAN, Counts, add_counts, lock_counts
 from horae.stores.tables.jobs import runs
@@ -22,6 +39,7 @@ from horae.stores.tables.schedules import fires
 
 RUNS, FIRES = runs.name, fires.name
 PARTITIONED_BY: dict[str, Column[int]] = {RUNS: runs.c.finished_at, FIRES: fires.c.fire_at}
+NUMBER = re.compile(r"-?\d+")  # in the bounds of a partition
 
 
 class Partitions:
@@ -33,27 +51,41 @@ class Partitions:
 
     def all(self, table: str) -> list[Partition]:
         """Return the partitions of a table, the catch-all last; none where it is not partitioned."""
-        if not self.dialect.partitions:
-            return []
-        rows = self.connection.execute(text(self.dialect.partitions), {"table": table})
-        return [Partition(table, name, _instant(low), _instant(high)) for name, low, high in rows]
+        return self.by_table().get(table, [])
+
+    def by_table(self) -> dict[str, list[Partition]]:
+        """Return the partitions of each partitioned table, the catch-all last."""
+        found: dict[str, list[Partition]] = {}
+        for table, name, bounds in self.connection.execute(_listing(self.dialect)) if self.dialect.partitions else ():
+            high, low, *_ = [*(instant(int(number)) for number in reversed(NUMBER.findall(bounds))), None, None]
+            found.setdefault(table, []).append(Partition(table, name, low, high))
+        return {table: _in_order(partitions) for table, partitions in found.items()}
+
+    def is_partitioned(self, table: str) -> bool:
+        """Return whether a table of MariaDB has partitions."""
+        return self.connection.execute(text(self.dialect.partitions.format(table=table))).first() is not None
 
     @property
     def moved_at_most(self) -> int:
         return self.dialect.moved_at_most
 
-    def count_catch_all(self, partitions: Sequence[Partition], *, most: int) -> int:
-        """Count rows that no day takes, at most so many: those after the last day, and those between two days."""
-        found = 0
-        end: datetime | None = None
-        for partition in partitions:
-            by = PARTITIONED_BY[partition.table]
-            if partition.high is None:
-                found += 0 if end is None else self._count(by >= micros(end), most)
-            elif end is not None and partition.low is not None and partition.low > end:
-                found += self._count(and_(by >= micros(end), by < micros(partition.low)), most)
-            end = partition.high or end
-        return min(found, most)
+    def count_catch_all(self, *tables: Sequence[Partition], most: int) -> list[int]:
+        """Count rows that no day takes, at most so many for each table, given by its partitions; in one statement."""
+        parts = [(index, each) for index, partitions in enumerate(tables) for each in _beside(partitions)]
+        found = [0 for _ in tables]
+        if parts:
+            counts = [_count(condition, most) for _, condition in parts]
+            for (index, _), number in zip(parts, self.connection.execute(select(*counts)).one(), strict=True):
+                found[index] = min(most, found[index] + int(number))
+        return found
+
+    def count_aside(self, table: str, *, most: int) -> int:
+        """Count rows that lie aside, at most so many: only where a catch-all cannot be swapped as it is."""
+        aside = f"{table}_aside"
+        if not self.dialect.partitions or not inspect(self.connection).has_table(aside):
+            return 0
+        some = f"SELECT 1 FROM {aside} LIMIT {most}"
+        return int(self.connection.execute(text(f"SELECT COUNT(*) FROM ({some}) x")).scalar_one())
 
     def last_in_catch_all(self, table: str, since: datetime) -> datetime | None:
         """Return the latest instant in the catch-all."""
@@ -102,9 +134,36 @@ class Partitions:
         query = select(marks.name).where(marks.table_name == partition.table, marks.name == partition.name)
         return self.connection.execute(query).first() is not None
 
-    def _count(self, condition: ColumnElement[bool], most: int) -> int:
-        some = select(literal(1)).where(condition).limit(most).subquery()
-        return int(self.connection.execute(select(func.count()).select_from(some)).scalar_one())
+
+@cache
+def _listing(dialect: Dialect) -> TextClause:
+    return text(" UNION ALL ".join(dialect.partitions.format(table=table) for table in PARTITIONED_BY))
+
+
+def _in_order(partitions: list[Partition]) -> list[Partition]:
+    """Return partitions by their ends; where only ends are known, each begins where the one before it ends."""
+    ordered = sorted(partitions, key=lambda each: (each.high is None, each.high or EPOCH))
+    return [
+        replace(each, low=before.high) if each.low is None and before is not None and each.high is not None else each
+        for before, each in zip((None, *ordered), ordered, strict=False)
+    ]
+
+
+def _beside(partitions: Sequence[Partition]) -> Iterator[ColumnElement[bool]]:
+    """Return where rows lie that no day takes: after the last day, and between two days."""
+    end: datetime | None = None
+    for partition in partitions:
+        by = PARTITIONED_BY[partition.table]
+        if end is not None and partition.high is None:
+            yield by >= micros(end)
+        elif end is not None and partition.low is not None and partition.low > end:
+            yield and_(by >= micros(end), by < micros(partition.low))
+        end = partition.high or end
+
+
+def _count(condition: ColumnElement[bool], most: int) -> ScalarSelect[int]:
+    some = select(literal(1)).where(condition).limit(most).subquery()
+    return select(func.count()).select_from(some).scalar_subquery()
 
 
 def _within(partition: Partition) -> ColumnElement[bool]:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from horae.core.retention import RetentionRule, RunRetention
 from horae.core.time.instants import MICROSECOND, micros
-from horae.ports import Spared
+from horae.ports.chores import Spared
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.databases.driver import CallerDriver, Driver, marks
 from horae.stores.jobs.totals import COUNTED, add_removed, lock_counts, not_counted
@@ -23,17 +23,27 @@ OLD = {
     "horae_fires": (("schedule_id", "kind", "fire_at"), "recorded_at < %s"),
     "horae_keys": (
         ("scope", "owner", "name"),
-        "created_at < %s AND scope = 'key' AND NOT EXISTS (SELECT 1 FROM horae_jobs WHERE id = horae_keys.job_id)",
+        "created_at < %s AND scope <> 'unique' AND NOT EXISTS (SELECT 1 FROM horae_jobs WHERE id = horae_keys.job_id)",
     ),
     "horae_ledger": (
         ("job_id", "name"),
         "created_at < %s AND NOT EXISTS (SELECT 1 FROM horae_jobs WHERE id = horae_ledger.job_id)",
     ),
+    "horae_task_ledger": (
+        ("task_id", "scope", "name"),
+        "created_at < %s AND NOT EXISTS (SELECT 1 FROM horae_tasks WHERE id = horae_task_ledger.task_id "
+        "AND state NOT IN ('completed', 'failed', 'cancelled'))",
+    ),
     "horae_reservations": (
         ("job_id", "token", "step", "budget_id", "starts_at"),
         "state = 'settled' AND at < %s",
     ),
+    "horae_lines": (("job_id", "token"), "finished_at < %s"),
     "horae_nodes": (("id",), "seen_at < %s"),
+    "horae_parents": (
+        ("job_id", "parent_id"),
+        "created_at < %s AND NOT EXISTS (SELECT 1 FROM horae_jobs WHERE id = horae_parents.job_id)",
+    ),
     # A job that was cancelled for its parent can be brought back for as long as the history has it.
     "horae_needs": (
         ("job_id", "needed_id"),
@@ -106,6 +116,7 @@ class RetentionRules:
         over = [row for row in rows if not several or retention.keep(row.queue, row.outcome) <= keep]
         gone = over[:limit]
         _delete(driver, runs.name, RUN_KEY, [row[: len(RUN_KEY)] for row in gone])
+        _delete(driver, "horae_lines", RUN_KEY[:2], [row[:2] for row in gone])
         add_removed(driver, self.dialect, [(row.schedule_id, row.handler, row.outcome) for row in gone])
         if several and len(gone) == len(over):
             self._note(keep, micros(until) if is_last else rows[-1].finished_at + 1)

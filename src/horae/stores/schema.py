@@ -20,8 +20,6 @@ from sqlalchemy.pool import StaticPool
 from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
 from horae.stores.databases import audit_guard
 from horae.stores.databases.dialects import BY_NAME, NO_ROOM
-from horae.stores.tables.audit import UNSEALED_INDEXES
-from horae.stores.tables.jobs import job_indexes
 
 VERSION_TABLE = "horae_version"
 LOCK = 4_715_113_082  # the advisory lock of migrations: an arbitrary number that no other program should use
@@ -68,14 +66,20 @@ def require_current(engine: Engine) -> None:
 def migrate(engine: Engine) -> Schema:
     """Bring the tables up to date; safe when several processes do so at once. Answers with what was found before.
 
-    Parts of the audit's guard that an earlier role might not create are made too, where this one may.
+    Parts of the audit's guard that an earlier role might not create are made too, where this one may. New tables are
+    isolated where the others are.
     """
     before = inspect_schema(engine)
     if before.is_current and _is_guarded(engine):
         return before
     with translate_errors(), lock_migrations(engine) as connection:
-        if _version(connection) != HEAD:
-            _upgrade(connection)
+        if BY_NAME[connection.dialect.name].name == "sqlite" and _is_new(connection):
+            _make_sqlite(connection)  # without Alembic, which takes three times as long
+        elif _version(connection) != HEAD:
+            from horae.stores.databases import isolation  # which imports this module, and much that few commands need
+
+            upgrade(connection)
+            isolation.isolate_new(connection)
         audit_guard.install(connection)
     return before
 
@@ -86,21 +90,37 @@ def _is_guarded(engine: Engine) -> bool:
 
 
 def create_all(engine: Engine) -> None:
-    """Create the current tables at once, for a database in memory, which is never migrated."""
+    """Create the current tables at once, as in a database in memory, which is never migrated."""
     with engine.begin() as connection:
         if _version(connection) is not None:
             return
         if BY_NAME[connection.dialect.name].name == "sqlite":
-            cursor = connection.connection.cursor()
-            for statement in _sqlite_statements():
-                cursor.execute(statement)
+            _make_sqlite(connection)
         else:
             _create_tables(connection)
-        connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:head)"), {"head": HEAD})
+            _set_version(connection)
+
+
+def _is_new(connection: Connection) -> bool:
+    """Whether no table of ours is there, not even one that a migration left which never ended."""
+    return not any(name.startswith("horae_") for name in inspect(connection).get_table_names())
+
+
+def _make_sqlite(connection: Connection) -> None:
+    cursor = connection.connection.cursor()
+    for statement in _sqlite_statements():
+        cursor.execute(statement)
+    _set_version(connection)
+
+
+def _set_version(connection: Connection) -> None:
+    connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:head)"), {"head": HEAD})
 
 
 def _create_tables(connection: Connection) -> None:
     from horae.stores.metadata import metadata
+    from horae.stores.tables.audit import UNSEALED_INDEXES
+    from horae.stores.tables.jobs import job_indexes
 
     metadata.create_all(connection)
     partial = BY_NAME[connection.dialect.name].partial_indexes
@@ -134,7 +154,8 @@ def _version(connection: Connection) -> str | None:
     return None if found is None else str(found)
 
 
-def _upgrade(connection: Connection) -> None:
+def upgrade(connection: Connection) -> None:
+    """Run the migrations that are missing, one after the other."""
     from alembic.config import Config
     from alembic.operations import Operations
     from alembic.runtime.migration import MigrationContext

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -32,9 +32,7 @@ from horae.core.statistics import (
     COUNTED,
     COUNTS,
     DEPTH,
-    ENDS,
     LENGTHS,
-    OUTCOMES,
     SCOPES,
     Deaths,
     Endings,
@@ -44,6 +42,7 @@ from horae.core.statistics import (
     Statistic,
 )
 from horae.stores.databases.dialects import BY_NAME
+from horae.stores.sums import RECENT, SUMMED, Window, named_spans, spans_between, totals_query, within
 from horae.stores.tables.audit import audit
 from horae.stores.tables.jobs import jobs, runs
 from horae.stores.tables.statistics import ROLL_UP, roll_ups, stats
@@ -51,9 +50,7 @@ from horae.stores.tables.statistics import ROLL_UP, roll_ups, stats
 TIMED = ("succeeded", "failed", "timed_out")  # attempts that came to an end of their own; others have no duration
 SINGLE = 10  # minutes of a span that are counted one by one
 CHUNK = 500  # spans of time or rows in one statement
-MOST_NAMED = 100  # spans that are named one by one
 Span = tuple[int, int]  # from, and up to but not including, in microseconds
-Window = tuple[str, int, int]  # the spans of a grain, and from when to when
 
 
 def _bucket_sql(name: str) -> str:
@@ -72,21 +69,6 @@ def _bucket_sql(name: str) -> str:
 DURATION: ColumnElement[int] = literal_column(_bucket_sql("took"))
 DELAY: ColumnElement[int] = literal_column(_bucket_sql("late"))
 FIGURES = tuple(stats.c[name] for name in (*COUNTS, "durations", "delays"))
-# Made once, because each scrape needs them and it takes as long to make them as to run them.
-SUMMED = (*ENDS, "recovered")
-TOTALS = select(stats.c.name, func.min(stats.c.at), *(func.sum(stats.c[name]) for name in SUMMED)).group_by(
-    stats.c.name
-)
-OF_QUEUE = stats.c.scope == "queue"
-RECENT = (
-    select(
-        stats.c.scope, stats.c.name, *(func.sum(stats.c[name]) for name in ("runs", *OUTCOMES)),
-        func.sum(case((OF_QUEUE, stats.c.delay_sum), else_=stats.c.duration_sum)),
-        func.aggregate_strings(case((OF_QUEUE, stats.c.delays), else_=stats.c.durations), " "),
-    )
-    .where(stats.c.scope.in_(("queue", "handler")))
-    .group_by(stats.c.scope, stats.c.name)
-)  # fmt: skip
 
 
 class Statistics:
@@ -191,31 +173,35 @@ class Statistics:
 
     def spans(self, grain: str, start: int, end: int, scope: str, name: str) -> dict[int, Statistic]:
         """Return the figures of one name by span."""
-        conditions = (*_within(grain, start, end), stats.c.scope == scope, stats.c.name == name)
+        conditions = (*within(grain, start, end), stats.c.scope == scope, stats.c.name == name)
         rows = self.connection.execute(select(stats.c.at, *FIGURES).where(*conditions))
         return {row[0]: _read(row[1:]) for row in rows}
 
     def marginals(self, grain: str, start: int, end: int, scope: str | None = None) -> list[Marginals]:
         """Return all figures of each span, or those of one marginal."""
         wanted = stats.c.scope.in_(SCOPES) if scope is None else stats.c.scope == scope
-        query = select(stats.c.at, stats.c.scope, stats.c.name, *FIGURES).where(*_within(grain, start, end), wanted)
+        query = select(stats.c.at, stats.c.scope, stats.c.name, *FIGURES).where(*within(grain, start, end), wanted)
         found: dict[int, Marginals] = {}
         for at, each, name, *figures in self.connection.execute(query):
             found.setdefault(at, {})[each, name] = _read(figures)
         return list(found.values())
 
-    def totals(
-        self, windows: Sequence[Window], scope: str, name: str | None = None
-    ) -> dict[str, tuple[int, Statistic]]:
+    def totals(self, parts: Sequence[tuple[Window, str, str | None]]) -> list[dict[str, tuple[int, Statistic]]]:
         """Add up how attempts ended, by name or of one, each with the beginning of its first span; in one statement."""
-        wanted = (stats.c.scope == scope, *([] if name is None else [stats.c.name == name]))
-        found: dict[str, tuple[int, Statistic]] = {}
-        parts = [TOTALS.where(*_within(*window), *wanted) for window in windows]
-        for each, first, *numbers in self.connection.execute(union_all(*parts)):
-            begin, figures = found.get(each, (first, Statistic()))
+        values: dict[str, Any] = {}
+        shapes: list[tuple[int, bool, bool]] = []
+        for index, ((grain, start, end), scope, name) in enumerate(parts):
+            spans = None if name is not None else named_spans(grain, start, end)
+            bounds = {f"start{index}": start, f"end{index}": end} if spans is None else {f"spans{index}": spans}
+            values |= {f"grain{index}": grain, f"scope{index}": scope, **bounds}
+            values |= {} if name is None else {f"name{index}": name}
+            shapes.append((index, spans is not None, name is not None))
+        found: list[dict[str, tuple[int, Statistic]]] = [{} for _ in parts]
+        for index, name, first, *numbers in self.connection.execute(totals_query(tuple(shapes)), values):
+            figures = Statistic()
             for kind, number in zip(SUMMED, numbers, strict=True):
-                setattr(figures, kind, getattr(figures, kind) + int(number))
-            found[each] = min(begin, first), figures
+                setattr(figures, kind, int(number))
+            found[index][name] = first, figures
         return found
 
     def recent(self, start: int, end: int) -> Marginals:
@@ -224,7 +210,8 @@ class Statistics:
         The database adds up: a row for each minute and name, with all of its figures, takes far longer to read.
         """
         found: Marginals = {}
-        rows = self.connection.execute(RECENT.where(*_within("minute", start, end)))
+        spans = spans_between(start, end, LENGTHS["minute"])
+        rows = self.connection.execute(RECENT, {"spans": spans}) if spans else ()
         for scope, name, *counts, total, texts in rows:
             number, succeeded, failed, lost = map(int, counts)
             figures = found[scope, name] = Statistic(runs=number, succeeded=succeeded, failed=failed, lost=lost)
@@ -236,7 +223,7 @@ class Statistics:
 
     def starts(self, grain: Grain, start: int, end: int) -> list[int]:
         """Return the spans for which something is stored."""
-        query = select(stats.c.at).where(*_within(grain, start, end)).distinct().order_by(stats.c.at)
+        query = select(stats.c.at).where(*within(grain, start, end)).distinct().order_by(stats.c.at)
         return list(self.connection.execute(query).scalars())
 
     def replace(self, grain: str, at: int, marginals: Marginals) -> None:
@@ -251,12 +238,18 @@ class Statistics:
             self.connection.execute(insert(stats), list(chunk))
 
     def remove(self, grain: Grain, start: int, end: int) -> None:
-        self.connection.execute(delete(stats).where(*_within(grain, start, end)))
+        self.connection.execute(delete(stats).where(*within(grain, start, end)))
 
     # -- depths ------------------------------------------------------------------------------------------------
 
-    def due_depths(self, now: int, most: int, most_queues: int) -> dict[str, int]:
-        """Count due jobs by queue, none further than *most*."""
+    def due_depths(
+        self, now: int, most: int, most_queues: int, *, in_all: bool = False, skip: Collection[str] = ()
+    ) -> dict[str, int]:
+        """Count due jobs by queue, none further than *most*.
+
+        With *in_all* that is the bound for all queues together; of those that come after it only whether there are any.
+        Queues of *skip* are not looked at.
+        """
         waiting = (jobs.c.state == "queued", jobs.c.held == "")
         found: dict[str, int] = {}
         queue: str | None = ""
@@ -265,17 +258,20 @@ class Statistics:
             queue = self.connection.execute(further).scalar()
             if queue is None:
                 break
+            if queue in skip:
+                continue
+            left = max(1, most - sum(found.values())) if in_all else most
             counts = [
                 select(jobs.c.id).where(jobs.c.queue == queue, *waiting, jobs.c.band == band, jobs.c.run_at <= now)
                 for band in (0, 1, 2)
             ]
             parts = [
-                select(select(func.count()).select_from(each.limit(most).subquery()).scalar_subquery())
+                select(select(func.count()).select_from(each.limit(left).subquery()).scalar_subquery())
                 for each in counts
             ]
             depth = sum(int(number) for number in self.connection.execute(union_all(*parts)).scalars())
             if depth and queue != MACHINERY:
-                found[queue] = min(depth, most)
+                found[queue] = min(depth, left)
         return found
 
     def put_depths(self, grain: Grain, at: int, depths: Mapping[str, int]) -> None:
@@ -290,7 +286,7 @@ class Statistics:
     def depths(self, grain: str, start: int, end: int, name: str | None = None) -> dict[str, dict[int, int]]:
         """Return sampled depths by queue and span."""
         query = select(stats.c.name, stats.c.at, stats.c.depth).where(
-            *_within(grain, start, end), stats.c.scope == DEPTH, *([] if name is None else [stats.c.name == name])
+            *within(grain, start, end), stats.c.scope == DEPTH, *([] if name is None else [stats.c.name == name])
         )
         found: dict[str, dict[int, int]] = {}
         for queue, at, depth in self.connection.execute(query):
@@ -354,15 +350,6 @@ def _count(start: int, end: int, length: int) -> Any:
 
 def _floor(length: int) -> ColumnElement[int]:
     return runs.c.finished_at - runs.c.finished_at % literal_column(str(length))
-
-
-def _within(grain: str, start: int, end: int) -> tuple[ColumnElement[bool], ...]:
-    """Keep the spans of a window; a few are named one by one, so that the key leads to one marginal of each."""
-    length = next((length for name, length in LENGTHS.items() if name == grain), None)
-    first = start if length is None else -(-start // length) * length
-    if length is not None and 0 < end - first <= MOST_NAMED * length:
-        return stats.c.grain == grain, stats.c.at.in_(range(first, end, length))
-    return stats.c.grain == grain, stats.c.at >= start, stats.c.at < end
 
 
 def _read(figures: Sequence[Any]) -> Statistic:

@@ -8,6 +8,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,35 +17,28 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from horae.core.jobs.batches import AlikeJobs
 from horae.core.jobs.job import Job, Lease, NewJob, Settlement
-from horae.core.time.boots import Boot, LeaseLine
 from horae.core.time.instants import instant
 from horae.core.timeouts import Timeouts
-from horae.errors import StoreBusy, StoreUnavailable
-from horae.ports import (
-    ChoreTurn,
-    Claim,
-    Decide,
-    EndSilent,
-    Node,
-    PartitionChange,
-    Placed,
-    Renewed,
-    Spared,
-    Upcoming,
-    make_placed,
-)
-from horae.stores.chores import Chores
+from horae.errors import StoreBusy, StoreError, StoreUnavailable
+from horae.ports.jobs import Placed, PlacedAlike, make_placed
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver
-from horae.stores.jobs.insertion import chunks
 from horae.stores.jobs.jobs import Jobs
 from horae.stores.schema import require_current
+from horae.stores.tables.jobs import completed, is_plain, job_chunks, queues_of
 from horae.stores.transaction import Transaction
 
 if TYPE_CHECKING:
     from horae.core.partitions import Partition
     from horae.core.schedules.schedule import Firing
+    from horae.core.time.boots import Boot, LeaseLine
+    from horae.ports.chores import ChoreTurn, PartitionChange, Spared
+    from horae.ports.claims import Claim, Renewed
+    from horae.ports.schedules import Decide, EndSilent
+    from horae.ports.workers import Node, Upcoming
+    from horae.stores.chores import Chores
     from horae.stores.databases.hot import Hot
     from horae.stores.schedules.fires import Firings
 
@@ -63,7 +57,6 @@ class SqlStore(ABC):
         self.dialect = dialect
         self.timeouts = timeouts or Timeouts()
         self.owns_engine = True  # False: the engine is the caller's own and is not disposed of
-        self.chores = Chores(dialect)
         self.insert_chunk = INSERT_CHUNK
         self._turn = 0
         self._here = threading.local()  # the open moment of each thread
@@ -119,6 +112,12 @@ class SqlStore(ABC):
         from horae.stores.databases.hot import Hot
 
         return Hot(self.dialect)
+
+    @cached_property
+    def chores(self) -> Chores:
+        from horae.stores.chores import Chores
+
+        return Chores(self.dialect)
 
     @cached_property
     def firings(self) -> Firings:
@@ -197,6 +196,8 @@ class SqlStore(ABC):
                 raise _pool_exhausted() from problem
             except Exception as problem:
                 cause = driver_error(problem)
+                if tries_left and self.mend(cause):
+                    continue
                 if tries_left and self.may_retry(cause):
                     patience -= self.timeouts.lock if self.is_lock_timeout(cause) else timedelta(0)
                     if patience > self.timeouts.lock:
@@ -206,6 +207,10 @@ class SqlStore(ABC):
                     raise
                 raise error from problem
         raise AssertionError("the last round always returns or raises")
+
+    def mend(self, problem: Exception) -> bool:
+        """Remove what made a statement fail, where a death may have left it behind; return whether that was done."""
+        return False
 
     def acquire(self, connect: Callable[[], C]) -> C:
         """Get a connection; an error here means that nothing was sent, and says so."""
@@ -222,33 +227,74 @@ class SqlStore(ABC):
 
     # -- the hot verbs -------------------------------------------------------------------------------------------
 
-    def insert(self, jobs: Sequence[NewJob], *, now: datetime) -> list[Placed]:
-        if any(job.key is not None or job.unique is not None or job.after for job in jobs):
+    def insert(self, jobs: Sequence[NewJob], *, now: datetime) -> Sequence[Placed]:
+        if type(jobs) is list and len(jobs) == 1 and not jobs[0].is_named:  # as most: without looks at all of them
+            [number] = self.insert_plain(jobs, now)
+            self.wake((jobs[0].queue,))
+            return [make_placed(number)]
+        placed: Sequence[Placed]
+        if not is_plain(jobs):
             placed = self.transact(lambda tx: tx.jobs.insert(jobs, now), hot=True)
         else:
             numbers = self.insert_plain(jobs, now)
-            placed = [make_placed(number) for number in numbers]
-        self.wake({job.queue for job in jobs})
+            placed = PlacedAlike(numbers) if type(jobs) is AlikeJobs else list(map(make_placed, numbers))
+        self.wake(queues_of(jobs))
         return placed
 
+    def insert_each(self, jobs: Sequence[tuple[NewJob, datetime]]) -> list[Placed | Exception]:
+        """Store jobs of several callers, with as few commits as possible; what is refused is refused alone."""
+        placed: dict[int, Placed | Exception] = {}
+        plain = [index for index, (job, _) in enumerate(jobs) if not job.is_named]
+        named = [index for index, (job, _) in enumerate(jobs) if job.is_named]
+        for index, number in zip(plain, self.insert_plain_each([jobs[index] for index in plain]), strict=True):
+            placed[index] = number if isinstance(number, Exception) else make_placed(number)
+        placed |= dict(zip(named, self._insert_named_each([jobs[index] for index in named]), strict=True))
+        self.wake({job.queue for index, (job, _) in enumerate(jobs) if not isinstance(placed[index], Exception)})
+        return [placed[index] for index in range(len(jobs))]
+
+    def _insert_named_each(self, jobs: Sequence[tuple[NewJob, datetime]]) -> list[Placed | Exception]:
+        """Store jobs with names in one transaction; where one of them is refused, which undoes all, each in its own.
+
+        Where the store itself fails, it fails for all: whoever sent a key may send it again.
+        """
+        if len(jobs) > 1:
+            now = max(at for _, at in jobs)
+            try:
+                return [*self.transact(lambda tx: tx.jobs.insert([job for job, _ in jobs], now), hot=True)]
+            except Exception as problem:
+                if not is_refusal(problem):
+                    return [problem] * len(jobs)
+        return [_or_problem(partial(self._insert_named, job, at)) for job, at in jobs]
+
+    def _insert_named(self, job: NewJob, now: datetime) -> Placed:
+        return self.transact(lambda tx: tx.jobs.insert([job], now), hot=True)[0]
+
+    def insert_plain_each(self, jobs: Sequence[tuple[NewJob, datetime]]) -> list[int | Exception]:
+        """Insert jobs without names, each refused alone; stores that can share a commit do."""
+        return [_or_problem(partial(self._insert_alone, job, at)) for job, at in jobs]
+
+    def _insert_alone(self, job: NewJob, now: datetime) -> int:
+        return self.insert_plain([job], now)[0]
+
     def insert_plain(self, jobs: Sequence[NewJob], now: datetime) -> list[int]:
-        return self.with_driver(lambda driver: self._add_in_chunks(driver, jobs, now))
+        known = completed(jobs)
+        return self.with_driver(lambda driver: self._add_in_chunks(driver, known, now))
 
     def _add_in_chunks(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
         numbers: list[int] = []
-        for chunk in chunks(jobs, self.insert_chunk):
+        for chunk in job_chunks(jobs, self.insert_chunk):
             numbers += self.add_plain(driver, chunk, now)
         return numbers
 
     def insert_on(self, connection: Any, jobs: Sequence[NewJob], *, now: datetime) -> list[Placed]:
         """Join the caller's own transaction: if it rolls back, these jobs never existed."""
         try:
-            placed = Jobs(connection).insert(jobs, now)
+            placed = Jobs(connection).insert(list(jobs), now)
         except DBAPIError as problem:
             cause = driver_error(problem)
             error = self.translate_error(cause, sent=False)  # the transaction is the caller's, and so is its commit
             raise (problem if error is cause else error) from problem
-        self.announce_on(connection, {job.queue for job in jobs})
+        self.announce_on(connection, queues_of(jobs))
         return placed
 
     def announce_on(self, connection: Connection, queues: Iterable[str]) -> None:  # noqa: B027 - doing nothing is right
@@ -287,14 +333,20 @@ class SqlStore(ABC):
         except StoreBusy:
             return answer  # still locked: the reaper cannot hand the job on either
         again = {lease.job_number for lease in leases}
-        return Renewed(
-            answer.held - again | now.held,
-            answer.cancelled - again | now.cancelled,
-            answer.busy - again | now.busy,
+        return replace(
+            answer,
+            held=answer.held - again | now.held,
+            cancelled=answer.cancelled - again | now.cancelled,
+            busy=answer.busy - again | now.busy,
         )
 
     def find_expired(self, *, now: datetime, limit: int) -> list[Job]:
         return self.with_driver(lambda driver: self.hot.find_expired(driver, now, limit))
+
+    @property
+    def fires_beside(self) -> int:
+        """Two where a batch skips the rows of another: one is decided on while the server writes the other."""
+        return 2 if self.dialect.locking else 1
 
     def fire(
         self, decide: Decide, end_silent: EndSilent, *, now: datetime, limit: int
@@ -340,6 +392,12 @@ class SqlStore(ABC):
     def alter_partitions(self, change: PartitionChange, partition: Partition, *, patient: bool = False) -> bool:
         return False  # where nothing is partitioned there is nothing to do
 
+    def empty_catch_all(self, partition: Partition) -> bool:
+        return False
+
+    def return_aside(self, table: str, limit: int) -> int:
+        return 0
+
     def let_in_forgotten(self) -> set[str]:
         queues = self.with_driver(self.hot.slots.let_in_forgotten)
         queues |= self.with_driver(lambda driver: self.hot.admission.release(driver, INSERT_CHUNK))[1]
@@ -352,6 +410,15 @@ class SqlStore(ABC):
         self.wake(queues)
         return done
 
+    def mend_batches(self, *, now: datetime, limit: int) -> int:
+        def mend(driver: Driver) -> tuple[int, set[str]]:
+            never, ended, queues = self.hot.links.batches.mend(driver, now, limit)
+            return ended, queues | self.hot.links.needs.fail(driver, never, now)
+
+        ended, queues = self.with_driver(mend)
+        self.wake(queues)
+        return ended
+
     def find_lost_parents(self) -> int:
         return self.with_driver(self.hot.links.needs.find_lost)
 
@@ -362,6 +429,10 @@ class SqlStore(ABC):
 
     def lease_line(self, boot: Boot, *, now: datetime, fix: bool = True) -> LeaseLine | None:
         return None
+
+    def open_schema(self) -> None:
+        """Demand that the tables are there and current; a database that is a file makes them."""
+        self.run_with_retry(self.check_schema)
 
     def check_schema(self) -> None:
         require_current(self.engine)
@@ -397,6 +468,18 @@ class SqlStore(ABC):
     def close(self) -> None:
         if self.owns_engine:
             self.engine.dispose()
+
+
+def _or_problem(insert: Callable[[], T]) -> T | Exception:
+    try:
+        return insert()
+    except Exception as problem:
+        return problem
+
+
+def is_refusal(problem: Exception) -> bool:
+    """Return whether the work was refused for what it is, and undone; not for the state of the store."""
+    return type(problem) is StoreError or not isinstance(problem, StoreError)
 
 
 class _Moment:

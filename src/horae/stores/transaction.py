@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, event
 
@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from horae.stores.access.secrets import Secrets
     from horae.stores.access.sessions import Sessions
     from horae.stores.access.tokens import Tokens
+    from horae.stores.adapters.checkpoints import Checkpoints
+    from horae.stores.adapters.documents import Documents, SessionItems
     from horae.stores.attention import Attention
     from horae.stores.audit import Audit
     from horae.stores.databases.hot import Hot
     from horae.stores.error_groups import ErrorGroups
     from horae.stores.governance.budgets import Budgets
     from horae.stores.governance.cascades import Cascades
+    from horae.stores.governance.conversations import Conversations
     from horae.stores.governance.decisions import Decisions, Reviews, Rollbacks
     from horae.stores.governance.erasures import Erasures
     from horae.stores.governance.evidence import EvidenceRows
@@ -31,18 +34,23 @@ if TYPE_CHECKING:
     from horae.stores.governance.reports import Reports
     from horae.stores.health import Health
     from horae.stores.jobs.acts import Acts
+    from horae.stores.jobs.batch import Batches
     from horae.stores.jobs.definitions import Definitions
     from horae.stores.jobs.jobs import Jobs
     from horae.stores.jobs.labels import Labels
     from horae.stores.jobs.ledger import Ledger
+    from horae.stores.jobs.lines import LineRows
     from horae.stores.jobs.nodes import Nodes
-    from horae.stores.jobs.queues import Queues
+    from horae.stores.jobs.queues import OwnerHoursTable, Queues
     from horae.stores.jobs.running_limits import RunningLimits
     from horae.stores.logs import Logs
     from horae.stores.metrics import Metrics
+    from horae.stores.outbox import Outbox
     from horae.stores.partitions import Partitions
     from horae.stores.pulse import Pulse
     from horae.stores.retention import RetentionRules
+    from horae.stores.schedules.calendars import Calendars
+    from horae.stores.schedules.expectations import Expectations
     from horae.stores.schedules.scheduled_tasks import ScheduledTasks
     from horae.stores.schedules.schedules import Schedules
     from horae.stores.statistics import Statistics
@@ -65,17 +73,22 @@ class Transaction:
         self.woken.update(queues)
 
     @contextmanager
-    def lend_connection(self, limit: timedelta | None = None) -> Iterator[Connection]:
+    def lend_connection(self, limit: timedelta | None = None, *, whole: bool = False) -> Iterator[Connection]:
         """Lend the connection to a handler; committing is refused, because the transaction ends with its record.
 
-        *limit* bounds each of the handler's statements; without it they are not bounded.
+        *limit* bounds each of the handler's statements, with *whole* all of its time; without it nothing is bounded.
         """
 
         def refuse(connection: Connection) -> None:
             connection.connection.rollback()  # a failed commit leaves the transaction open
             raise InvalidInput("commit_refused")
 
-        with nullcontext() if self._lend is None else self._lend(self.connection, limit):
+        bounded: AbstractContextManager[Any] = nullcontext()
+        if limit is not None and whole:
+            from horae.stores.loans import Loan
+
+            bounded = Loan(self.connection, limit)
+        with nullcontext() if self._lend is None else self._lend(self.connection, limit), bounded:
             event.listen(self.connection, "commit", refuse)
             try:
                 yield self.connection
@@ -101,10 +114,22 @@ class Transaction:
         return Acts(self.connection)
 
     @cached_property
+    def batches(self) -> Batches:
+        from horae.stores.jobs.batch import Batches
+
+        return Batches(self.connection)
+
+    @cached_property
     def queues(self) -> Queues:
         from horae.stores.jobs.queues import Queues
 
         return Queues(self.connection)
+
+    @cached_property
+    def owner_hours(self) -> OwnerHoursTable:
+        from horae.stores.jobs.queues import OwnerHoursTable
+
+        return OwnerHoursTable(self.connection)
 
     @cached_property
     def limits(self) -> RunningLimits:
@@ -117,6 +142,18 @@ class Transaction:
         from horae.stores.jobs.nodes import Nodes
 
         return Nodes(self.connection)
+
+    @cached_property
+    def calendars(self) -> Calendars:
+        from horae.stores.schedules.calendars import Calendars
+
+        return Calendars(self.connection)
+
+    @cached_property
+    def expectations(self) -> Expectations:
+        from horae.stores.schedules.expectations import Expectations
+
+        return Expectations(self.connection)
 
     @cached_property
     def views(self) -> Views:
@@ -135,6 +172,18 @@ class Transaction:
         from horae.stores.jobs.ledger import Ledger
 
         return Ledger(self.connection)
+
+    @cached_property
+    def lines(self) -> LineRows:
+        from horae.stores.jobs.lines import LineRows
+
+        return LineRows(self.connection)
+
+    @cached_property
+    def outbox(self) -> Outbox:
+        from horae.stores.outbox import Outbox
+
+        return Outbox(self.connection)
 
     @cached_property
     def audit(self) -> Audit:
@@ -293,7 +342,31 @@ class Transaction:
         return Cascades(self.connection)
 
     @cached_property
+    def conversations(self) -> Conversations:
+        from horae.stores.governance.conversations import Conversations
+
+        return Conversations(self.connection)
+
+    @cached_property
     def erasures(self) -> Erasures:
         from horae.stores.governance.erasures import Erasures
 
         return Erasures(self.connection)
+
+    @cached_property
+    def checkpoints(self) -> Checkpoints:
+        from horae.stores.adapters.checkpoints import Checkpoints
+
+        return Checkpoints(self.connection)
+
+    @cached_property
+    def agent_sessions(self) -> SessionItems:
+        from horae.stores.adapters.documents import SessionItems
+
+        return SessionItems(self.connection)
+
+    @cached_property
+    def documents(self) -> Documents:
+        from horae.stores.adapters.documents import Documents
+
+        return Documents(self.connection)

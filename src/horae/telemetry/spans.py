@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from horae.core.jobs.job import Job, Outcome
 from horae.core.traces import Parent, origin_of
 from horae.errors import MissingExtra
-from horae.ports import Tracing
+from horae.ports.world import Tracing
 from horae.version import VERSION
 
 if TYPE_CHECKING:

@@ -2,5 +2,6 @@
 
 from horae.testing.clock import LoadedDice, VirtualClock
 from horae.testing.lab import Lab
+from horae.testing.sync_lab import SyncLab
 
-__all__ = ["Lab", "LoadedDice", "VirtualClock"]
+__all__ = ["Lab", "LoadedDice", "SyncLab", "VirtualClock"]

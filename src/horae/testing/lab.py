@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, Self, TypeVar
 
 from horae.actions.budgets import spending
-from horae.actions.jobs import claims, endings
+from horae.actions.jobs import claims, endings, steps
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.machinery import serve_due
 from horae.actions.jobs.requests import Enqueued
@@ -27,22 +27,27 @@ from horae.actions.rules import job_rules
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
 from horae.app import Horae, JobHandle
+from horae.attention import Attention
 from horae.clock import zone_database_version
 from horae.core.governance.budgets import Spending
 from horae.core.jobs.job import Filter, Job, Lease, Outcome, Run, State, handler_of, renewal_pause
 from horae.core.jobs.machinery import MACHINERY
-from horae.core.jobs.retry import span
+from horae.core.jobs.parents import ParentResult
+from horae.core.jobs.steps import KeptResult
 from horae.core.schedules.schedule import Fire
 from horae.core.time.instants import iso
+from horae.core.time.spans import Span, span
 from horae.declare.definitions import Definition
-from horae.ports import World
+from horae.ports.world import World
 from horae.runtime.schedules.occurrences import Occurrences
 from horae.runtime.worker.attempts import for_owner
 from horae.runtime.worker.context import Context
-from horae.runtime.worker.executor import Executor, Handler
+from horae.runtime.worker.executor import HERE, Executor, Handler
+from horae.runtime.worker.lines import record, with_lines
 from horae.runtime.worker.threads import Threads
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.schema import migrate
+from horae.testing.agents import AGENT_POINTS, AgentPoint, AttendedAgent
 from horae.testing.clock import LoadedDice, VirtualClock
 from horae.testing.trace import Happening, Trace, find_jobs, queues_in_use
 
@@ -76,7 +81,8 @@ class Lab:
 
     A handler takes no virtual time, and its time limit counts real seconds. One that calls ``asyncio.sleep`` really
     sleeps; put another in its place with :meth:`replacing` and let that one ``await lab.sleep(…)``. Handlers declared
-    ``executor="process"`` run in a thread here.
+    ``executor="process"`` or with a cluster run in a thread here. Agents are driven too, once :meth:`attend` has named
+    them.
     """
 
     def __init__(
@@ -96,7 +102,8 @@ class Lab:
         self._dice = LoadedDice(seed)
         self._database = database
         self._instead: dict[str, list[Definition]] = {}
-        self._crashes: list[tuple[Point, str | None]] = []
+        self._crashes: list[tuple[Point | AgentPoint, str | None]] = []
+        self._agents: list[AttendedAgent] = []
         self._queues: dict[str, None] = {}  # in order of appearance
         self._held: Context | None = None
         self._driven = False
@@ -110,7 +117,9 @@ class Lab:
         self._exits.callback(store.close)
         tzdata, most = zone_database_version(), self.app.max_payload_bytes
         rules = job_rules(self._dice)
-        self.world = World(store, self.clock, self._dice, max_payload_bytes=most, tzdata=tzdata, rules=rules)
+        self.world = World(
+            store, self.clock, self._dice, max_payload_bytes=most, tzdata=tzdata, rules=rules, lenient=self.app.lenient
+        )
         self._trace = Trace(self.world)
         self._exits.callback(store.subscribe(self._notice))
         threads = Threads(32)
@@ -126,6 +135,8 @@ class Lab:
 
     async def __aexit__(self, *_: object) -> None:
         try:
+            for agent in self._agents:
+                await agent.close()
             await self._occurrences.drain(self.lease)
             await self.app.services.close()
         finally:
@@ -142,12 +153,12 @@ class Lab:
         with self._claim_turn():
             await self._settle()
 
-    async def advance(self, duration: timedelta | float) -> None:
+    async def advance(self, duration: Span) -> None:
         """Move the clock from one due instant to the next, running what is due at each, until *duration* is over."""
         with self._claim_turn():
             await self._walk(self.now + span(duration))
 
-    async def until(self, predicate: Callable[[], Any], *, within: timedelta | float) -> None:
+    async def until(self, predicate: Callable[[], Any], *, within: Span) -> None:
         """Advance only until the predicate, sync or async, holds; an ``AssertionError`` if it never does."""
         limit = span(within)
         with self._claim_turn():
@@ -157,7 +168,7 @@ class Lab:
                     f"The predicate did not hold within {limit} of virtual time. What happened last:\n{last}"
                 )
 
-    async def sleep(self, duration: timedelta | float) -> None:
+    async def sleep(self, duration: Span) -> None:
         """Let a handler of the test work for a virtual time; its lease is renewed, as by a worker.
 
         Nothing else runs meanwhile: the lab runs one handler at a time.
@@ -170,7 +181,7 @@ class Lab:
             if ctx.lease.job_number not in answer.held or ctx.lease.job_number in answer.cancelled:
                 ctx.cancel()
 
-    async def freeze(self, duration: timedelta | float) -> None:
+    async def freeze(self, duration: Span) -> None:
         """Suspend the process for a virtual time, from a handler of the test; its lease is not renewed.
 
         If that takes longer than the lease, the job is handed on and the late outcome of this attempt is refused.
@@ -178,6 +189,16 @@ class Lab:
         self._running_context("freeze")
         self.clock.advance(span(duration))
         await self._hand_on_lost_jobs()
+
+    def attend(self, agent: Attention) -> None:
+        """Drive an agent from now on, whenever the lab settles or advances: its turns, actions, waits and deadlines.
+
+        The agent may have been declared with this application or with a store of its own.
+        """
+        if agent.app is not self.app and agent.app.world is not self.world:
+            self._exits.enter_context(agent.app.using_world(self.world))
+        if all(each.agent is not agent for each in self._agents):
+            self._agents.append(AttendedAgent(self.world, agent, self._agent_dies_at))
 
     # -- asking --------------------------------------------------------------------------------------------------
 
@@ -237,11 +258,16 @@ class Lab:
         with self.replacing(handle, broken):
             yield
 
-    def crash_next(self, handle: AnyHandle | None = None, *, at: Point = "run.before") -> None:
+    def crash_next(self, handle: AnyHandle | Attention | None = None, *, at: Point | AgentPoint = "run.before") -> None:
         """Let the worker die with the next attempt (of that handler), before it runs or before its end is written.
 
-        The job stays leased until the lease has run out in virtual time; then it is lost and handed on.
+        The job stays leased until the lease has run out in virtual time; then it is lost and handed on. The process
+        of an agent dies before it thinks (``think.before``), before its decision is written (``decide.before``), before
+        an action (``act.before``) or after it, before its facts are written (``facts.before``); another process takes
+        the lane when the lease has run out.
         """
+        if isinstance(handle, Attention) and at not in AGENT_POINTS:
+            raise ValueError(f"an agent dies at one of {', '.join(AGENT_POINTS)}, not at {at!r}")
         self._crashes.append((at, None if handle is None else _name(handle)))
 
     # -- one thing after another ---------------------------------------------------------------------------------
@@ -277,6 +303,7 @@ class Lab:
         upcoming = store.peek([])
         expiry = upcoming.next_expiry_at
         moments = [*dues, upcoming.next_fire_at, upcoming.next_machinery_at, None if expiry is None else expiry + TICK]
+        moments += [agent.next_instant() for agent in self._agents]
         return min((moment for moment in moments if moment is not None and moment > now), default=None)
 
     async def _settle(self) -> None:
@@ -295,7 +322,11 @@ class Lab:
         due = claims.pull(self.world, worker_id="lab", queues=self._known_queues(), limit=1, lease=self.lease)
         for job in due:
             await self._attempt(job)
-        return bool(due)
+        return bool(due) or await self._step_agents()
+
+    async def _step_agents(self) -> bool:
+        """Let each agent do one thing."""
+        return any([await agent.step() for agent in self._agents])
 
     async def _hand_on_lost_jobs(self) -> bool:
         lost = endings.lose_expired(self.world)
@@ -316,7 +347,8 @@ class Lab:
             self._held = None
         if self._crashes_at("settle.before", job):
             return
-        change = endings.settle(self.world, [(job, for_owner(job, outcome))])[job.id]
+        outcome = with_lines(ctx, for_owner(job, outcome), self._handler(handler_of(job)))
+        change = endings.settle(self.world, [(job, outcome)])[job.id]
         self._trace.note("refused" if change is None else change.event, job, outcome.ending)
         if change is not None and change.state == "dead":
             await self.app.listeners.tell_dead(self.job(job))
@@ -336,9 +368,15 @@ class Lab:
         if stand_ins:
             return stand_ins[-1]
         definition = self.app.find_handler(name) or self.app.definitions.get(name)
-        if definition.executor != "process":
+        if definition.executor in HERE:
             return definition
         return replace(definition, executor="async" if definition.is_async else "thread")
+
+    def _agent_dies_at(self, lane: str, point: AgentPoint) -> bool:
+        planned = next((each for each in self._crashes if each[0] == point and each[1] in (None, lane)), None)
+        if planned is not None:
+            self._crashes.remove(planned)
+        return planned is not None
 
     def _crashes_at(self, point: Point, job: Job) -> bool:
         for planned in self._crashes:
@@ -376,11 +414,23 @@ class Lab:
     def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any:
         return claims.once(self.world, lease, step, work)
 
+    def recall(self, lease: Lease, step: str) -> KeptResult | None:
+        return steps.recall_step(self.world, lease, step)
+
+    def keep(self, lease: Lease, step: str, value: Any) -> Any:
+        return steps.keep_step(self.world, lease, step, value)
+
+    def parents(self, lease: Lease) -> tuple[ParentResult, ...]:
+        return verbs.parent_results(self.world, lease.job_id)
+
     def spend(self, lease: Lease, cost: Mapping[str, int], key: str) -> Spending:
         return spending.spend(self.world, lease, cost, key=key)
 
     def spent(self, lease: Lease, cost: Mapping[str, int], key: str | None) -> None:
         spending.report(self.world, lease, cost, key=key)
+
+    def keep_line(self, ctx: Context, level: str, text: str) -> None:
+        record(ctx, self.clock.now(), level, text)
 
     async def call(self, work: Callable[[], T]) -> T:
         return work()
@@ -405,5 +455,5 @@ def _id(job: AnyJob) -> str:
     return job if isinstance(job, str) else job.id
 
 
-def _name(handle: AnyHandle) -> str:
+def _name(handle: AnyHandle | Attention) -> str:
     return handle if isinstance(handle, str) else handle.name

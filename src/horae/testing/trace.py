@@ -10,7 +10,8 @@ from sqlalchemy import func, select
 from horae.actions.jobs import jobs as verbs
 from horae.core.jobs.job import Filter, Job
 from horae.core.time.instants import iso
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 from horae.stores.tables.jobs import jobs, runs
 
 FEW, MANY = 10, 1000  # jobs looked at in one go

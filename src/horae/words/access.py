@@ -5,6 +5,7 @@ ERRORS = {
     "allow_http_unreadable": "allow_http is true or false.",
     "code_invalid": "This login code is not valid: used already, older than ten minutes, or made for another "
     "database. Make another for the database of this service: `horae console link`.",
+    "weight_outside": "weight is a whole number from 1 to {most:,}; twice the weight is twice the share.",
     "max_enabled_tasks_outside": "max_enabled_tasks is a number from 0 (no limit) to {most:,}, or null.",
     "not_limited_to_queues": "This token is limited to the queues {queues}, and this is not about a queue. Use a "
     "token that was made without --queues.",

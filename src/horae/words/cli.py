@@ -3,6 +3,12 @@
 ERRORS = {
     "alerts_extra_missing": "Alerts are sent over HTTP. {problem}",
     "answer_missing": "Give --approve or --deny; without an answer the wait times out.",
+    "agent_unknown": "{target} is no agent. Write module:name of an Attention; the module declares: {agents}.",
+    "anchor_key_or_check": "Sign with --key FILE, or check with --check FILE --public-key FILE.",
+    "anchor_key_unreadable": "{path} is no {which} Ed25519 key in PEM. Make one with `openssl genpkey -algorithm "
+    "ed25519 -out head.key`, and its public half with `openssl pkey -in head.key -pubout -out head.pub`.",
+    "anchor_nothing_sealed": "The journal of {lane!r} has no sealed line yet; try again in a few seconds.",
+    "anchor_unreadable": "{path} is not a signed head of a journal; `horae attention anchor --key head.key` makes one.",
     "app_has_no_such_name": "{module} has no {name!r}. The applications that it declares: {apps}.",
     "app_of_wrong_type": "{target} is a {type}, not a Horae application. The applications that the module declares: "
     "{apps}.",
@@ -28,6 +34,14 @@ ERRORS = {
     "jobs_named_twice": "Name the jobs or give {flag}, not both.",
     "jobs_unnamed": "Name the jobs, or give {flag}.",
     "keep_unreadable": "--keep: {text!r} does not say what to keep; write for example runs=90d,keys=14d.",
+    "import_database_silent": "{url} cannot be read ({problem}). Check the URL, and that its server runs.",
+    "import_missing": "There is no file {path}. Name the file, or - for stdin.",
+    "import_no_beat_schedule": "A {type} has no beat_schedule. Write horae import celery module:app, with the name of "
+    "the Celery application or of the dictionary.",
+    "import_table_missing": "{url} has no table {table}. Name the database that the other scheduler uses.",
+    "import_target_missing": "{module} has no {name!r}. Write horae import celery module:app, with the name of "
+    "the Celery application or of the dictionary.",
+    "import_unreadable": "{path} cannot be read: {problem}. Give a text file in UTF-8.",
     "lane_ambiguous": "There are {count} lanes ({names}); choose one with --lane NAME.",
     "lane_missing": "There is no lane yet. Start an agent, which makes its own, or name one with: --lane NAME",
     "lease_under_a_second": "A lease of {lease:span} is too short to be kept; use one second or more.",
@@ -51,7 +65,10 @@ ERRORS = {
     "reschedule_time_unclear": "Say when: give --to INSTANT or --in SPAN, one of them.",
     "restore_with_tool": "This copies SQLite files; for this database stop all servers and workers first, then use "
     "its own tool: {tool}",
-    "retry_of_ended": "Job {id} is {state}; only dead and waiting jobs can be tried again. Instead enqueue it anew.",
+    "retry_of_ended": "Job {id} is {state}; only dead and waiting jobs can be tried again. "
+    "Run it once more as a new job: horae job rerun {id}.",
+    "rerun_arguments_unnamed": "The arguments of this job have no names, so that none can be changed alone. "
+    "Give all of them with --args.",
     "retry_of_running": "Job {id} is running; only dead and waiting jobs can be tried again. Instead wait for it, or "
     "cancel it.",
     "schedule_named_twice": "Name one schedule or a --group, not both.",

@@ -26,7 +26,7 @@ ERRORS = {
     "outside_calendar": "{name} {value} lies outside the calendar in UTC; give a time between the years 1 and 9999.",
     "parameter_unknown": "This call has no parameter {name!r}; /openapi.json lists those it takes.",
     "span_too_long": "{name}={value:span} is too long to be kept; {most_days:,} days fit.",
-    "span_unreadable": "{value} is not a number of seconds or a timedelta.",
+    "span_unreadable": "{value} is not a number of seconds, a timedelta or text such as 5m.",
     "text_not_storable": "{name} contains a NUL or half a character, which cannot be stored as text. Remove it.",
     "too_deep": "The {what} is nested deeper than {most} levels. Flatten it, or send it as a string.",
     "too_large": "The {what} has {size:,} bytes; at most {most:,} are accepted. Store the data elsewhere and send a "

@@ -4,6 +4,9 @@ ERRORS = {
     "after_no_list": "after={value} is not a list of ids; write for example after=['nightly-sync'].",
     "application_already_running": "This application is already running here; shut it down first.",
     "arguments_not_named": "arguments={value} are not named; write arguments={{name: value}}.",
+    "argument_type_wrong": "{handler}: the argument {argument} must be {expected}, and {given} was given. Nothing "
+    "is converted; pass the right type, or declare the job with check_types=False.",
+    "check_types_not_boolean": "{handler}: check_types={value} must be True or False.",
     "arguments_unfit": "{handler} cannot be enqueued like that: {problem}. {advice}",
     "backoff_on_generator": "{function} is a generator: it has already handed out values when it fails, so it cannot "
     "be tried again. Put the back-off on the call inside it.",
@@ -12,14 +15,28 @@ ERRORS = {
     "blueprint_not_included": "These jobs belong to no application yet, so there is no store to enqueue them in. "
     "Include them where the application is made: app.include(jobs).",
     "concurrency_argument_missing": "The concurrency key {key!r} of {handler} needs the argument {argument}.",
-    "connection_unusable": "connection={given} is neither an SQLAlchemy Connection nor a Session. From an AsyncSession "
-    "or AsyncConnection use enqueue_async, or run_sync.",
+    "connection_other_database": "The connection is one of {given}, and this application keeps its jobs in "
+    "{expected}. Let both use the same database, or leave connection out.",
+    "connection_in_autocommit": "The {given} commits every statement at once, so that there is no transaction to "
+    "join. Begin one first, or leave connection out.",
+    "django_setting_unknown": "settings.HORAE has no {name!r}; it takes {choices}.",
+    "django_database_unknown": "settings.HORAE names the database {name!r}, and settings.DATABASES has {choices}.",
+    "django_engine_unknown": "Django's engine {engine!r} is not one that Horae can share; choose one of {choices}, "
+    "or give HORAE a URL.",
+    "django_transaction_broken": "The transaction of Django's connection {alias!r} has failed and will be rolled "
+    "back; a job in it would be lost. Let the exception leave its atomic block.",
+    "connection_unusable": "connection={given} is no connection that can be joined. Give one of SQLAlchemy (a "
+    "Connection or a Session), Django, sqlite3, psycopg 3 or PyMySQL. From an AsyncSession or AsyncConnection use "
+    "enqueue_async, or run_sync.",
     "cron_no_text": "cron={value} is not text; write for example cron='0 3 * * *'.",
     "declarations_invalid": "These declarations cannot work; correct each of them:\n{problems:lines}",
+    "gather_exclusive": "{handler} is exclusive and debounced or collected; an exclusive job is refused while another "
+    "runs, and calls that join each other never are. Drop one of the two.",
     "exclusive_with_limit": "{handler} is exclusive, so its concurrency_limit is 1; drop one of the two.",
     "executor_needs_async": "{handler} is not an async function; drop executor=, or use thread or process.",
     "executor_refuses_async": "{handler} is an async function; drop executor=, or use async or process.",
-    "executor_unknown": "Unknown executor {executor!r} of {handler}; choose async, thread or process.",
+    "executor_unknown": "Unknown executor {executor!r} of {handler}; choose async, thread, process, ray, dask or "
+    "kubernetes, or give an executor of your own.",
     "external_without_decide": "{handler} needs both Retry.external(…) and decide=…, or neither.",
     "file_choice_unknown": "Write one of {choices}.",
     "file_retry_key_unknown": "Unknown key {key} of retry. Write some of {choices}.",
@@ -60,6 +77,8 @@ ERRORS = {
     'sensitive=["password"].',
     "tenants_not_boolean": "tenants={value} of {handler} is neither True nor False; say whether tenants may run it.",
     "verifier_kind_unknown": "There is no kind {kind} of objects to verify. Choose one of {choices}.",
+    "verifier_not_remote": "The verifier of {kind} looks at objects of the database and cannot run on {executor}; "
+    "choose async, thread or process.",
     "verifier_parameters": "The verifier of {kind} takes one argument, the object, and before it ctx if it wants the "
     "context; this one takes {signature}.",
     "worker_needs_database": "These declarations need a database; run the worker with --db:\n{problems:lines}",

@@ -17,6 +17,32 @@ ERRORS = {
     "attempts_too_few": "A job needs at least one attempt, not {attempts}; use Retry.none() for one.",
     "attempts_too_many": "attempts={attempts} are too many; at most {most:,} are accepted. For work that never gives "
     "up, declare a schedule.",
+    "debounce_and_collect": "Give debounce or collect, not both: one keeps the last call, the other all of them.",
+    "collect_without_list": "A call that is collected needs a payload with exactly one list in it, which is joined "
+    'with those of the others: {handler} with {{"items": [7]}}, or enqueue([7]) where it takes one parameter.',
+    "owner_is_house": "system is the house itself, and has no quiet hours as an owner; give its queues some: "
+    "horae queue quiet NAME HOURS.",
+    "owner_without_hours": "{owner!r} has no quiet hours; `horae owner list --quiet-hours` shows who has.",
+    "gather_missing": "--by, --max-wait and --within belong to --debounce or --collect; give one of them.",
+    "gather_not_with": "A job that is debounced or collected cannot have {option}: it is one for many calls, due when "
+    "they have come. Leave one of the two out.",
+    "gather_key_missing": "The key {key!r} of {handler} names the argument {argument}, which the call does not have.",
+    "gather_span_outside": "{name} of {seconds:g} s is outside one millisecond to {most_days} days.",
+    "max_wait_too_short": "max_wait of {max_wait:g} s is shorter than wait of {wait:g} s; give a longer one.",
+    "batch_empty": "A batch needs at least one job.",
+    "batch_too_large": "A batch of {count:,} jobs is too large; at most {most:,} are accepted. Make several.",
+    "batch_job_named": "{handler} has a key, a unique name or an object, and the jobs and callbacks of a batch "
+    "have none: give the batch a key.",
+    "batch_owner_differs": "A batch of {owner!r} cannot have a job of {other!r}; all its jobs belong to one owner.",
+    "batch_callback_waits": "{name} follows the batch and cannot wait for other jobs as well; leave after out.",
+    "batch_unknown": "There is no batch {id}. It may have been cleaned up; `horae batch list` shows those there are.",
+    "batch_has_ended": "{id} has ended ({state}); there is nothing to cancel.",
+    "batch_not_ended_in_time": "{id} still has {open} open jobs after {timeout:span}. Wait again, or look at it: "
+    "`horae batch show {id}`.",
+    "too_many_parents": "A job can wait for at most {most:,} others, not {count:,}; put a job between that gathers "
+    "some of them.",
+    "parents_too_large": "The results of the jobs before {id} have {size:,} bytes together; at most {most:,} are "
+    "read at once. Return references, or read them one by one: app.jobs.result(id).",
     "before_and_age": "Give before or olderThanDays, not both.",
     "before_in_future": "before {before} lies in the future; give a time that has passed.",
     "cleaning_not_confirmed": "Without an age, runs that ended more than {days} days ago are removed: {count:,} now. "
@@ -61,6 +87,13 @@ ERRORS = {
     "job_not_ended": "Job {id} is {state}; only a job that has ended can be run again.",
     "job_not_ended_in_time": "Job {id} is still {state} after {timeout:span}. Wait again, or ask what it waits for: "
     "`horae job show {id}`.",
+    "job_is_dead": "Job {id} is dead; attempts: {attempts}. Its last error: {error} Look at it with: `horae job "
+    "show {id}`.",
+    "job_was_cancelled": "Job {id} was cancelled, so that it has no result: {why}",
+    "result_not_kept": "Job {id} succeeded, but its result was not kept: {why} Return less, or store the data "
+    "elsewhere and return a reference.",
+    "wait_before_commit": "Job {id} was enqueued in a transaction of yours and cannot be seen yet. Commit it, then "
+    "wait.",
     "job_reserved": "{id} is Horae's own: it keeps {kept}. Leave it alone and {advice}.",
     "job_row_locked": "{id} is yours, but a transaction keeps its row locked; renew it again in a moment.",
     "job_unknown": "There is no job {id}. It may have been cleaned up; `horae job list` shows what there is.",
@@ -68,6 +101,8 @@ ERRORS = {
     " request to get that one back, or choose another key.",
     "lease_lost": "Job {job_id} is no longer held with token {token}: its lease ran out, was taken back, or it has "
     "ended. Drop this result; the worker that holds the job now decides.",
+    "lease_lost_after_step": "The step {step!r} has run, and its effect stands. Its result is not kept: {job_id} is "
+    "no longer held with token {token}, and the attempt that holds it now runs the step again.",
     "lease_outside": "A lease of {lease:span} is outside one second to {most_days} days; a long job renews its own.",
     "limit_for_two_things": "A limit is for a group or for a queue, not for both; set two.",
     "limit_outside": "A limit of {value} cannot be kept; use a whole number from 1 to {most:,}.",
@@ -78,6 +113,7 @@ ERRORS = {
     "page_too_deep": "Pages by number end at row {most:,}; go on with the cursor of the last page.",
     "params_no_object": "params is an object: the arguments of the job by name.",
     "parent_unknown": "A job cannot wait for {id}: there is no such job, or it is no longer on record.",
+    "queue_set_nothing": "Nothing to set for queue {queue}; say --fair owner, --fair none or --order.",
     "queue_limit_too_low": "A limit of {max_running} would stop the queue; pause it instead, or use 1 or more.",
     "queue_reserved": "The queue {queue!r} is Horae's own: the jobs in it keep the timeouts of waits and "
     "confirmations and the starts and deadlines of tasks. Every worker serves it, and no one else may use it, "
@@ -99,12 +135,24 @@ ERRORS = {
     "retry_delay_too_long": "The retry delay is too long; at most {most_days:,} days are accepted.",
     "retry_factor_too_low": "The retry factor {factor} would shrink the wait; use a number from 1 on.",
     "retry_kind_unknown": "Unknown retry kind {kind!r}; choose one of {choices}.",
+    "retry_type_twice": "on and never both name {name}; keep it in one of them.",
+    "retry_type_unreadable": "{option}={value} is no exception; give a class, or its name such as "
+    '"ConnectionError" or "requests.ConnectionError".',
+    "retry_types_too_many": "{option} names {count} exceptions; at most {most} are accepted. Name a class that "
+    "they share.",
     "retry_unreadable": "retry={value} is no policy; write for example Retry.fixed(60, attempts=3).",
     "run_age_missing": "Give either before or older_than: which runs to delete.",
     "run_at_and_delay": "Give run_at or delay, not both.",
     "run_at_passed": "run_at {run_at} has passed; it is {now} now. Give a time from then on, or leave it out.",
     "run_unknown": "There is no run {id!r} in the log; it may have been cleaned up.",
     "scheduler_job_unknown": "There is no job {key!r}; GET /scheduler/status lists those that can be started.",
+    "step_in_transaction": "The step {step!r} was asked for inside {what}, whose transaction would stay open while it "
+    "runs. Call it before or after, or do its work through the connection.",
+    "step_is_async": "The step {step!r} is an async function; write `await ctx.step_async(…)` in an async handler.",
+    "step_not_storable": "{problem} The step {step!r} has run, and its effect stands, but its result is not kept: a "
+    "later attempt runs it again. Return plain JSON within the limit.",
+    "step_not_stored": "The step {step!r} has run, and its effect stands, but its result could not be stored: "
+    "{problem} A later attempt runs it again unless the result was stored after all.",
     "step_rolled_back": "{problem} What the step {step!r} wrote was rolled back: it has not happened.",
     "timeout_too_short": "The {name} timeout must be longer than zero.",
     "token_needed_after_handover": "{id} was handed out before to a worker that may still run it, so its end needs a "
@@ -138,6 +186,8 @@ WHY = {
     "concurrency_taken_by": "it waits for a slot of its concurrency key {key!r}, taken by {holders}",
     "done": "done",
     "done_without_result": "done, but its result could not be kept",
+    "due_in_turns": "due since {run_at}; owners take turns in its queue: next when a worker has a free slot and its "
+    "owner's turn has come",
     "due_since": "due since {run_at}; next when a worker of its queue has a free slot",
     "global_limit_reached": "at most {most} jobs run at once over all, and {running} are running",
     "global_limit_reached_for_tenant": "as many jobs run at once over all as may",
@@ -174,9 +224,13 @@ WHY = {
     "queue_limit_reached_for_tenant": "its queue runs as many jobs at once as it may",
     "queue_paused_unexplained": "its queue {queue} was paused by {by}",
     "queue_paused_because": "its queue {queue} was paused by {by}: {because}",
+    "owner_is_quiet": "its owner {owner} has quiet hours until {until}",
+    "collects": "it collects calls until {run_at} at the latest; it has {count:,} values so far",
+    "debounced": "it is debounced and starts at {run_at} unless another call puts it off",
     "scheduled_for": "scheduled for {run_at}",
     "snoozed_because": "snoozed until {run_at}: {because}",
     "snoozed_unexplained": "snoozed until {run_at}",
+    "waits_for_batch": "it waits for {batch}, of which {open} of {total} jobs have not ended",
     "waits_for_end": "it waits for other jobs to end",
     "waits_for_jobs": "it waits for {jobs} to succeed",
     "waits_for_others": "it waits for other jobs to succeed",

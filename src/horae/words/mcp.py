@@ -10,7 +10,16 @@ ERRORS = {
     "confirmation_not_listed": "There is no confirmation {id}; confirm_list shows those that wait for an answer.",
     "confirmation_not_opened": "Task {id} is {state}, so no confirmation was opened. Call safe_point to learn what to "
     "work on.",
+    "context_given_and_cleared": "A context cannot be given and cleared in one call; leave out one of context and "
+    "clear_context.",
     "cron_zone_missing": "A cron schedule needs a timezone; give one such as Europe/Berlin.",
+    "grant_expired": "The approval for task {id} counted until {deadline}; ask again with confirm_request.",
+    "grant_unknown": "Task {id} has no such grant. It stands in the data of the fact `confirmed`, and belongs to the "
+    "task that asked.",
+    "grant_used": "This grant of task {id} was redeemed before, and permits nothing twice. Call safe_point: a fact "
+    "tells how its action ended.",
+    "grant_void": "What this grant of task {id} rests on does not hold any more. Call safe_point, and ask again with "
+    "confirm_request.",
     "interval_expr_unreadable": "The expr of an interval is a number of seconds such as 3600, not {expr!r}.",
     "lane_driven_elsewhere": "Lane {lane!r} is driven by another process, which decides about its tasks. Add tasks "
     "and post events to it, or stop that process and call again.",
@@ -18,11 +27,19 @@ ERRORS = {
     "create` makes one.",
     "once_expr_passed": "{at} has passed already (it is {now}); choose a later time, or use task_add.",
     "once_expr_unreadable": "The expr of a single run is an ISO time such as 2026-11-16T09:00, not {expr!r}.",
-    "task_has_ended": "Task {id} is {state} and not the focus; {focus} has it.",
+    "step_not_open": "Task {id} is {state} and has no redeemed action to report. Call safe_point: a fact tells how its "
+    "last action ended.",
+    "step_open": "Task {id} has redeemed the grant for {action!r}, and how that ended is not reported yet.",
+    "task_has_ended": "Task {id} is {state} and not the focus; {focus} has it. Call safe_point without a task to learn "
+    "what to work on.",
+    "task_has_result": "Task {id} is completed with another result, which counts. Leave result out, or add a task.",
     "task_not_focused": "Task {id} is {state} and not the focus; {focus} has it. Call safe_point without a task to "
     "learn what to work on.",
     "task_of_context_missing": "A context or a note belongs to a task; name the one you work on.",
+    "too_many_calls_wait": "{most} calls wait for work already, which is the most.",
     "too_many_live_tasks": "{allowed} tasks have not ended, which is the most. End or cancel some first.",
     "tool_selection_unknown": "--tools {tools} is not known; choose all or minimal.",
     "turn_not_reached": "Task {id} is in turn {current}; there is no turn {turn} yet.",
+    "wait_for_own_task": "You work on the tasks of lane {lane!r} yourself, so this call would wait for you. Leave wait "
+    "out; safe_point gives you the task.",
 }

@@ -12,6 +12,7 @@ ERRORS = {
     "dispatch_choice_unreadable": "{name} must be text of at most {most} characters; leave it out for the default.",
     "dispatch_context_unreadable": "The context must be an object, not {given}; for example {{}}.",
     "dispatch_text_missing": "The payload needs a text (or input) that says what to do.",
+    "heartbeat_too_often": "A heartbeat comes every {least:g} seconds or less often; give a longer span.",
     "host_unknown": "{target} cannot be called: its host is not a name that exists.",
     "host_unreadable": "{text!r} is not a host name. Use letters, digits, hyphens and dots; write other scripts as "
     "xn--…",

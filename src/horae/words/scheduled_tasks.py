@@ -30,6 +30,14 @@ ERRORS = {
 
 # Why a user's task does not run.
 WHY = {
+    "comes_twice": "next_run_at {text} comes twice in {zone}; the first is taken, {first}. The second is {second}.",
+    "expression_empty": "schedule_expr is empty; the task runs every minute ({expression}).",
+    "interval_lengthened": "The interval of {asked} seconds is shorter than the operator allows now; the task runs "
+    "every {runs} seconds.",
+    "interval_replaced": "An interval of {asked} seconds cannot be kept; it is {runs} seconds.",
+    "routing_dropped": "{key} was dropped: a payload cannot bypass the orchestrator; name a default_agent instead.",
+    "runs_at_once": "next_run_at {next_run_at} has passed; the task runs at once.",
+    "runs_will_fail": "Its runs will fail: {problem}",
     "nothing_in_its_way": "nothing stands in its way; it runs at next_run_at",
     "task_given_up": "Given up after attempt {attempt}: {error}. Send enabled and a new next_run_at to try again.",
     "task_inactive": "{because}",

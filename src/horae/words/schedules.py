@@ -9,10 +9,39 @@ ERRORS = {
     " most; choose a shorter range.",
     "cron_has_seconds": "The cron {expression!r} has six fields; a task has five and runs at most once a minute. For "
     "a quicker rhythm use schedule_type interval.",
-    "cron_unreadable": "Cron {expression!r}: at position {position}, field {field}: found {found}; allowed: "
-    "{allowed}. {advice}",
+    "calendar_day_unreadable": "{text!r} is no day of a calendar; write 2030-12-25, 2030-12-24..2030-12-31, 12-25 for "
+    "every year, or sat.",
+    "calendar_has_every_day": "The calendar names every day of the week; leave at least one out.",
+    "calendar_in_use": "The calendar {name} is used by {schedules}; take it from them first.",
+    "calendar_just_made": "The calendar {name} was just made by another caller; set it again to replace its days.",
+    "calendar_missing": "The schedule names the calendar {name!r}, which does not exist; make it with `horae calendar "
+    "set {name} DAY …`, or name another.",
+    "calendar_unknown": "There is no calendar {name!r}; make it with `horae calendar set {name} DAY …`.",
+    "calendar_version_old": "The calendar {name} is at version {version} by now, not {expected}; read it again.",
+    "move_too_often": "Only cron with at most {most} times a day can be moved to another day; exclude the days "
+    "instead.",
+    "pause_end_passed": "The pause cannot end at {until}, which has passed; give a later instant, or none.",
+    "quiet_all_day": "Quiet hours {text!r} leave no time of the day; shorten them.",
+    "quiet_unreadable": "{text!r} are no quiet hours; write 22:00-07:00, or several with commas.",
+    "window_without_rhythm": "Quiet hours and a calendar need cron or an interval, and this is of kind {kind}; leave "
+    "them out.",
+    "cron_unreadable": "Cron {expression!r}: at position {position} ({character}), field {field}: found {found}; "
+    "allowed: {allowed}. {advice}",
     "end_before_start": "The end {end} is earlier than the start {start}; exchange the two.",
     "ends_before_start": "ends_at {ends_at} is not later than starts_at {starts_at}; give a later end.",
+    "expect_bare_span": "expect={text!r} does not say what it counts from; write 'within {text}' (of being due) or "
+    "'every {text}'.",
+    "expect_bare_time": "expect={text!r} is a time of day; write 'by {text}'.",
+    "expect_not_one": "Expect takes one of within, by and every, and {given} were given.",
+    "expect_on_all_nodes": "What runs on every node by itself leaves no runs in the store that could be expected; "
+    "leave expect out, or use mode SINGLE_NODE.",
+    "expect_span_outside": "An expectation {name} {value:span} is outside one second to {most_days:,} days.",
+    "expect_time_unreadable": "{text!r} is no time of day; write for example 'by 06:00', with hours and minutes.",
+    "expect_unreadable": "{text!r} is no expectation; write 'within 10m' (of being due), 'by 06:00', 'by 06:00 "
+    "Europe/Berlin' or 'every 1d'.",
+    "expect_without_times": "A schedule that follows others has no times of its own that {expect!r} could count from; "
+    "write 'by 06:00' or 'every 1d', or expect it of the schedule that it follows.",
+    "expect_zone_unused": "Only a time of day ('by 06:00') has a zone, not {name}; leave it out.",
     "expression_too_long": "The expression has {length} characters; at most {most} fit.",
     "field_not_changeable": "{field!r} cannot be changed on a schedule; choose from {choices}.",
     "followed_unknown": "Schedule {key} cannot follow {missing!r}: there is no such schedule.",
@@ -49,6 +78,10 @@ ERRORS = {
 
 # Why a schedule does not fire: a line without a capital and a full stop, which stands behind a label.
 WHY = {
+    "starts_after_quiet": "its next job starts at {until}, when the quiet hours of its owner {owner} end",
+    "kept_by_calendar": "its next time, {planned}, is kept back by the calendar {calendar}; it fires at {next}",
+    "kept_by_quiet": "its next time, {planned}, falls into its quiet hours {quiet}; it fires at {next}",
+    "pause_ends": "the pause ends by itself at {until}",
     "begins_later": "it begins at {starts_at}",
     "counts_from_end": "it counts from the end of its job, which has not ended yet",
     "disabled_by": "it is disabled (by {source})",
@@ -58,6 +91,8 @@ WHY = {
     "inactive_because": "it is inactive: {because}",
     "instant_passed": "its one instant, {expression}, is behind it",
     "no_fire_left": "no fire is left",
+    "missed_deadline": "it should have succeeded by {due_at} (expected {expect}) and has not since; the next success "
+    "closes this",
     "overdue_since": "it has been due since {due_at}, and no worker has come by to fire it",
     "runs_on_each_node": "each node runs it by a timer of its own; its fires are not stored",
     "schedule_paused_unexplained": "it was paused by {by} at {paused_at}",

@@ -2,7 +2,7 @@
 
 The sentence of an error says what is wrong, then what to do. Its placeholders are the facts; ``{name!r}`` and the
 formats of numbers are Python's, a list is read with commas (``{circle:path}`` with arrows, ``{problems:lines}`` line by
-line), and ``{wait:span}`` reads seconds as hours, minutes and days.
+line), ``{wait:span}`` reads seconds as hours, minutes and days, and ``{count:jobs}`` a number of jobs.
 
 English is the first language; other tables (:mod:`horae.words.chinese`) have the same keys and placeholders and are
 imported when a sentence in their language is asked for.
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from horae.words import (
     access,
+    adapters,
     attention,
     audit,
     budgets,
@@ -28,6 +29,7 @@ from horae.words import (
     common,
     decisions,
     declarations,
+    doctor,
     governance,
     jobs,
     mcp,
@@ -50,6 +52,7 @@ MODULES: dict[str, ModuleType] = {
     "schedules": schedules,
     "scheduled_tasks": scheduled_tasks,
     "attention": attention,
+    "adapters": adapters,
     "access": access,
     "audit": audit,
     "secrets": secrets,
@@ -65,11 +68,13 @@ MODULES: dict[str, ModuleType] = {
     "runtime": runtime,
     "settings": settings,
     "command_line": cli,
+    "doctor": doctor,
 }
 ROOMS: dict[str, Mapping[str, str]] = {room: module.ERRORS for room, module in MODULES.items()}
 # Why a job, a schedule or a task stands where it stands, and what is wrong with a chain of the audit.
 REASONS: dict[str, Mapping[str, str]] = {room: module.WHY for room, module in MODULES.items() if hasattr(module, "WHY")}
-TERM_FACTS = ("thing", "what")  # facts that hold a word of ours and nothing of a caller's
+# Facts that hold a word of ours, or several, and nothing of a caller's.
+TERM_FACTS = ("thing", "what", "promise", "loses", "waits", "harm")
 ENGLISH = {reason: text for table in ROOMS.values() for reason, text in table.items()}
 WHY = {reason: text for table in REASONS.values() for reason, text in table.items()}
 
@@ -83,6 +88,7 @@ class Words(NamedTuple):
     problems: Mapping[str, str]  # of the service alone
     titles: Mapping[str, str]  # of HTTP statuses
     terms: Mapping[str, str]  # words inside facts
+    helps: Mapping[str, str]  # of settings; the English ones stand with the settings
     writer: Formatter
 
 
@@ -103,23 +109,35 @@ def verb_phrase(verb: str, language: Language = "en") -> str:
     return words_in(language).verbs.get(verb, verb)
 
 
+def setting_help(env: str, english: str, language: Language = "en") -> str:
+    """Return what a setting is, in one sentence, without what follows from it; *english* is all of it."""
+    return words_in(language).helps.get(env, english.partition(";")[0])
+
+
 @cache
 def words_in(language: Language) -> Words:
     """Return the tables of a language; other tables than the English ones are imported here."""
     if language == "en":
-        return Words(ENGLISH, WHY, audit.VERBS, service.PROBLEMS, {}, {}, _Writer())
+        return Words(ENGLISH, WHY, audit.VERBS, service.PROBLEMS, {}, {}, {}, _Writer())
     zh: Any = import_module("horae.words.chinese.tables")
-    return Words(zh.ERRORS, zh.WHY, zh.VERBS, zh.PROBLEMS, zh.TITLES, zh.TERMS, _ChineseWriter())
+    return Words(zh.ERRORS, zh.WHY, zh.VERBS, zh.PROBLEMS, zh.TITLES, zh.TERMS, zh.HELPS, _ChineseWriter())
 
 
 def _fill(words: Words, template: str | None, facts: Mapping[str, Any]) -> str | None:
     if template is None:
         return None
-    terms = {name: words.terms[str(facts[name])] for name in TERM_FACTS if str(facts.get(name)) in words.terms}
+    terms = {name: _in_terms(words, facts[name]) for name in TERM_FACTS if name in facts} if words.terms else {}
     try:
         return words.writer.vformat(template, (), ChainMap(terms, dict(facts)) if terms else facts).rstrip()
     except KeyError:  # a user's own error may have such a word as its text
         return None
+
+
+def _in_terms(words: Words, value: Any) -> Any:
+    """Return a word of ours, or a list of them, in a language; any other value is left as it is."""
+    if isinstance(value, list | tuple):
+        return [_in_terms(words, each) for each in value]
+    return words.terms.get(value, value) if isinstance(value, str) else value
 
 
 class _Writer(Formatter):
@@ -132,12 +150,17 @@ class _Writer(Formatter):
         if isinstance(value, list | tuple):
             return self.joined.get(format_spec, self.joined[""]).join(str(each) for each in value) or self.nothing
         try:
+            if format_spec == "jobs":
+                return self.jobs(value)
             return self.span(value) if format_spec == "span" else format(value, format_spec)
         except (OverflowError, TypeError, ValueError):  # a value that does not fit may be what the error is about
             return str(value)
 
     def span(self, seconds: float) -> str:
         return str(timedelta(seconds=seconds))
+
+    def jobs(self, count: int) -> str:
+        return f"{count:,} job" if count == 1 else f"{count:,} jobs"
 
 
 class _ChineseWriter(_Writer):
@@ -146,3 +169,6 @@ class _ChineseWriter(_Writer):
 
     def span(self, seconds: float) -> str:
         return super().span(seconds).replace(" days, ", " 天 ").replace(" day, ", " 天 ")
+
+    def jobs(self, count: int) -> str:
+        return f"{count:,} 个任务"

@@ -22,7 +22,11 @@ ERRORS = {
     "setting_not_a_choice": "{text!r} is not one of {choices}.",
     "setting_outside": "{text!r} is not a whole number from {least} to {most}.",
     "switch_unreadable": "{text!r} is neither on nor off; write 1 or 0.",
+    "trace_url_unreadable": "{text!r} is not a page of traces; write for example "
+    "https://jaeger.example/trace/{{trace_id}}, with http or https and {{trace_id}} in it.",
     "tracing_extra_missing": "Tracing is switched on, but OpenTelemetry is not installed. Run: pip install "
     "'horae[otel]'",
+    "nats_server_unreadable": "{text!r} is no address of a NATS server. Write it as nats://127.0.0.1:4222, several "
+    "separated by commas.",
     "value_invalid": "{where}: {problem}",
 }

@@ -25,6 +25,7 @@ WHY = {
     "queues_paused": "Paused queues: {names}.",
     "queues_unserved": "Queues with due jobs and without a worker: {names}.",
     "reviews_open": "Reviews that wait for an answer: {shown}.",
+    "runs_missing": "Schedules that should have succeeded by now: {names}.",
     "schedules_inactive": "Schedules switched off by what they need: {names}.",
     "schedules_overdue": "Schedules that are overdue and have not fired: {names}.",
     "things_need_you": "{count} things need you.",

@@ -1,6 +1,15 @@
 """The sentences of errors about databases, backups, locks and Redis, by reason."""
 
 ERRORS = {
+    "bus_does_not_answer": "The message bus does not acknowledge events ({problem}). They wait in the outbox and are "
+    "published again; look at the stream and its servers.",
+    "bus_prefix_unusable": "{prefix!r} cannot begin a subject. Use letters, digits, - and _, in parts separated by "
+    "dots, such as shop.horae.",
+    "bus_triggers_not_permitted": "This role may not create triggers, which note events for the message bus. Run "
+    "horae bus on once with a role that may.",
+    "bus_unreachable": "The message bus cannot be reached ({problem}). Events wait in the outbox; look at HORAE_NATS "
+    "and at the servers.",
+    "nats_extra_missing": "Publishing events needs the client of NATS ({problem}). Run: pip install 'horae[nats]'",
     "backup_damaged": "{path} is damaged: {problem}. Use another copy.",
     "backup_exists": "{path} is there already. Choose another name, or add --force to replace it.",
     "backup_failed": "{path} cannot be copied: {problem}. Nothing was changed.",
@@ -34,6 +43,7 @@ ERRORS = {
     "export_changed": "{path} was changed after it was written: its SHA-256 differs. Use the file as it was exported.",
     "export_counts_differ": "{path} has other numbers of rows than its last line says. Export it again.",
     "export_cut_off": "{path} ends too early: its last line is missing. Export it again.",
+    "export_bytes_unreadable": "Line {line}: {field!r} of {table} is not base64. Use the export as it was written.",
     "export_field_missing": "Line {line}: a row of {table} has no {field!r}, which this Horae needs. Export with a "
     "newer Horae.",
     "export_field_unknown": "Line {line}: this Horae knows no field {field!r} of {table}. Upgrade to the version that "

@@ -7,7 +7,8 @@ from horae.core.audit.entries import Entry
 from horae.core.cursors import page_size
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.payloads import label
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 
 def set_owner(

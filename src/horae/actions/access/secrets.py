@@ -16,7 +16,9 @@ from horae.core.jobs.job import SYSTEM
 from horae.core.outgoing.signatures import PREFIX, SigningSecret
 from horae.core.time.instants import iso, later
 from horae.errors import InvalidInput, NotAllowed, NotFound, QuotaExceeded
-from horae.ports import Sealed, Sealer, Tx, World
+from horae.ports.access import Sealed, Sealer
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 MOST = 100  # for each tenant
 OVERLAP = timedelta(days=1)

@@ -26,7 +26,8 @@ from horae.core.cursors import page_size
 from horae.core.jobs.job import SYSTEM
 from horae.core.time.instants import iso
 from horae.errors import NotFound, StoreFull, Unauthorized
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 FORGOTTEN = 100  # sessions and codes that have ended, deleted at each log-in
 

@@ -24,7 +24,8 @@ from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.payloads import label, name
 from horae.core.time.instants import iso, later
 from horae.errors import InvalidInput, NotFound, StoreFull, Unauthorized
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 DEFAULT_LIFE = timedelta(days=90)
 SHORTEST_LIFE = timedelta(minutes=1)

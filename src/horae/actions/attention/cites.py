@@ -13,13 +13,13 @@ from typing import Any
 from horae.actions.attention.lanes import LaneWriter
 from horae.actions.attention.waits import decide
 from horae.actions.governance.act_gate import objections, unknown_cite
-from horae.actions.governance.judging import Given, verify_now
 from horae.actions.governance.rulings import DECISION
+from horae.actions.governance.verdicts import Given, verify_now
 from horae.core.access.callers import Caller
 from horae.core.attention.lanes import TaskWait
 from horae.core.jobs.payloads import decode
 from horae.errors import HoraeError
-from horae.ports import World
+from horae.ports.world import World
 
 GOVERNANCE = "system/governance"
 HELD = "cites:"  # how the keys of these waits begin
@@ -54,8 +54,8 @@ def is_stale_grant(writer: LaneWriter, wait: TaskWait, intent: Mapping[str, Any]
 
 def release_held(writer: LaneWriter) -> int:
     """Grant the acts whose objects can be relied on by now, and return how many."""
-    held = [each for each in writer.tx.attention.open_waits(writer.lane.number) if each.key.startswith(HELD)]
-    sound = [wait for wait in held[:MOST] if not why_held(writer, decode(wait.intent or "{}"))]
+    held = writer.tx.attention.open_waits_like(writer.lane.number, HELD, limit=MOST)
+    sound = [wait for wait in held if not why_held(writer, decode(wait.intent or "{}"))]
     for wait in sound:
         decide(writer, wait, approve=True, actor=GOVERNANCE, reason="what it cites can be relied on")
     return len(sound)

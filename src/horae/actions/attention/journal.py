@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from horae.actions.attention.journal_chain import lines_between, seal
 from horae.actions.attention.lanes import CONTROL, get_lane
 from horae.actions.consistency import one_moment
 from horae.actions.jobs.machinery import missing_in
-from horae.core.attention.lanes import Line, complaints, fold, picture
+from horae.core.attention.lanes import Folded, Line, alive, as_of, complaints, fold, picture
+from horae.core.audit.chain import GENESIS
 from horae.core.cursors import page_size
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.payloads import encode
 from horae.errors import InvalidInput
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 PAGE = 1000
 MAX_NUMBER = 2**63 - 1
@@ -56,7 +58,7 @@ def verify(world: World, lane: str, *, owner: str = SYSTEM) -> Verified:
 
     def read(tx: Tx) -> Verified:
         try:
-            lines = list(_all_lines(tx, found.number))
+            lines = list(lines_between(tx, found.number, 0))
             tables = {
                 table: {row.number: picture(row) for row in rows}
                 for table, rows in tx.attention.everything(found.number).items()
@@ -69,6 +71,7 @@ def verify(world: World, lane: str, *, owner: str = SYSTEM) -> Verified:
             problems.append(f"the lane counts {now.seq} lines, the journal has {len(lines)}")
         if now is not None and now.override != _forbidden(lines):
             problems.append("the lane's control differs from the journal")
+        problems += _wrong_pictures(tx, found.number, lines)
         problems += missing_in(tx, world.clock.now(), lane=found.number).sentences()
         return Verified(lane, len(lines), sum(line.hash is not None for line in lines), tuple(problems))
 
@@ -83,18 +86,46 @@ def _forbidden(lines: Sequence[Line]) -> str | None:
 
 
 @one_moment
-def at(world: World, lane: str, seq: int, *, owner: str = SYSTEM) -> dict[str, dict[int, dict[str, Any]]]:
-    """Return the lane as it was after a line: tasks, waits, events and facts, their texts by digest."""
+def at(world: World, lane: str, seq: int, *, owner: str = SYSTEM) -> Folded:
+    """Return the lane as it was after a line: tasks, waits, events and facts, their texts by digest.
+
+    What had ended before that line is left out; the last picture and the lines after it are all that is read.
+    """
     found = get_lane(world, lane, owner=owner)
     if not 0 <= seq <= found.seq:
         raise InvalidInput("journal_line_unknown", lane=lane, line=seq, last=found.seq)
-    return world.route(owner=owner).store.read(
-        lambda tx: fold(line for line in _all_lines(tx, found.number) if line.seq <= seq)
-    )
+
+    def read(tx: Tx) -> Folded:
+        picture = tx.attention.picture(found.number, seq)
+        lines = list(lines_between(tx, found.number, 0 if picture is None else picture.seq, seq))
+        return as_of(fold(lines, picture), lines[-1] if lines else None)
+
+    return world.route(owner=owner).store.read(read)
 
 
-def _all_lines(tx: Tx, lane: int) -> Iterator[Line]:
-    since = 0
-    while page := tx.attention.lines(lane, since=since, limit=PAGE):
-        yield from page
-        since = page[-1].seq
+@dataclass(frozen=True, slots=True)
+class JournalHead:
+    """The last line of a journal that is sealed: its hash holds every line up to it in place."""
+
+    lane: str
+    owner: str
+    seq: int
+    hash: str
+
+
+def head(world: World, lane: str, *, owner: str = SYSTEM) -> JournalHead:
+    """Seal what is written so far and return the head of the journal; kept elsewhere, it proves what was there."""
+    found = get_lane(world, lane, owner=owner)
+    while seal(world, found.number):
+        pass
+    last = world.route(owner=owner).store.read(lambda tx: tx.attention.last_sealed(found.number))
+    return JournalHead(lane, owner, *((0, GENESIS) if last is None else (last.seq, str(last.hash))))
+
+
+def _wrong_pictures(tx: Tx, lane: int, lines: Sequence[Line]) -> Iterator[str]:
+    """Yield a sentence for each picture that differs from the lines up to it."""
+    folded, done = fold(()), 0
+    for seq in tx.attention.pictured(lane):
+        stored, folded, done = tx.attention.picture(lane, seq), fold(lines[done:seq], folded), seq
+        if stored is None or stored.tables != alive(folded):
+            yield f"the picture after line {seq} differs from the journal"

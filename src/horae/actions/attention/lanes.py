@@ -13,18 +13,17 @@ from typing import Any, TypeVar
 
 from horae.actions.attention.journal_chain import seal_within
 from horae.actions.jobs.leases import with_wall_lease
-from horae.core.attention.directives import FactKind
+from horae.core.attention.facts import FactKind
 from horae.core.attention.lanes import Event, Lane, Line, StoredFact, Task, TaskWait, change, lane_name
 from horae.core.attention.task import FINAL, TASK, Control, Policy, Rule, in_order
 from horae.core.jobs.job import SYSTEM, NewJob
-from horae.core.jobs.machinery import MACHINERY, OWN_NAMES, THINKING
+from horae.core.jobs.machinery import MACHINERY, OWN_NAMES, PERSISTENT, THINKING
 from horae.core.jobs.payloads import decode, encode, label, true_or_false
-from horae.core.jobs.retry import Retry
 from horae.errors import InvalidInput, LaneLost, NotFound
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 CONTROL = "control"  # the cause of a journal line about an operator's restrictions
-PERSISTENT = Retry(attempts=50, delay=timedelta(seconds=5))
 K = TypeVar("K", Task, TaskWait, Event, StoredFact)
 T = TypeVar("T")
 SWITCHES = ("auto_continue", "allow_interrupt", "confirm_everything")
@@ -88,11 +87,18 @@ class LaneWriter:
         state = TASK.after(task.state, event)
         moved = self.save(task, replace(task, state=state, **changes))
         self.line(cause, moved, before=task.state, after=state, **(details or {}))
-        if state in FINAL and (task.key or "").startswith(THINKING):
-            from horae.actions.governance.thinking import take_answer  # most lanes never think about objects
-
-            take_answer(self, moved)
+        if state in FINAL:
+            self._end(moved)
         return moved
+
+    def _end(self, ended: Task) -> None:
+        from horae.actions.attention.endings import report_end  # it wakes those who wait, with this writer
+
+        report_end(self, ended)
+        if (ended.key or "").startswith(THINKING):
+            from horae.actions.governance.agent_answers import take_answer  # most lanes never think about objects
+
+            take_answer(self, ended)
 
     def fact(self, task: Task, kind: FactKind, data: Mapping[str, Any], **about: Any) -> StoredFact:
         """Store a fact for the next turn of cognition; *about* is what Horae adds to the *data* of a caller.
@@ -184,10 +190,11 @@ def in_known_lane(world: World, number: int, work: Callable[[LaneWriter], T]) ->
 
 def write_as_driver(world: World, drive: Drive, control: Control, work: Callable[[LaneWriter], T]) -> T:
     """Do *work* in a lane, or refuse it where *drive* is not its driver; quietly, as a driver knows its work."""
-    return _write_lane(world, lambda tx: _lock_driven(tx, drive), work, control, quietly=True)
+    return _write_lane(world, lambda tx: check_driver(tx, drive), work, control, quietly=True)
 
 
-def _lock_driven(tx: Tx, drive: Drive) -> Lane:
+def check_driver(tx: Tx, drive: Drive) -> Lane:
+    """Lock the lane and return it; ``LaneLost`` where *drive* is not its driver."""
     found = tx.attention.lane_by_number(drive.lane, lock=True)
     if found is None or found.epoch != drive.epoch or found.driver != drive.driver:
         raise LaneLost(drive.driver, drive.epoch)
@@ -314,7 +321,7 @@ def recover(writer: LaneWriter, focus: Task, policy: Policy, *, died: bool) -> N
             effect=None, holds=False, held_since=None, deadline_job=None,
         )  # fmt: skip
         return
-    changed = replace(focus, crashes=crashes)
+    changed = replace(focus, crashes=crashes, charged=None)  # what a lost turn or step has cost stays spent
     if focus.phase == "act" and focus.effect == "once":
         intent = decode(focus.intent or "{}")
         writer.fact(focus, "action_unknown", {}, action=intent.get("action"), key=intent.get("key"), step=focus.step)
@@ -328,7 +335,7 @@ def renew(world: World, drive: Drive, lease: timedelta) -> None:
     """Extend the driver's lease; raise LaneLost where another driver has the lane."""
 
     def write(tx: Tx) -> None:
-        tx.attention.save_lane(replace(_lock_driven(tx, drive), leased_until=world.clock.steady() + lease))
+        tx.attention.save_lane(replace(check_driver(tx, drive), leased_until=world.clock.steady() + lease))
 
     world.route().store.transact(write, hot=True)
 

@@ -4,24 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 
-from horae.actions.attention.inbox import task_number
+from horae.actions.attention.focus import strongest_rival
 from horae.actions.attention.lanes import effective, find_lanes, get_lane
 from horae.actions.consistency import one_moment
+from horae.actions.jobs.leases import with_wall_lease
 from horae.core.attention.lanes import Event, Kept, Lane, StoredFact, Task, TaskWait, WaitKind
+from horae.core.attention.numbers import task_number
 from horae.core.attention.task import TASK, Control, Policy, at_safe_point
 from horae.core.cursors import page_size
 from horae.core.jobs.job import SYSTEM
-from horae.errors import InvalidInput, NotFound
-from horae.ports import LaneTally, Tx, World
+from horae.core.time.instants import iso
+from horae.errors import InvalidInput, NotAllowed, NotFound
+from horae.ports.attention import LaneTally
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 
 @dataclass(frozen=True, slots=True)
-class OpenWait:
-    """An open wait, and the task that waits."""
+class WaitOfTask:
+    """A wait, and its task."""
 
     wait: TaskWait
     task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The driver of a lane, and the lease that it must renew; ``until`` is its end by the clock on the wall."""
+
+    driver: str
+    leased_until: datetime
+    until: datetime
+
+
+def find_holder(world: World, lane: str, *, owner: str = SYSTEM) -> Holder | None:
+    """Return who drives a lane now, alive or not; None when its lease has run out or it was given back."""
+    found = world.route(owner=owner).store.read(lambda tx: tx.attention.lane(lane, owner))
+    if found is None or found.driver is None or found.leased_until is None:
+        return None
+    if not found.is_driven(world.clock.steady()):
+        return None
+    return Holder(found.driver, found.leased_until, with_wall_lease(world, found).leased_until or found.leased_until)
 
 
 @one_moment
@@ -54,16 +79,16 @@ def find_tasks(
 @one_moment
 def find_waits(
     world: World, lane: str, *, owner: str = SYSTEM, kind: WaitKind | None = None, limit: int = 100
-) -> list[OpenWait]:
+) -> list[WaitOfTask]:
     """Return open waits, the next deadline first; those of the *kind* ``confirm`` wait for a person."""
     page_size(limit)
     home = get_lane(world, lane, owner=owner)
 
-    def read(tx: Tx) -> list[OpenWait]:
+    def read(tx: Tx) -> list[WaitOfTask]:
         tasks = {each.number: each for each in tx.attention.live_tasks(home.number)}
         found = [each for each in tx.attention.open_waits(home.number) if kind in (None, each.kind)]
         kept = sorted(found, key=lambda each: (each.deadline, each.number))[:limit]
-        return [OpenWait(each, tasks[each.task]) for each in kept if each.task in tasks]
+        return [WaitOfTask(each, tasks[each.task]) for each in kept if each.task in tasks]
 
     return world.route(owner=owner).store.read(read)
 
@@ -109,6 +134,17 @@ def open_waits_and_facts(world: World, task: int) -> tuple[list[TaskWait], list[
     return world.route().store.read(lambda tx: (tx.attention.waits_of(task), tx.attention.new_facts(task)))
 
 
+def check_grant(world: World, task: Task, grant: str) -> bool:
+    """Return whether a grant of a task has been used; refuse one that its task does not have or that is too old."""
+    waits = world.route(id=task.id).store.read(lambda tx: tx.attention.waits_of(task.number, only_open=False))
+    found = next((each for each in waits if each.grant is not None and each.grant == grant), None)
+    if found is None:
+        raise NotFound("grant_unknown", id=task.id)
+    if found.used_at is None and world.clock.now() > found.deadline:
+        raise NotAllowed("grant_expired", id=task.id, deadline=iso(found.deadline))
+    return found.used_at is not None
+
+
 def find_wait(world: World, number: int) -> tuple[TaskWait | None, Event | None]:
     """Return a wait, and the event that has ended it; None where there is none."""
 
@@ -125,18 +161,6 @@ def everything(world: World, lane: str, *, owner: str = SYSTEM) -> dict[str, lis
     return world.route(owner=owner).store.read(lambda tx: tx.attention.everything(home.number))
 
 
-def has_room(world: World, lane: str, key: str, *, most: int, owner: str = SYSTEM) -> bool:
-    """Return whether a lane has fewer than *most* live tasks, or the task of this key already."""
-
-    def read(tx: Tx) -> bool:
-        home = tx.attention.lane(lane, owner)
-        if home is None or tx.attention.task_by_key(home.number, key) is not None:
-            return True
-        return len(tx.attention.live_tasks(home.number)) < most
-
-    return world.route(owner=owner).store.read(read)
-
-
 def would_yield(world: World, task: Task, control: Control, policy: Policy) -> bool:
     """Return whether the focus would change at a safe point now, also by what an operator has forbidden since."""
 
@@ -144,18 +168,23 @@ def would_yield(world: World, task: Task, control: Control, policy: Policy) -> b
         found, lane = tx.attention.task(task.number), tx.attention.lane_by_number(task.lane)
         if found is None or lane is None or found.state != "running" or found.cancel_requested:
             return True
-        live = lane.rivals(tx.attention.live_tasks(task.lane))
+        live = [*tx.attention.suspended(lane.number), *strongest_rival(tx, lane, world.clock.now())]
         between = replace(found.weighed, phase="gap")
-        return at_safe_point(between, live, effective(lane, control), policy).verdict != "go on"
+        weighed = [each.weighed for each in live]
+        return at_safe_point(between, weighed, effective(lane, control), policy).verdict != "go on"
 
     return world.route(id=task.id).store.read(read)
 
 
-def lane_of_confirmation(world: World, number: int) -> Lane | None:
-    """Return the lane of a confirmation; None where there is no such confirmation."""
+def confirmation(world: World, number: int, *, owner: str | None = None) -> tuple[WaitOfTask, Lane]:
+    """Return a confirmation, open or answered, and its lane, by its number alone; with *owner* only one of its own."""
 
-    def read(tx: Tx) -> Lane | None:
+    def read(tx: Tx) -> tuple[WaitOfTask, Lane]:
         wait = tx.attention.wait(number)
-        return None if wait is None or wait.kind != "confirm" else tx.attention.lane_by_number(wait.lane)
+        lane = None if wait is None else tx.attention.lane_by_number(wait.lane)
+        task = None if wait is None else tx.attention.task(wait.task)
+        if wait is None or lane is None or task is None or wait.kind != "confirm" or owner not in (None, lane.owner):
+            raise NotFound("confirmation_number_unknown", id=number)
+        return WaitOfTask(wait, task), lane
 
-    return world.route().store.read(read)
+    return world.route(owner=owner).store.read(read)

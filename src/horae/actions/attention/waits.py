@@ -11,15 +11,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from horae.actions.attention.lanes import LaneWriter, in_known_lane, in_lane
-from horae.core.attention.directives import FactKind, intent_hash
+from horae.core.attention.directives import intent_hash
+from horae.core.attention.facts import AWAITED, FactKind
 from horae.core.attention.lanes import Event, Task, TaskWait
 from horae.core.attention.task import FINAL
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.machinery import TIMEOUT
 from horae.core.jobs.payloads import decode, label, true_or_false
-from horae.core.time.instants import later
+from horae.core.time.instants import iso, later
 from horae.errors import NotFound
-from horae.ports import World
+from horae.ports.world import World
 
 
 def resolve_by_event(writer: LaneWriter, wait: TaskWait, event: Event) -> Event:
@@ -27,7 +28,7 @@ def resolve_by_event(writer: LaneWriter, wait: TaskWait, event: Event) -> Event:
     task = writer.tx.attention.task(wait.task)
     assert task is not None
     late_by = max(0.0, (writer.now - wait.deadline).total_seconds())
-    tell_event(writer, task, "event", event, late_by=late_by)
+    tell_event(writer, task, "event", event, late_by=late_by, came=AWAITED)
     event = close_event(writer, event, "used", task=task.number)
     wake(writer, task, wait, "event", event=event.number)
     return event
@@ -46,16 +47,19 @@ def close_event(
 
 def wake(writer: LaneWriter, task: Task, wait: TaskWait, outcome: Any, **changes: Any) -> Task:
     """Resolve a wait, close the task's other waits, and make the task ready again (T12)."""
-    writer.save(wait, replace(wait, state=outcome, closed_at=writer.now, **changes))
-    writer.forget(wait.job)
+    close_wait(writer, wait, outcome, **changes)
     close_waits(writer, task, "timeout" if outcome == "timeout" else "cancelled")
     return writer.move(task, "woken", f"woken by {outcome}", {"wait": wait.number}, ready_since=writer.now)
 
 
 def close_waits(writer: LaneWriter, task: Task, state: Any) -> None:
     for wait in writer.tx.attention.waits_of(task.number):
-        writer.save(wait, replace(wait, state=state, closed_at=writer.now))
-        writer.forget(wait.job)
+        close_wait(writer, wait, state)
+
+
+def close_wait(writer: LaneWriter, wait: TaskWait, state: Any, **changes: Any) -> None:
+    writer.save(wait, replace(wait, state=state, closed_at=writer.now, **changes))
+    writer.forget(wait.job)
 
 
 def open_waits(
@@ -74,10 +78,10 @@ def open_waits(
     return opened
 
 
-def take_early(writer: LaneWriter, task: Task, waits: Sequence[TaskWait]) -> Task:
-    """Resolve a new wait with an event that came before it; the oldest one counts."""
+def take_early(writer: LaneWriter, task: Task, waits: Sequence[TaskWait], since: datetime | None = None) -> Task:
+    """Resolve a new wait with an event that came before it, and not before *since*; the oldest one counts."""
     for wait in waits:
-        pending = writer.tx.attention.pending_events(writer.lane.number, wait.key, limit=1)
+        pending = writer.tx.attention.pending_events(writer.lane.number, wait.key, limit=1, since=since)
         event = pending[0] if pending else _late_for_the_last(writer, task, wait)
         if wait.kind == "event" and event is not None:
             resolve_by_event(writer, wait, event)
@@ -114,8 +118,10 @@ def expire(writer: LaneWriter, wait: TaskWait) -> Task:
     """Wake the task of a wait whose deadline has passed."""
     task = writer.tx.attention.task(wait.task)
     assert task is not None
-    if wait.kind != "backoff":
-        late_by = max(0.0, (writer.now - wait.deadline).total_seconds())
+    late_by = max(0.0, (writer.now - wait.deadline).total_seconds())
+    if wait.kind == "sleep":
+        writer.fact(task, "slept", {"since": iso(wait.opened_at), "late_by": late_by})
+    elif wait.kind not in ("backoff", "budget"):
         keys = [each.key for each in writer.tx.attention.waits_of(task.number)]
         intent = {} if wait.intent is None else {"intent": decode(wait.intent)}
         writer.fact(task, "timed_out", {"keys": keys, "kind": wait.kind, "late_by": late_by, **intent})

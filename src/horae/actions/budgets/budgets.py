@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from horae.actions.budgets.ledger import PeriodLedger, period_facts
-from horae.actions.budgets.waiting import let_in
+from horae.actions.budgets.waits import let_in
 from horae.core.audit.entries import Entry
 from horae.core.governance.budgets import (
     MOST,
@@ -27,7 +27,8 @@ from horae.core.jobs.payloads import label
 from horae.core.jobs.reasons import BudgetWait
 from horae.core.time.instants import micros
 from horae.errors import InvalidInput, NotFound
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 LET_IN_AT_ONCE = 1000  # jobs that waited and are moved when a budget is raised; the others come at the refill
 

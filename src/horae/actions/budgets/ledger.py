@@ -10,7 +10,7 @@ from horae.core.audit.entries import Entry
 from horae.core.governance.budgets import Budget, BudgetPeriod, Draw, PeriodKey, Reservation, draws, period_start
 from horae.core.jobs.job import Job
 from horae.core.time.instants import iso
-from horae.ports import Tx
+from horae.ports.store import Tx
 
 
 class PeriodLedger:

@@ -7,7 +7,8 @@ from datetime import datetime
 
 from horae.actions.budgets.ledger import PeriodLedger
 from horae.core.governance.budgets import PeriodKey, Reservation
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 BATCH = 200
 

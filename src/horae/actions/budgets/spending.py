@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from horae.actions.budgets.attempts import lock_reservations
 from horae.actions.budgets.ledger import PeriodLedger, explain
-from horae.actions.budgets.rule import lock_reservations
 from horae.core.governance.budgets import (
     WHOLE,
     Budget,
@@ -24,7 +24,8 @@ from horae.core.governance.budgets import (
 from horae.core.jobs.job import Job, Lease
 from horae.core.jobs.payloads import label
 from horae.errors import Conflict, InvalidInput, LeaseLost, NotAllowed
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 MAX_KEY = 200
 

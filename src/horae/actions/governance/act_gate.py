@@ -10,7 +10,7 @@ from horae.actions.governance.rulings import DECISION, latest
 from horae.core.governance.act_gate import decision_objection, is_covered, object_objection
 from horae.core.governance.references import Reference, references
 from horae.core.jobs.reasons import Reason
-from horae.ports import Tx
+from horae.ports.store import Tx
 
 
 def unknown_cite(tx: Tx, owner: str, cites: Sequence[str]) -> Reference | None:

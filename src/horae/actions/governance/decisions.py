@@ -21,7 +21,8 @@ from horae.core.governance.references import Reference, references
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.payloads import encode, label
 from horae.errors import InvalidInput, NotFound
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 MAX_ACTION = 4000
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)

@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from horae.actions.attention.lanes import K, LaneWriter, in_known_lane
+from horae.actions.governance.object_writer import By, Change, ObjectWriter, find_one
 from horae.actions.governance.rulings import DECISION
-from horae.actions.governance.writing import By, Change, ObjectWriter, find_one
+from horae.actions.jobs.jobs import cancel as cancel_job
+from horae.actions.schedules import schedules
 from horae.core.access.callers import Caller
 from horae.core.attention.lanes import Event, Kept, StoredFact, Task, TaskWait
 from horae.core.governance.objects import GovernedObject, ObjectFilter
 from horae.core.governance.proposals import subject_key
 from horae.core.governance.transitions import walk
+from horae.core.jobs.agent_words import AGENT_WORDS
 from horae.core.jobs.payloads import label
-from horae.errors import InvalidInput
-from horae.ports import Tx, World
+from horae.errors import Conflict, InvalidInput, NotFound
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 AT_ONCE = 100  # objects of one call
 ROWS = 1000  # rows of attention that are looked at in one pass
@@ -43,6 +48,8 @@ class Erased:
     objects: int = 0
     jobs: int = 0
     attention: int = 0
+    conversations: int = 0  # threads of checkpoints, sessions and documents of agent frameworks
+    unreadable: int = 0  # threads that are encrypted, so that nobody knows what they repeat
     more: bool = False
 
 
@@ -51,24 +58,27 @@ def erase(
     *,
     owner: str,
     caller: Caller,
-    id: str | None = None,  # noqa: A002
+    object_id: str | None = None,
     subject: str | None = None,
     kind: str | None = None,
     reason: str = "",
 ) -> Erased:
     """Erase one object, or all objects about a subject; erasing twice is not an error."""
-    if (id is None) == (subject is None):
+    if (object_id is None) == (subject is None):
         raise InvalidInput("erase_one_of")
     about = None if subject is None else label(subject, "subject", 200)
-    found, more = _find(world, owner, id, kind, about)
+    found, more = _find(world, owner, object_id, kind, about)
     if any(each.risk == "high" for each in found):
         caller.require_person()
     done, texts = Erased(more=more), [] if about is None else [about]
+    subjects = list[str]()
     for each in found:
         contents, jobs = _erase_object(world, each, caller, reason)
         done = replace(done, objects=done.objects + 1, jobs=done.jobs + jobs)
-        texts += [f"{each.kind}:{each.id}", each.subject, *contents]
-    return replace(done, attention=_erase_attention(world, owner, [f'"{each.id}"' for each in found], texts))
+        texts += [f"{each.kind}:{each.id}", *contents]
+        subjects.append(each.subject)
+    done = replace(done, attention=_erase_attention(world, owner, [f'"{each.id}"' for each in found], texts + subjects))
+    return erase_words(world, owner, texts, done, actor=caller.actor)
 
 
 def _find(
@@ -109,6 +119,51 @@ def _erase(world: World, tx: Tx, it: GovernedObject, caller: Caller, reason: str
     return contents, len(tx.erasures.jobs(it.owner, it.kind, it.id))
 
 
+# -- what agents keep of conversations --------------------------------------------------------------------------------
+
+
+def erase_words(world: World, owner: str, texts: Sequence[str], done: Erased, *, actor: str) -> Erased:
+    """Delete what agents of an owner keep that repeats one of these texts: conversations, goals, results of steps.
+
+    A thread or a session goes as a whole. A schedule by which an agent told itself something is deleted, and its jobs
+    are cancelled; of one that runs now nothing is erased, and ``more`` says so.
+    """
+    plain = sorted({each for each in texts if SHORTEST <= len(each) <= LONGEST})
+    store = world.route(owner=owner).store
+    unreadable = store.read(lambda tx: tx.conversations.count_encrypted(owner))
+    done = replace(done, unreadable=unreadable)
+    if not plain:
+        return done
+    needles = sorted({*plain, *map(_as_stored, plain)})
+    gone = 0
+    while count := store.transact(lambda tx: tx.conversations.delete_threads(owner, needles, limit=AT_ONCE)):
+        gone += count
+    while count := store.transact(lambda tx: tx.conversations.delete_sessions(owner, needles, limit=AT_ONCE)):
+        gone += count
+    gone += store.transact(lambda tx: tx.conversations.delete_documents(owner, needles))
+    store.transact(lambda tx: tx.conversations.delete_stray_writes(needles))
+    store.transact(lambda tx: tx.erasures.steps_of_jobs(owner, needles))
+    jobs, running = _erase_goals(world, owner, needles, actor)
+    return replace(done, conversations=gone, jobs=done.jobs + jobs, more=done.more or running)
+
+
+def _erase_goals(world: World, owner: str, needles: Sequence[str], actor: str) -> tuple[int, bool]:
+    """Erase schedules and jobs that carry an agent's own words; return how many jobs, and whether one runs."""
+    store, handlers, reason = world.route(owner=owner).store, sorted(AGENT_WORDS), "what it says was erased"
+    for key in store.read(lambda tx: tx.erasures.schedules_repeating(owner, handlers, needles)):
+        with suppress(NotFound):
+            schedules.delete(world, key, owner=owner, actor=actor, reason=reason)
+    live = store.read(lambda tx: tx.erasures.jobs_repeating(owner, handlers, needles))
+    for number, state in live:
+        if state == "queued":
+            with suppress(NotFound, Conflict):
+                cancel_job(world, f"job_{number}", actor=actor, reason=reason, owner=owner)
+    erased = 0
+    while count := store.transact(lambda tx: tx.erasures.empty_history(owner, handlers, needles, limit=AT_ONCE)):
+        erased += count
+    return erased, any(state == "running" for _, state in live)
+
+
 # -- attention ---------------------------------------------------------------------------------------------------------
 
 
@@ -118,7 +173,9 @@ def _erase_attention(world: World, owner: str, quoted: Sequence[str], texts: Seq
     if not needles:
         return 0
     erased, store = 0, world.route(owner=owner).store
-    while rows := store.read(lambda tx: tx.erasures.attention(owner, sorted(set(needles)), limit=ROWS)):
+    needles = sorted(set(needles))
+    store.transact(lambda tx: tx.erasures.steps_of_tasks(owner, needles))
+    while rows := store.read(lambda tx: tx.erasures.attention(owner, needles, limit=ROWS)):
         lanes = sorted({row.lane for row in rows})
         changed = sum(_empty_in_lane(world, lane, [row for row in rows if row.lane == lane]) for lane in lanes)
         erased += changed
@@ -145,6 +202,9 @@ def _empty(writer: LaneWriter, rows: Sequence[Kept]) -> int:
         if isinstance(current, Task) and current.phase == "act":
             nothing.pop("intent")
         changed += _save(writer, cast(Any, current), nothing)
+    tasks = [row.number for row in rows if isinstance(row, Task)]
+    if tasks:
+        writer.tx.erasures.steps_of_tasks(writer.lane.owner, (), tasks)
     if changed:
         writer.line("erased", rows=changed)
     return changed

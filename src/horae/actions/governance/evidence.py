@@ -6,15 +6,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from horae.actions.governance.object_writer import By, Change, ObjectWriter
 from horae.actions.governance.surroundings import LEVELS
-from horae.actions.governance.writing import By, Change, ObjectWriter
 from horae.core.access.callers import Caller
 from horae.core.governance.evidence import Evidence, reference_key
 from horae.core.governance.objects import GovernedObject
 from horae.core.governance.proposals import GivenEvidence, evidence_from
 from horae.core.governance.transitions import take_evidence
 from horae.errors import IllegalTransition, InvalidInput
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 PREFIX = "ev_"
 ID_LENGTH = 16
@@ -32,7 +33,7 @@ class Added:
 
 def add_evidence(
     world: World,
-    id: str,  # noqa: A002
+    object_id: str,
     evidence: Sequence[Any],
     *,
     owner: str,
@@ -51,7 +52,7 @@ def add_evidence(
     def write(tx: Tx) -> Added:
         by = By.caller(caller, reason, decision=decision, correlation=correlation)
         writer = ObjectWriter(world, tx, by, world.clock.now())
-        it = writer.lock(owner, id, kind, expected_version=expected_version)
+        it = writer.lock(owner, object_id, kind, expected_version=expected_version)
         if it.is_final:
             raise IllegalTransition("object_is_final", kind=it.kind, id=it.id, state=it.state)
         known = tx.evidence.known(it.number, [reference_key(each.reference) for each in given])

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from horae.actions.governance.judging import Given, change_object, illegal, refuse_final, refuse_proposer
+from horae.actions.governance.object_writer import Change, ObjectWriter, find_one
 from horae.actions.governance.surroundings import read_surroundings, take_removal, why_kept
-from horae.actions.governance.writing import Change, ObjectWriter, find_one
+from horae.actions.governance.verdicts import Given, change_object, illegal, refuse_final, refuse_proposer
 from horae.core.governance.machines import MACHINES
 from horae.core.governance.objects import GovernedObject
 from horae.core.governance.openings import USABLE
 from horae.core.governance.timers import next_action
 from horae.core.governance.transitions import Concluded, archive_events, walk
 from horae.errors import Forbidden, InvalidInput, NotAllowed
-from horae.ports import World
+from horae.ports.world import World
 
 MOST_SUCCESSORS = 1000  # that are followed to find a cycle
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from horae.actions.governance.writing import By, Change, ObjectWriter
+from horae.actions.governance.object_writer import By, Change, ObjectWriter
 from horae.core.audit.entries import EventKind
 from horae.core.governance.objects import GovernedObject
 from horae.core.governance.transitions import walk
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 
 def move_object(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from horae.actions.governance.gating import gate_changed
+from horae.actions.governance.gates import gate_changed
 from horae.actions.governance.reasons import private_reason
 from horae.core.access.callers import Caller
 from horae.core.audit.entries import Entry
@@ -14,7 +14,8 @@ from horae.core.governance.boundaries import EVERY_AGENT, agent_name, boundaries
 from horae.core.governance.personas import Persona
 from horae.core.jobs.payloads import label, true_or_false
 from horae.errors import NotFound, VersionConflict
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 PERSONA = "persona"
 

@@ -15,7 +15,8 @@ from horae.core.governance.objects import GovernedObject
 from horae.core.governance.policies import BUILT_IN, Policy, StoredPolicy, resolve, settings_from
 from horae.core.time.instants import EPOCH
 from horae.errors import InvalidInput, VersionConflict
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 POLICY = "policy"
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
+from horae.actions.governance.object_writer import Change, ObjectWriter
 from horae.actions.governance.reviews import open_for_object
 from horae.actions.governance.surroundings import DOUBTED
-from horae.actions.governance.writing import Change, ObjectWriter
 from horae.core.governance.machines import MACHINES
 from horae.core.governance.objects import GovernedObject
 from horae.core.governance.transitions import walk
-from horae.ports import Tx
+from horae.ports.store import Tx
 
 MOST = 500  # objects that one transaction questions; the rest is questioned when it next comes due
 WATCHED = ("quarantine",)
@@ -29,22 +30,35 @@ def open_reviews(writer: ObjectWriter, objects: Sequence[GovernedObject]) -> lis
     return after
 
 
-def dependents(tx: Tx, objects: Iterable[GovernedObject]) -> list[int]:
-    """Return the numbers of what rests directly on memories, to be locked together with them."""
-    memories = [each.number for each in objects if each.kind == "memory"]
-    return [each.object for each in tx.objects.resting_on(memories)][:MOST] if memories else []
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """Objects that are locked, with what rests directly on the memories among them."""
+
+    objects: dict[int, GovernedObject]
+    above: Mapping[int, Collection[int]]  # what rests on each that was asked for, whether or not it is locked
+
+
+def lock_with_dependents(tx: Tx, wanted: Mapping[int, str]) -> Locked:
+    """Lock objects, given as numbers and kinds, and what rests directly on the memories among them.
+
+    That is questioned where such a memory is doubted.
+    """
+    above: dict[int, set[int]] = {}
+    for each in tx.objects.resting_on(wanted):
+        above.setdefault(each.rests_on, set()).add(each.object)
+    upper = [number for root in sorted(above) if wanted[root] == "memory" for number in sorted(above[root])]
+    return Locked(tx.objects.lock([*wanted, *upper[:MOST]]), above)
 
 
 def question_dependents(
-    writer: ObjectWriter, root: GovernedObject, known: Iterable[GovernedObject]
+    writer: ObjectWriter, root: GovernedObject, known: Iterable[GovernedObject], above: Collection[int]
 ) -> list[GovernedObject]:
     """Question the experiences that rest on a memory which is doubted now; they are locked already.
 
     Return those that were changed, as they are then.
     """
-    if root.kind != "memory" or root.state not in DOUBTED:
+    if not above or root.kind != "memory" or root.state not in DOUBTED:
         return []
-    above = {each.object for each in writer.tx.objects.resting_on([root.number])}
     arrows = MACHINES["experience"].arrows
     hit = [
         each

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, cast, get_args
 
+from horae.actions.governance.object_writer import find_one
 from horae.actions.governance.policies import policies_of
 from horae.actions.governance.surroundings import read_surroundings
-from horae.actions.governance.writing import find_one
 from horae.actions.jobs.reasons import why as explain_job
 from horae.core.access.callers import Caller
 from horae.core.audit.entries import Entry
@@ -33,7 +33,8 @@ from horae.core.jobs.payloads import label
 from horae.core.jobs.reasons import Reason
 from horae.core.time.instants import aware
 from horae.errors import InvalidInput
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 STATUSES = {
     kind: {status: tuple(state for state in machine.states if state.partition("/")[0] == status)
@@ -103,18 +104,18 @@ class History:
     versions: Sequence[ObjectVersion] = ()
 
 
-def get(world: World, id: str, *, owner: str, kind: str | None = None) -> ObjectView:  # noqa: A002
+def get(world: World, object_id: str, *, owner: str, kind: str | None = None) -> ObjectView:
     """Return an object with its content. Reading moves no clock."""
     now = world.clock.now()
-    return world.route(owner=owner).store.read(lambda tx: views(tx, [find_one(tx, owner, id, kind)], now)[0])
+    return world.route(owner=owner).store.read(lambda tx: views(tx, [find_one(tx, owner, object_id, kind)], now)[0])
 
 
-def to_verify(world: World, id: str, *, owner: str, kind: str) -> tuple[ObjectView, list[Evidence]]:  # noqa: A002
+def to_verify(world: World, object_id: str, *, owner: str, kind: str) -> tuple[ObjectView, list[Evidence]]:
     """Return an object as its verifier sees it: with its content and all its evidence, as of one moment."""
     now = world.clock.now()
 
     def read(tx: Tx) -> tuple[ObjectView, list[Evidence]]:
-        it = find_one(tx, owner, id, kind)
+        it = find_one(tx, owner, object_id, kind)
         return views(tx, [it], now)[0], tx.evidence.of_many([it.number]).get(it.number, [])
 
     return world.route(owner=owner).store.read(read)
@@ -194,12 +195,12 @@ def overview(world: World, *, owner: str | None) -> Standings:
     return world.route(owner=owner).store.read(read)
 
 
-def links(world: World, id: str, *, owner: str, kind: str | None = None, limit: int = 100) -> Links:  # noqa: A002
+def links(world: World, object_id: str, *, owner: str, kind: str | None = None, limit: int = 100) -> Links:
     """Return what an object rests on, what rests on it, and the decisions that cite it, the newest of each."""
     page_size(limit)
 
     def read(tx: Tx) -> Links:
-        it = find_one(tx, owner, id, kind)
+        it = find_one(tx, owner, object_id, kind)
         lower, upper = tx.objects.neighbours(it.number, limit=limit)
         return Links(tuple(lower), tuple(upper), tuple(tx.decisions.citing_one(it.number, limit=limit)))
 
@@ -207,13 +208,13 @@ def links(world: World, id: str, *, owner: str, kind: str | None = None, limit: 
 
 
 def versions(
-    world: World, id: str, *, owner: str, kind: str | None = None, limit: int = 100, before: int | None = None  # noqa: A002
+    world: World, object_id: str, *, owner: str, kind: str | None = None, limit: int = 100, before: int | None = None
 ) -> list[ObjectVersion]:  # fmt: skip
     """Return the versions of an object, the newest first."""
     page_size(limit)
 
     def read(tx: Tx) -> list[ObjectVersion]:
-        it = find_one(tx, owner, id, kind)
+        it = find_one(tx, owner, object_id, kind)
         return tx.objects.versions(it.number, limit=limit, before=before)
 
     return world.route(owner=owner).store.read(read)
@@ -300,7 +301,7 @@ def last_entry_about(world: World, job: Job) -> int | None:
 
 
 def explain(
-    world: World, id: str, *, owner: str, kind: str | None = None, caller: Caller | None = None  # noqa: A002
+    world: World, object_id: str, *, owner: str, kind: str | None = None, caller: Caller | None = None
 ) -> Explanation:  # fmt: skip
     """Return why an object stands as it does: what moved it last, what it waits for, and by which rule.
 
@@ -309,7 +310,7 @@ def explain(
     now = world.clock.now()
 
     def read(tx: Tx) -> Explanation:
-        it = find_one(tx, owner, id, kind)
+        it = find_one(tx, owner, object_id, kind)
         policy = policies_of(tx, {owner}).of(it)
         entries = tx.audit.find(object_id=it.id, object_type=it.kind, owner=owner, limit=1, before=None)
         job = None if it.job is None else tx.jobs.get(it.job)
@@ -333,13 +334,13 @@ def waits(world: World, explained: Explanation, *, owner: str | None) -> tuple[R
 
 
 def history(
-    world: World, id: str, *, owner: str, kind: str | None = None, limit: int = 100, before: int | None = None  # noqa: A002
+    world: World, object_id: str, *, owner: str, kind: str | None = None, limit: int = 100, before: int | None = None
 ) -> History:  # fmt: skip
     """Return the entries about an object, newest first, and its versions."""
     page_size(limit)
 
     def read(tx: Tx) -> History:
-        it = find_one(tx, owner, id, kind)
+        it = find_one(tx, owner, object_id, kind)
         entries = tx.audit.find(object_id=it.id, object_type=it.kind, owner=owner, limit=limit, before=before)
         return History(entries, tx.objects.versions(it.number, limit=limit))
 
@@ -348,7 +349,7 @@ def history(
 
 def forecast(
     world: World,
-    id: str,  # noqa: A002
+    object_id: str,
     *,
     owner: str,
     kind: str | None = None,
@@ -364,7 +365,7 @@ def forecast(
         raise InvalidInput("forecast_too_far", most_days=LONGEST.days)
 
     def read(tx: Tx) -> list[Step]:
-        it = find_one(tx, owner, id, kind)
+        it = find_one(tx, owner, object_id, kind)
         around = read_surroundings(tx, [it]).of(it)
         policy = policies_of(tx, {owner}).of(it)
         return list(steps_of(it, policy, now, end, assume=assume, around=around))

@@ -13,7 +13,7 @@ from horae.core.jobs.job import Job, NewJob
 from horae.core.jobs.machinery import ASK, MACHINERY, THINKING
 from horae.core.jobs.payloads import encode
 from horae.core.time.instants import iso
-from horae.ports import Tx
+from horae.ports.store import Tx
 
 SHORTEST = timedelta(seconds=1)
 

@@ -7,7 +7,7 @@ from typing import Any
 from horae.core.audit.entries import PrivateReason
 from horae.core.jobs.payloads import encode
 from horae.errors import InvalidInput
-from horae.ports import HasDice
+from horae.ports.world import HasDice
 
 MAX_REASON = 4000
 KEY_LENGTH = 32

@@ -11,8 +11,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, get_args
 
-from horae.actions.attention.lanes import PERSISTENT
 from horae.actions.governance.moves import move_object
+from horae.actions.governance.object_writer import By, ObjectWriter
 from horae.actions.governance.reasons import private_reason, reason_text
 from horae.actions.governance.rollbacks import begin_rollback
 from horae.actions.governance.rulings import (
@@ -24,7 +24,6 @@ from horae.actions.governance.rulings import (
     lock_cited,
     write_decision,
 )
-from horae.actions.governance.writing import By, ObjectWriter
 from horae.core.access.callers import Caller
 from horae.core.audit.entries import Entry
 from horae.core.cursors import page_size
@@ -35,10 +34,11 @@ from horae.core.governance.references import reference
 from horae.core.governance.review_rules import answered_event, may_open
 from horae.core.governance.reviews import ANSWERED_WITHIN, ANSWERS, Answer, Review, ReviewKind, ReviewState
 from horae.core.jobs.job import SYSTEM, NewJob
-from horae.core.jobs.machinery import MACHINERY, OWN_NAMES, REVIEW
+from horae.core.jobs.machinery import MACHINERY, OWN_NAMES, PERSISTENT, REVIEW
 from horae.core.jobs.payloads import encode
 from horae.errors import Conflict, Forbidden, InvalidInput, NotAllowed, NotFound
-from horae.ports import HasDice, Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import HasDice, World
 
 PREFIX = "rev_"
 ID_LENGTH = 12

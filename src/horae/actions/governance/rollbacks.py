@@ -16,9 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from horae.actions.attention.lanes import PERSISTENT
+from horae.actions.governance.object_writer import By, Change, ObjectWriter, check_version, find_one
 from horae.actions.governance.rulings import DECISION, draft, judge, write_decision
-from horae.actions.governance.writing import By, Change, ObjectWriter, find_one
 from horae.core.access.callers import Caller
 from horae.core.audit.entries import Entry
 from horae.core.governance.cascade import AT_ONCE, is_to_be_rolled_back, taken_back_by
@@ -28,10 +27,11 @@ from horae.core.governance.objects import GovernedObject
 from horae.core.governance.rollbacks import Rollback
 from horae.core.governance.transitions import walk
 from horae.core.jobs.job import Job, NewJob
-from horae.core.jobs.machinery import MACHINERY, ROLLBACK
+from horae.core.jobs.machinery import MACHINERY, PERSISTENT, ROLLBACK
 from horae.core.jobs.payloads import encode
 from horae.errors import Forbidden, NotFound
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 PREFIX = "rol_"
 ID_LENGTH = 12
@@ -76,11 +76,12 @@ class Preview:
     first: tuple[str, ...] = ()
 
 
-def preview_rollback(world: World, id: str, *, owner: str) -> Preview:  # noqa: A002
+def preview_rollback(world: World, object_id: str, *, owner: str, expected_version: int | None = None) -> Preview:
     """Count what rests on a memory, and change nothing; up to a bound, as a rollback of more takes several batches."""
 
     def read(tx: Tx) -> Preview:
-        root = find_one(tx, owner, id, "memory")
+        root = find_one(tx, owner, object_id, "memory")
+        check_version(root, expected_version)
         numbers = {phase: getattr(tx.cascades, phase)(root.number, after=0, limit=MOST_COUNTED) for phase in PHASES}
         few = [*numbers["experiences"], *numbers["cognitions"]][:FIRST_FEW]
         objects = tx.objects.by_number(few)
@@ -93,7 +94,9 @@ def preview_rollback(world: World, id: str, *, owner: str) -> Preview:  # noqa: 
     return world.route(owner=owner).store.read(read)
 
 
-def roll_back(world: World, id: str, *, owner: str, person: Caller, reason: str = "") -> Rollback:  # noqa: A002
+def roll_back(
+    world: World, object_id: str, *, owner: str, person: Caller, reason: str = "", expected_version: int | None = None
+) -> Rollback:
     """Reject a suspected memory as forged, as a person, and take back what rests on it.
 
     Of a memory that is forged already, take back what still rests on it.
@@ -102,7 +105,7 @@ def roll_back(world: World, id: str, *, owner: str, person: Caller, reason: str 
 
     def write(tx: Tx) -> Rollback:
         writer = ObjectWriter(world, tx, By.caller(person, reason), world.clock.now())
-        it = writer.lock(owner, id, "memory")
+        it = writer.lock(owner, object_id, "memory", expected_version=expected_version)
         if it.proposer == person.actor:
             raise Forbidden("object_of_ones_own", kind=it.kind, id=it.id, actor=person.actor)
         if it.state != FORGED:

@@ -10,10 +10,15 @@ What it does is imported when the first such job comes: most processes never see
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from typing import TYPE_CHECKING
 
-from horae.core.jobs.job import Job, Outcome
-from horae.ports import Dice, JobEnding, PutBack, Tx
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from horae.core.jobs.job import Job, Outcome
+    from horae.ports.claims import JobEnding, PutBack
+    from horae.ports.store import Tx
+    from horae.ports.world import Dice
 
 
 class ObjectRule:
@@ -26,11 +31,11 @@ class ObjectRule:
         return job.object_type is not None
 
     def admit(self, tx: Tx, jobs: Sequence[Job], now: datetime) -> Sequence[PutBack]:
-        from horae.actions.governance.starting import admit
+        from horae.actions.governance.admission import admit
 
         return admit(self, tx, jobs, now)
 
     def settle(self, tx: Tx, endings: Sequence[JobEnding], now: datetime) -> Mapping[int, Outcome]:
-        from horae.actions.governance.settling import settle
+        from horae.actions.governance.endings import settle
 
         return settle(self, tx, endings, now)

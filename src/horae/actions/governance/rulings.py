@@ -15,7 +15,8 @@ from horae.core.governance.objects import GovernedObject
 from horae.core.governance.policies import RISKS, Risk
 from horae.core.governance.references import Reference
 from horae.errors import NotFound
-from horae.ports import HasDice, Tx
+from horae.ports.store import Tx
+from horae.ports.world import HasDice
 
 DECISION = "decision"
 PREFIX = "dec_"

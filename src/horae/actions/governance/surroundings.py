@@ -14,7 +14,7 @@ from horae.core.governance.machines import status_of
 from horae.core.governance.objects import GovernedObject
 from horae.core.governance.policies import Policy
 from horae.core.governance.transitions import Around
-from horae.ports import Tx
+from horae.ports.store import Tx
 
 FLOOR = 100  # removals of a day that are always allowed
 SHARE = 100  # one in so many live objects, where that is more

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from horae.actions.attention.lanes import PERSISTENT
 from horae.actions.jobs.jobs import entry_of, truncate
 from horae.actions.jobs.leases import with_wall_lease
 from horae.core.audit.entries import Entry
@@ -38,11 +37,12 @@ from horae.core.jobs.acts import (
 )
 from horae.core.jobs.filters import computed, holds, parse_filter
 from horae.core.jobs.job import SYSTEM, Job, NewJob
-from horae.core.jobs.machinery import MACHINERY
+from horae.core.jobs.machinery import MACHINERY, PERSISTENT
 from horae.core.jobs.payloads import encode
 from horae.core.time.instants import aware, iso
 from horae.errors import InvalidInput, NotAllowed, NotFound
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 WORKER = "system/acts"
 BAND = 0  # the only one in which a worker looks for jobs of Horae's own

@@ -17,7 +17,9 @@ from horae.actions.jobs.endings import settle
 from horae.actions.jobs.rules import Overtaken, is_ruled
 from horae.core.jobs.job import Change, Job, Lease, Outcome
 from horae.errors import StoreError
-from horae.ports import Claim, JobEnding, JobRule, PutBack, Tx, World
+from horae.ports.claims import Claim, JobEnding, JobRule, PutBack
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 log = logging.getLogger("horae.admission")
 ROUNDS = 5  # claims in the place of jobs that were put back, before the caller has to ask again
@@ -126,7 +128,7 @@ def _return_all(world: World, jobs: Sequence[Job]) -> None:
 
     def write(tx: Tx) -> set[int]:
         if any(job.object_type is not None for job in jobs):
-            from horae.actions.governance.starting import follow
+            from horae.actions.governance.admission import follow
 
             follow(tx, jobs, run_at)  # an object is due when its job is
         return tx.jobs.put_back(returned)

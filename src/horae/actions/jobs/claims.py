@@ -14,10 +14,12 @@ from horae.core.jobs.job import ORDERS, Job, Lease, Order, renewal_pause
 from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.payloads import decode, encode, label
 from horae.errors import InvalidInput, InvalidPayload, LeaseLost
-from horae.ports import Claim, FollowingClock, Node, Renewed, Tx, Upcoming, World
+from horae.ports.claims import Claim, Renewed
+from horae.ports.store import Tx
+from horae.ports.workers import Node, Upcoming
+from horae.ports.world import FollowingClock, World
 
 DEFAULT_LEASE = timedelta(seconds=30)
-HTTP_LEASE = timedelta(seconds=120)
 MAX_PULL = 1000
 MAX_LEASE = timedelta(days=30)
 OVERDUE = timedelta(minutes=15)  # after which the job of a governed object is missing, or no worker takes it

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
+from operator import attrgetter
 
 from horae.core.audit.entries import Entry
 from horae.core.jobs.job import OPEN_HANDLERS, SYSTEM
 from horae.core.jobs.payloads import label, name
 from horae.errors import InvalidInput
-from horae.ports import StoredDefinition, Tx, World
+from horae.ports.definitions import StoredDefinition
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 log = logging.getLogger("horae.definitions")
 MOST = 10_000  # definitions with one call
 MOST_NAMES = 100  # of sensitive arguments
+CONTENT = attrgetter(  # of a definition: all but who stored it and when
+    *(each.name for each in fields(StoredDefinition) if each.name not in ("app", "stored_at", "stored_by"))
+)
 RELEASED_AT_ONCE = 1000  # jobs in one transaction, so that opening a handler blocks no other transaction for long
 
 
@@ -48,11 +54,11 @@ def _write(world: World, wanted: Mapping[str, StoredDefinition], reason: str) ->
         tx.definitions.lock()
         stored = {each.name: each for each in tx.definitions.all()}
         changed = _find_changed(wanted.values(), stored.values())
-        for definition in changed:
-            tx.definitions.put(definition)
-            was = stored.get(definition.name)
-            if definition.tenants != (was is not None and was.tenants):
-                tx.audit.append(_entry(definition, was, reason))
+        tx.definitions.put(*changed)
+        pairs = ((each, stored.get(each.name)) for each in changed)
+        tx.audit.append_many(
+            _entry(each, was, reason) for each, was in pairs if each.tenants != (was is not None and was.tenants)
+        )
         return changed
 
     return world.route().store.transact(write)
@@ -85,14 +91,9 @@ def refuse_closed(tx: Tx, handler: str, owner: str) -> None:
 
 def _find_changed(wanted: Iterable[StoredDefinition], stored: Iterable[StoredDefinition]) -> list[StoredDefinition]:
     """Return the definitions that differ from the stored ones, by name."""
-    known = {each.name: _told(each) for each in stored}
-    differ = [each for each in wanted if known.get(each.name) != _told(each)]
+    known = {each.name: CONTENT(each) for each in stored}
+    differ = [each for each in wanted if known.get(each.name) != CONTENT(each)]
     return sorted(differ, key=lambda each: each.name)
-
-
-def _told(definition: StoredDefinition) -> StoredDefinition:
-    """Return a definition without who stored it and when."""
-    return replace(definition, app="", stored_at=None, stored_by="")
 
 
 def _check(definition: StoredDefinition) -> StoredDefinition:

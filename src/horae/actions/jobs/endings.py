@@ -17,7 +17,7 @@ from horae.core.jobs.machinery import refuse_own
 from horae.core.jobs.payloads import encode, label
 from horae.core.time.instants import aware
 from horae.errors import InvalidInput, LeaseLost
-from horae.ports import World
+from horae.ports.world import World
 
 log = logging.getLogger("horae.endings")
 
@@ -149,7 +149,7 @@ def _end(
     if job.state != "running" or job.token != token:
         raise LeaseLost(job.id, token)
     if job.object_type is not None and outcome.result is not None:
-        from horae.actions.governance.settling import verdict_in
+        from horae.actions.governance.endings import verdict_in
 
         verdict_in(outcome.result)  # the caller is told at once that it cannot be read
     now = world.clock.now()

@@ -13,13 +13,18 @@ from horae.actions.jobs.jobs import is_in_reach, truncate
 from horae.core.cursors import page_size
 from horae.core.governance.budgets import amounts_from
 from horae.core.jobs.job import SYSTEM, Job, Lease, Outcome, State, job_number
+from horae.core.jobs.lines import MOST_LINES, Lines, LogLine, bound, log_line, mask_lines
 from horae.core.jobs.machinery import MACHINERY
+from horae.core.jobs.masking import secrets_of
 from horae.core.jobs.payloads import encode, label
 from horae.core.time.instants import aware
 from horae.errors import InvalidInput, NotFound
-from horae.ports import Drain, Node, Renewed, World
+from horae.ports.claims import Renewed
+from horae.ports.workers import Drain, Node
+from horae.ports.world import World
 
 ASK_AGAIN = timedelta(milliseconds=500)  # shorter than the longest sleep of an idle worker that hears no hints
+MOST_DROPPED = 2**31 - 1
 EndingOutcome = Literal["succeeded", "failed", "timed_out", "snoozed", "cancelled", "released"]
 
 
@@ -37,6 +42,8 @@ class Ending:
     next_action_at: datetime | None = None
     audit_event_id: str | None = None
     spent: dict[str, int] | None = None  # what the attempt has cost, by unit; empty: nothing has begun
+    lines: tuple[LogLine, ...] = ()  # what the handler has logged; the last 200 lines and 64 KiB are kept
+    lines_dropped: int = 0  # earlier lines that were not sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +115,9 @@ def settle_held(
     """End jobs in one transaction; an ending that is late, or for a job with another holder, stops no other."""
     page_size(len(endings), MAX_PULL)
     found = _held(world, {each.job_id: each.token for each in endings}, owner, queues)
-    outcomes = [(found[each.job_id], _outcome(world, each, by)) for each in endings if each.job_id in found]
+    outcomes = [
+        (found[each.job_id], _outcome(world, found[each.job_id], each, by)) for each in endings if each.job_id in found
+    ]
     changes = settle(world, outcomes) if outcomes else {}
     return [_answer(each, found, changes) for each in endings]
 
@@ -146,10 +155,10 @@ def renew_told(world: World, jobs: Sequence[Job], *, lease: timedelta, by: str) 
     done = renew(world, plain, lease=lease) if plain or not named else Renewed(frozenset(), frozenset())
     if not named:
         return done
-    from horae.actions.governance.entering import renew_about_objects
+    from horae.actions.governance.entries import renew_about_objects
 
-    told = renew_about_objects(world, named, lease=lease, by=by)
-    return Renewed(done.held | told.held, done.cancelled | told.cancelled, done.busy)
+    governed = renew_about_objects(world, named, lease=lease, by=by)
+    return Renewed(done.held | governed.held, done.cancelled | governed.cancelled, done.busy)
 
 
 def _held(world: World, tokens: dict[str, int], owner: str | None, queues: Collection[str]) -> dict[str, Job]:
@@ -173,7 +182,7 @@ def _number(job_id: str) -> int | None:
         return None
 
 
-def _outcome(world: World, ending: Ending, by: str | None) -> Outcome:
+def _outcome(world: World, job: Job, ending: Ending, by: str | None) -> Outcome:
     if ending.delay is not None and ending.delay < timedelta(0):
         raise InvalidInput("delay_negative", delay=ending.delay.total_seconds())
     error = None if ending.error is None else truncate(ending.error)
@@ -188,7 +197,17 @@ def _outcome(world: World, ending: Ending, by: str | None) -> Outcome:
         audit_event_id=None if ending.audit_event_id is None else label(ending.audit_event_id, "audit event id", 100),
         spent=None if ending.spent is None else amounts_from(ending.spent),
         by=by,
+        lines=_lines(job, ending),
     )
+
+
+def _lines(job: Job, ending: Ending) -> Lines | None:
+    """Return what a handler has logged as it is kept; lines are cut, and never a reason to refuse an ending."""
+    if not ending.lines:
+        return None
+    given = [log_line(aware(each.at, "at"), each.level, each.text) for each in ending.lines[-MOST_LINES:]]
+    cut = max(0, min(ending.lines_dropped, MOST_DROPPED)) + max(0, len(ending.lines) - MOST_LINES)
+    return bound(mask_lines(given, secrets_of(job.payload)), cut)
 
 
 def _answer(ending: Ending, found: dict[str, Job], changes: dict[str, Any]) -> Settled:

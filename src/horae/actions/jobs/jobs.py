@@ -7,14 +7,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from horae.actions.consistency import one_moment
 from horae.actions.jobs import lists
 from horae.actions.jobs.leases import with_wall_lease
-from horae.actions.jobs.requests import Enqueued, Request, make_enqueued, new_job
+from horae.actions.jobs.requests import Enqueued, Request, make_enqueued, new_jobs
 from horae.core.audit.entries import Entry
 from horae.core.cursors import page_size
+from horae.core.jobs.batches import AlikeJobs, lone_job
 from horae.core.jobs.job import (
     JOB,
     LIVE,
@@ -29,13 +31,17 @@ from horae.core.jobs.job import (
 )
 from horae.core.jobs.machinery import MACHINERY, refuse_own
 from horae.core.jobs.masking import unmask
+from horae.core.jobs.parents import MOST_BYTES, ParentResult
 from horae.core.time.instants import aware, instant, iso
 from horae.errors import Conflict, InvalidInput, NotAllowed, NotFound
-from horae.ports import End, Placed, Tx, World
+from horae.ports.jobs import PlacedAlike
 
 if TYPE_CHECKING:
     from horae.core.governance.objects import GovernedObject
     from horae.core.statistics import Statistic
+    from horae.ports.jobs import End, Placed
+    from horae.ports.store import Tx
+    from horae.ports.world import World
 
 WINDOW = timedelta(days=1)
 CHILDREN = 200  # dealt with in one transaction, where their parents have ended
@@ -60,12 +66,15 @@ def enqueue_many(
     that the object has; *actor* is who asks for it.
     """
     now = world.clock.now()
-    new = [new_job(world, request, now) for request in requests]
+    new = new_jobs(world, requests, now)
     if not new:
         return []
     joined = connection if tx is None else tx.connection
-    if any(job.object_type is not None for job in new):
-        from horae.actions.governance.asking import enqueue_about_objects
+    if joined is None and (alone := lone_job(new)) is not None:
+        number = world.route(owner=alone.owner).store.insert(new, now=now)[0].number
+        return [make_enqueued(number, False, alone.run_at < now, alone, now)]
+    if type(new) is not AlikeJobs and any(job.object_type is not None for job in new):
+        from horae.actions.governance.object_jobs import enqueue_about_objects
 
         return enqueue_about_objects(world, new, now, connection=joined, tx=tx, actor=actor)
     return store_jobs(world, new, now, joined)
@@ -75,16 +84,36 @@ def store_jobs(world: World, new: Sequence[NewJob], now: datetime, connection: A
     """Store checked jobs, in a transaction of their own or on a connection."""
     joins, store = connection is not None, world.route(owner=new[0].owner, key=new[0].key).store
     placed = store.insert_on(connection, new, now=now) if joins else store.insert(new, now=now)
+    return answer_placed(world, new, placed, now, connection)
+
+
+def answer_placed(
+    world: World, new: Sequence[NewJob], placed: Sequence[Placed], now: datetime, connection: Any = None
+) -> list[Enqueued]:
+    """Return the answers to requests that were stored; of one whose name was known, the job that has it."""
+    if type(new) is AlikeJobs:
+        late = new.shared.run_at < now
+        numbers = placed.numbers if isinstance(placed, PlacedAlike) else [where.number for where in placed]
+        same = map(repeat, (False, late, new.shared, now))
+        return list(map(make_enqueued, numbers, *same, new.payloads))
     waiting = [where.number for row, where in zip(new, placed, strict=True) if row.after]
     known = _known_jobs(world, placed, connection, waiting)
     return [
-        make_enqueued(where.number, True, False, known[where.number], now)
+        _gathered(row, where, now)
+        if where.run_at is not None
+        else make_enqueued(where.number, True, False, known[where.number], now)
         if where.deduplicated and where.number in known
         else make_enqueued(
             where.number, where.deduplicated, row.run_at < now, known.get(where.number) or _with_key(row, where), now
         )
         for row, where in zip(new, placed, strict=True)
     ]
+
+
+def _gathered(row: NewJob, where: Placed, now: datetime) -> Enqueued:
+    """Return the job that a call has joined or opened, as of this call."""
+    stored = replace(row, run_at=where.run_at or row.run_at)
+    return Enqueued(where.number, where.deduplicated, False, stored, now, gathered=where.gathered)
 
 
 def _with_key(row: NewJob, where: Placed) -> NewJob:
@@ -99,7 +128,8 @@ def _known_jobs(
 
     On a caller's connection they are not read, because the caller decides what its snapshot shows.
     """
-    numbers = {where.number for where in placed if where.deduplicated}.union(waiting)
+    known = (where for where in placed if where.deduplicated and not where.gathered)
+    numbers = {where.number for where in known}.union(waiting)
     if not numbers or connection is not None:
         return {}
     found = world.route().store.read(lambda tx: [tx.jobs.get(number) for number in sorted(numbers)])
@@ -188,8 +218,8 @@ def counts(
     """Count jobs by queue and state; Horae's own only with *machinery*, or where *queue* names their queue.
 
     Finished ones are counted over all time, from the statistics, and from the history what they do not hold yet. Of one
-    tenant's, only the newest thousand are counted, because the statistics do not cross owners with queues. Live jobs
-    are counted by a chore while there are many, so that their number may be a minute old.
+    tenant's, those among its newest 200 jobs are counted, because the statistics do not cross owners with queues. Live
+    jobs are counted by a chore while there are many, so that their number may be a minute old.
     """
     now = world.clock.now()
 
@@ -229,7 +259,7 @@ def metrics(world: World, *, window: timedelta = WINDOW, owner: str | None = Non
 def five_figures(raw: Mapping[str, Any], counted: Statistic, now: datetime) -> dict[str, float]:
     """Return the figures of S0-29 to S0-33 from what the tables say and what the statistics have counted."""
     succeeded = raw["succeeded"] + counted.succeeded
-    ended = succeeded + raw["dead_recently"]  # a cancelled job neither succeeded nor failed
+    ended = succeeded + raw["dead_recently"] + counted.dead  # a cancelled job neither succeeded nor failed
     seen = raw["finished"] + counted.succeeded + counted.cancelled + raw["live"]
     retried = raw["finished_after_retry"] + counted.recovered + raw["live_after_retry"]
     oldest = raw["oldest_due"]
@@ -388,6 +418,23 @@ def each(world: World, verb: Callable[..., Job], job_ids: Iterable[str], **optio
     return results
 
 
+def parent_results(
+    world: World, job_id: str, *, owner: str | None = None, queues: Collection[str] = ()
+) -> tuple[ParentResult, ...]:
+    """Return the jobs that one was enqueued after, in that order, with what they returned; bounded, one statement."""
+    number = job_number(job_id)
+
+    def read(tx: Tx) -> tuple[list[ParentResult], int]:
+        if owner is not None or queues:
+            _in_reach(tx.jobs.get(number), job_id, owner, queues)
+        return tx.jobs.parent_results(number, most_bytes=MOST_BYTES)
+
+    found, size = world.route(owner=owner, id=job_id).store.read(read)
+    if size > MOST_BYTES:
+        raise InvalidInput("parents_too_large", id=job_id, size=size, most=MOST_BYTES)
+    return tuple(found)
+
+
 def settle_children(world: World, *, limit: int = CHILDREN) -> int:
     """Settle the children of jobs that died, were cancelled or were revived; return how many were left to settle.
 
@@ -407,7 +454,7 @@ def _lock_with_object(
     known = _in_reach(tx.jobs.get(job_number(job_id)), job_id, owner, queues)
     it = None
     if known.object_type is not None:
-        from horae.actions.governance.asking import object_of
+        from horae.actions.governance.object_jobs import object_of
 
         it = object_of(tx, known)
     return _lock_job(tx, job_id, owner, queues), it
@@ -415,7 +462,7 @@ def _lock_with_object(
 
 def _refuse_job_of(it: GovernedObject | None, job: Job) -> None:
     if it is not None:
-        from horae.actions.governance.asking import refuse_job_of
+        from horae.actions.governance.object_jobs import refuse_job_of
 
         refuse_job_of(it, job)
 
@@ -423,8 +470,8 @@ def _refuse_job_of(it: GovernedObject | None, job: Job) -> None:
 def _move_job_of(
     world: World, tx: Tx, it: GovernedObject, job: Job, at: datetime, priority: str | None, actor: str, reason: str
 ) -> None:
-    from horae.actions.governance.asking import move_job_of
-    from horae.actions.governance.writing import By
+    from horae.actions.governance.object_jobs import move_job_of
+    from horae.actions.governance.object_writer import By
 
     if priority is not None:
         raise NotAllowed("object_job_priority", id=job.id, risk=it.risk)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from horae.core.jobs.labels import Labelled
-from horae.ports import Tx, World
+from horae.core.jobs.labels import Labelled, blocks_of
+from horae.ports.store import Tx
+from horae.ports.world import World
 
-AT_ONCE = 4_096  # numbers that one step reads
+AT_ONCE = 16_384  # numbers that one step reads; the database puts them together, a step writes some hundred rows
 
 
 def label_jobs(world: World) -> bool:
@@ -38,9 +39,11 @@ def label_jobs(world: World) -> bool:
     if found is None:
         return False
 
+    blocks = blocks_of([*(late or ()), *found])  # before the transaction: SQLite has one writer, who should be quick
+
     def write(tx: Tx) -> bool:
         if tx.labels.state(lock=True) == before:
-            tx.labels.add([*(late or ()), *found])
+            tx.labels.add(blocks)
             tx.labels.save(replace(before, labelled=high))
         return True
 

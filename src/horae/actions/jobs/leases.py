@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from horae.core.attention.lanes import Lane
     from horae.core.jobs.job import Job
-    from horae.ports import World
+    from horae.ports.world import World
 
 L = TypeVar("L", "Job", "Lane")
 

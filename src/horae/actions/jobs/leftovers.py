@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from horae.ports import World
+from horae.ports.world import World
 
 
 def let_in_forgotten(world: World) -> set[str]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from horae.core.jobs.job import Filter, Job
 from horae.core.time.instants import micros
-from horae.ports import End, Tx
+
+if TYPE_CHECKING:
+    from horae.ports.jobs import End
+    from horae.ports.store import Tx
 
 LOOK_BACK = 20_000  # rows that one page of a list looks at where nothing leads to what it wants
 LOOK_ALONG = 5_000  # jobs that one page looks at along a label: they are fetched one by one

@@ -21,7 +21,10 @@ from horae.actions.governance.rollbacks import run_batch as roll_back_batch
 from horae.actions.jobs.acts import run_batch
 from horae.actions.jobs.endings import lose, settle
 from horae.actions.jobs.jobs import truncate
+from horae.actions.jobs.quiet_queues import keep_quiet
+from horae.actions.pauses import end_pause
 from horae.actions.schedules.entries import entry_for
+from horae.actions.schedules.expectations import check_expectation, lacks_check, repair_check
 from horae.actions.schedules.schedules import with_next_fire
 from horae.core.attention.lanes import Task, TaskWait
 from horae.core.attention.task import FINAL
@@ -30,9 +33,12 @@ from horae.core.jobs.machinery import (
     ACT,
     ASK,
     DEADLINE,
+    EXPECT,
     GATE,
     LET_IN,
     MACHINERY,
+    PAUSE,
+    QUIET,
     REVIEW,
     ROLLBACK,
     SERVED_AT_ONCE,
@@ -41,7 +47,9 @@ from horae.core.jobs.machinery import (
 )
 from horae.core.schedules.schedule import Schedule, next_fire
 from horae.errors import HoraeError, StoreBusy, StoreError
-from horae.ports import Claim, Tx, World
+from horae.ports.claims import Claim
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 log = logging.getLogger("horae.machinery")
 LEASE = timedelta(seconds=10)
@@ -96,19 +104,26 @@ def outcome_of_due(world: World, job: Job) -> Outcome:
 def _come_due(world: World, job: Job) -> datetime | None:
     """Do what a job is for; return when to come back where it is too early."""
     if job.handler == GATE:
-        from horae.actions.governance.replanning import ask_gates_again
+        from horae.actions.governance.plans import ask_gates_again
 
         ask_gates_again(world, str(job.payload["owner"]), job.payload["agent"])
         return None
     if job.handler == ASK:
-        from horae.actions.governance.thinking import come_due as ask_agent
+        from horae.actions.governance.agent_answers import come_due as ask_agent
 
         ask_agent(world, job.payload)
         return None
     if job.handler == LET_IN:
-        from horae.actions.governance.replanning import let_in_objects
+        from horae.actions.governance.plans import let_in_objects
 
         let_in_objects(world, job.payload["jobs"])
+        return None
+    if job.handler == QUIET:
+        return keep_quiet(world, job.payload)
+    if job.handler == EXPECT:
+        return check_expectation(world, job)
+    if job.handler == PAUSE:
+        end_pause(world, job.payload)
         return None
     if job.handler == REVIEW:
         return time_out(world, str(job.payload["owner"]), str(job.payload["review"]))
@@ -120,20 +135,22 @@ def _come_due(world: World, job: Job) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Waits and tasks without the job that they need, and schedules without a next fire."""
+    """Waits, tasks and expectations without the job that they need, and schedules without a next fire."""
 
     waits: tuple[TaskWait, ...] = ()
     tasks: tuple[Task, ...] = ()
     schedules: tuple[Schedule, ...] = ()
+    expected: tuple[Schedule, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.waits or self.tasks or self.schedules)
+        return bool(self.waits or self.tasks or self.schedules or self.expected)
 
     def sentences(self) -> list[str]:
         """Return one sentence for each."""
         lines = [f"wait {each.number} of t{each.task} ({each.kind}) has no job that ends it" for each in self.waits]
         lines += [f"{each.id} has no job for its {_missing_job(each)}" for each in self.tasks]
-        return lines + [f"schedule {each.key} is on and has no next fire" for each in self.schedules]
+        lines += [f"schedule {each.key} is on and has no next fire" for each in self.schedules]
+        return lines + [f"schedule {each.key} has no job that checks its expectation" for each in self.expected]
 
 
 def _missing_job(task: Task) -> str:
@@ -148,10 +165,12 @@ def find_missing(world: World, *, limit: int = BATCH) -> Missing:
 def missing_in(tx: Tx, now: datetime, *, lane: int | None = None, limit: int = BATCH) -> Missing:
     """Find them within a transaction; with *lane* only those of that lane."""
     schedules = [] if lane is not None else tx.schedules.without_fire(now, limit=limit)
+    expected = [] if lane is not None else tx.schedules.without_check(limit=limit)
     return Missing(
         tuple(tx.attention.waits_without_job(lane, limit=limit)),
         tuple(tx.attention.tasks_without_job(lane, limit=limit)),
         tuple(each for each in schedules if _lacks_fire(each, now)),
+        tuple(each for each in expected if lacks_check(each)),
     )
 
 
@@ -172,6 +191,7 @@ def repair(world: World, *, limit: int = BATCH) -> int:
     done = sum(_repair_wait(world, each) for each in found.waits)
     done += sum(_repair_task(world, each) for each in found.tasks)
     done += sum(_repair_schedule(world, each) for each in found.schedules)
+    done += sum(repair_check(world, each) for each in found.expected)
     done += close_overdue(world) + plan_again(world)
     if found:
         log.warning("repaired %s of %s: %s", done, len(found.sentences()), "; ".join(found.sentences()[:MAX_LOGGED]))

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from horae.core.jobs.masking import mask, mask_text, secrets_of
-from horae.ports import Tx, World
+
+if TYPE_CHECKING:
+    from horae.ports.store import Tx
+    from horae.ports.world import World
 
 T = TypeVar("T")
 VALUES = ("payload", "result", "progress", "checkpoint")
@@ -45,7 +48,7 @@ def _masked(value: T, names: Names, about: Any) -> T:
         new = mask(old, declared) if name in VALUES else mask_text(old, secrets) if old else old
         if new is not old and new != old:
             changes[name] = new
-    return replace(value, **changes) if changes else value  # type: ignore[type-var]
+    return replace(value, **changes) if changes else value  # type: ignore[type-var]  # it is a dataclass
 
 
 def _fields(value: Any) -> list[str]:

@@ -11,7 +11,9 @@ from horae.core.audit.entries import Entry
 from horae.core.jobs.job import SYSTEM
 from horae.core.time.instants import iso
 from horae.errors import NotFound
-from horae.ports import Drain, Node, Tx, World
+from horae.ports.store import Tx
+from horae.ports.workers import Drain, Node
+from horae.ports.world import World
 
 WorkerState = Literal["running", "draining", "drained", "stopping", "silent"]
 
@@ -85,9 +87,9 @@ def _ask(world: World, worker_id: str, verb: str, wish: Drain | None, actor: str
         else:
             after = replace(before, drain=wish, drain_at=now, drain_by=actor, drain_reason=reason or None)
         tx.nodes.set_drain(after)
-        told = (_audited(each) for each in (before, after))
+        facts = (_audited(each) for each in (before, after))
         tx.audit.append(
-            Entry(now, actor, verb, "worker", worker_id, reason=reason or None, before=next(told), after=next(told))
+            Entry(now, actor, verb, "worker", worker_id, reason=reason or None, before=next(facts), after=next(facts))
         )
         return after
 

@@ -17,7 +17,8 @@ from horae.core.jobs.payloads import encode, label, name
 from horae.core.jobs.retry import Retry
 from horae.core.schedules.schedule import Schedule
 from horae.errors import LeaseLost
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 TRACKED_QUEUE = LOCAL
 DEFAULT_LEASE = timedelta(hours=1)
@@ -53,7 +54,9 @@ def begin(
     )
 
     def write(tx: Tx) -> Job:
-        followed = schedule is not None and bool(tx.schedules.followers(schedule.number))
+        followed = schedule is not None and (
+            schedule.expect is not None or bool(tx.schedules.followers(schedule.number))
+        )
         number = tx.jobs.insert([replace(new, has_dependents=followed)], now)[0].number
         tx.jobs.start(number, worker_id=label(worker_id, "worker id", 200), until=world.clock.steady() + lease, now=now)
         job = tx.jobs.get(number)

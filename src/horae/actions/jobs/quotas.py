@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from horae.actions.jobs.jobs import enqueue_many, with_known
 from horae.actions.jobs.requests import Enqueued, Request
 from horae.core.jobs.job import SYSTEM, check_run_at
 from horae.errors import Conflict, PastDue, QuotaExceeded
-from horae.ports import Tx, World
+
+if TYPE_CHECKING:
+    from horae.ports.store import Tx
+    from horae.ports.world import World
 
 # With so much room left an exact count is not needed: that many requests are never under way at once.
 AMPLE = 50_000
+COUNTED_EVERY = 0.4  # seconds
+MOST_OWNERS = 10_000  # of whom the room is remembered
 
 
 def enqueue_within(
@@ -24,13 +31,14 @@ def enqueue_within(
     allowed: int,
     queues: Collection[str] = (),
     actor: str = SYSTEM,
+    room_left: RoomLeft | None = None,
 ) -> list[Enqueued]:
     """Enqueue for a tenant; refuse it where more than *allowed* of its jobs would be unfinished (0: no limit).
 
     With *queues*, a request that is answered with a job of another queue (its unique name is taken there) is refused.
     Where a request is strict, a time in the past is refused (S0-9), unless this repeats one that was in time (S0-8).
     """
-    if not _may_meet_another_queue(requests, queues) and _has_ample_room(world, owner, allowed):
+    if not may_meet_another_queue(requests, queues) and has_ample_room(world, owner, allowed, room_left):
         with suppress(PastDue):  # it may repeat a request that was in time
             return enqueue_many(world, requests, actor=actor)
 
@@ -49,14 +57,46 @@ def enqueue_within(
     return with_known(world, placed)
 
 
-def _has_ample_room(world: World, owner: str, allowed: int) -> bool:
-    return (
-        not allowed
-        or allowed - world.route(owner=owner).store.read(lambda tx: tx.jobs.unfinished(owner, allowed)) > AMPLE
-    )
+class RoomLeft:
+    """Owners that had ample room a moment ago, so that not every enqueue counts the same jobs again.
+
+    What this process adds is subtracted. What other processes add in so short a time is far less than ``AMPLE``.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[int, float]] = {}  # more than ample by so much, until when
+
+    def take(self, owner: str, now: float, count: int = 1) -> bool:
+        """Return whether the owner is known to have ample room for so many more."""
+        with self._lock:
+            spare, until = self._known.get(owner, (0, 0.0))
+            if now >= until or spare < count:
+                return False
+            self._known[owner] = (spare - count, until)
+            return True
+
+    def keep(self, owner: str, spare: int, now: float) -> None:
+        with self._lock:
+            if len(self._known) >= MOST_OWNERS:
+                self._known.clear()
+            self._known[owner] = (spare, now + COUNTED_EVERY)
 
 
-def _may_meet_another_queue(requests: Sequence[Request], queues: Collection[str]) -> bool:
+def has_ample_room(world: World, owner: str, allowed: int, room_left: RoomLeft | None = None) -> bool:
+    """Return whether an owner has so much room that an exact count is not needed."""
+    if not allowed:
+        return True
+    now = world.clock.monotonic()
+    if room_left is not None and room_left.take(owner, now):
+        return True
+    spare = allowed - world.route(owner=owner).store.read(lambda tx: tx.jobs.unfinished(owner, allowed)) - AMPLE
+    if room_left is not None and spare > 0:
+        room_left.keep(owner, spare, now)
+    return spare > 0
+
+
+def may_meet_another_queue(requests: Sequence[Request], queues: Collection[str]) -> bool:
     """Return whether an answer may be a job of another queue: a unique name counts over all queues, a key does not."""
     return bool(queues) and any(request.unique is not None for request in requests)
 

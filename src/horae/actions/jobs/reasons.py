@@ -5,11 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 
 from horae.actions.budgets.budgets import waits_of
-from horae.core.jobs.job import Filter, Job
+from horae.actions.jobs.quiet_owners import quiet_until
+from horae.actions.jobs.quiet_queues import as_of
+from horae.core.jobs.batch import HELD_BY_BATCH
+from horae.core.jobs.job import SYSTEM, Filter, Job
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.reasons import Around, Reason
 from horae.core.jobs.reasons import why as decide
-from horae.ports import Queue, Tx, World
+from horae.ports.queues import Queue
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 SILENT = timedelta(minutes=3)  # three missed heartbeats: a worker that was killed stops counting
 MANY = 1000
@@ -25,7 +30,7 @@ def why(world: World, job: Job, *, owner: str | None = None) -> tuple[Reason, ..
     def read(tx: Tx) -> Around:
         if job.state != "queued":
             return Around()
-        queue = next((each for each in tx.queues.all() if each.name == job.queue), Queue(job.queue))
+        queue = as_of(next((each for each in tx.queues.all() if each.name == job.queue), Queue(job.queue)), now)
         nodes = [node for node in tx.nodes.all() if node.seen_at > now - SILENT]
         rivals = _running(tx) if job.held or queue.max_running is not None else []
         past = tx.jobs.runs(job.number) if job.token else []
@@ -34,6 +39,7 @@ def why(world: World, job: Job, *, owner: str | None = None) -> tuple[Reason, ..
         return Around(
             paused_at=queue.paused_at,
             paused_by=queue.paused_by,
+            paused_until=queue.paused_until,
             pause_reason=queue.pause_reason,
             max_running=queue.max_running,
             running=sum(other.queue == job.queue for other in rivals),
@@ -45,8 +51,11 @@ def why(world: World, job: Job, *, owner: str | None = None) -> tuple[Reason, ..
                 if other.concurrency_key == job.concurrency_key and owner in (None, other.owner)
             ),
             parents=tuple(tx.jobs.parents(job.number)) if job.held == "needs" else (),
+            batch=tx.batches.of_job(job.number) if job.held == HELD_BY_BATCH else None,
             last_run=past[-1] if past else None,
             budgets=waits_of(tx, job, now) if job.budget is not None else (),
+            in_turns=queue.fair is not None,
+            owner_quiet_until=None if job.owner == SYSTEM else quiet_until(tx.owner_hours.get(job.owner), now),
             shows_others=owner is None,
         )
 

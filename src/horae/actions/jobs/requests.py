@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
-from typing import Any
+from functools import lru_cache
+from itertools import islice
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
-from horae.core.governance.budgets import JobBudget, job_budget
+from horae.core.jobs.batches import AlikeJobs
+from horae.core.jobs.gathering import Collect, Debounce, Gather, gather_of
 from horae.core.jobs.job import (
     OBJECT_ACTIONS,
     OBJECT_TYPES,
@@ -30,12 +34,16 @@ from horae.core.jobs.job import (
     typed_key,
 )
 from horae.core.jobs.machinery import queue_name, unique_name
+from horae.core.jobs.parents import MOST_PARENTS
 from horae.core.jobs.payloads import decode, encode, label, name
 from horae.core.jobs.retry import DEFAULT_RETRY, Retry, time_limit
 from horae.core.time.instants import aware, iso, later
 from horae.core.values import swift
 from horae.errors import InvalidInput
-from horae.ports import World
+
+if TYPE_CHECKING:
+    from horae.core.governance.budgets import JobBudget
+    from horae.ports.world import World
 
 DEFAULT_QUEUE = "default"
 MAX_TAGS = 50
@@ -70,6 +78,8 @@ class Request:
     on_parent_dead: OnParentDead = "cancel"  # what to do when one of those dies or is cancelled
     checkpoint: Any = None  # where an earlier piece of work left off
     rerun_of: str | None = None  # the job that is run again as this one
+    debounce: Debounce | None = None  # run only the last of many calls
+    collect: Collect | None = None  # run many calls as one job
     budget: str | None = None  # who pays: the name of a budget, or name/agent
     cost: Mapping[str, int] | None = None  # the most that one attempt may cost, by unit; None: one call
     strict: bool = False
@@ -77,6 +87,59 @@ class Request:
 
 
 make_request = swift(Request)
+
+
+class Checked:
+    """A request that is made again and again with another payload, as by the handle of a job: checked the first time.
+
+    Later only the payload is, where neither a time nor a name is part of the request.
+    """
+
+    __slots__ = ("_known", "request")
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self._known: tuple[Any, ...] | None = None
+
+    def new_job(self, world: World, payload: Any, now: datetime) -> NewJob:
+        """Check the request with this payload and return the row to store."""
+        if self._known is None or world.tracing is not None:
+            made = new_job(world, replace(self.request, payload=payload), now)
+            self._known = _FIELDS(made) if self._can_be_known() else None
+            return made
+        handler, _, queue, band, _, _, *rest = self._known
+        text = encode({} if payload is None else payload, max_bytes=world.max_payload_bytes)
+        return make_new_job(handler, text, queue, band, now, now, *rest)
+
+    def _can_be_known(self) -> bool:
+        """Return whether all jobs of this request are the same but for payload and time, which is now."""
+        asked = self.request
+        timed = asked.run_at is not None or asked.delay is not None or asked.planned_at is not None
+        names = (asked.key, asked.unique, asked.object_type, asked.debounce, asked.collect)
+        named = bool(asked.after) or any(each is not None for each in names)
+        return not timed and not named and asked.handler != WEBHOOK
+
+
+_FIELDS = attrgetter(*(each.name for each in fields(NewJob)))  # payload, run_at and planned_at as in `new_job`
+
+
+class AlikeRequests(Iterable[Request]):
+    """Requests that differ in nothing but their payloads: checked once, where that is enough.
+
+    *can_wait* says that all payloads are there already, so that the last may be read while the first are stored. What
+    a caller still makes is read at once: it may take its time, and use a value again for the next one.
+    """
+
+    def __init__(
+        self, shared: Request, payloads: Iterable[Any], *, can_wait: bool = False, checked: Checked | None = None
+    ) -> None:
+        self.shared = shared
+        self.payloads = payloads
+        self.can_wait = can_wait
+        self.checked = checked  # where the same request is made again and again
+
+    def __iter__(self) -> Iterator[Request]:
+        return (replace(self.shared, payload=payload) for payload in self.payloads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +151,9 @@ class Enqueued:
     late: bool
     stored: NewJob | Job = field(repr=False, compare=False)
     stored_at: datetime = field(repr=False, compare=False)
+    payload: str | None = field(default=None, repr=False, compare=False)  # its own, where *stored* is shared by many
+    origin: Any = field(default=None, repr=False, compare=False)  # through what it was enqueued, to wait there
+    gathered: int = 0  # calls that a debounced job, values that a collecting job stands for; 0: neither
 
     @property
     def id(self) -> str:
@@ -104,10 +170,33 @@ class Enqueued:
     @property
     def job(self) -> Job:
         """Return the whole job; made on demand, because callers that enqueue thousands read none of them."""
-        return self.stored if isinstance(self.stored, Job) else _as_stored(self.stored, self.number, self.stored_at)
+        if isinstance(self.stored, Job):
+            return self.stored
+        own = self.stored if self.payload is None else replace(self.stored, payload=self.payload)
+        return _as_stored(own, self.number, self.stored_at)
 
 
 make_enqueued = swift(Enqueued)
+
+
+def new_jobs(world: World, requests: Iterable[Request], now: datetime) -> Sequence[NewJob]:
+    """Check requests and return the rows to store."""
+    if isinstance(requests, AlikeRequests):
+        return _alike_jobs(world, requests, now)
+    return [new_job(world, request, now) for request in requests]
+
+
+def _alike_jobs(world: World, requests: AlikeRequests, now: datetime) -> Sequence[NewJob]:
+    """Check what requests share with the first of them, and of the others only the payloads, one by one."""
+    if requests.checked is not None:
+        return [requests.checked.new_job(world, payload, now) for payload in requests.payloads]
+    shared, payloads = requests.shared, iter(requests.payloads)
+    made = [new_job(world, replace(shared, payload=payload), now) for payload in islice(payloads, 1)]
+    if not made or made[0].is_named or shared.handler == WEBHOOK:
+        return made + [new_job(world, request, now) for request in AlikeRequests(shared, payloads)]
+    most = world.max_payload_bytes
+    rest = (encode({} if payload is None else payload, max_bytes=most) for payload in payloads)
+    return AlikeJobs(made[0], [made[0].payload], rest if requests.can_wait else iter(list(rest)))
 
 
 def new_job(world: World, request: Request, now: datetime) -> NewJob:
@@ -129,7 +218,13 @@ def new_job(world: World, request: Request, now: datetime) -> NewJob:
         refuse_credentials(request.handler, request.payload)
     payload = encode({} if request.payload is None else request.payload, max_bytes=world.max_payload_bytes)
     key, typed = _key(request, planned_at)
+    gather = None
+    if request.debounce is not None or request.collect is not None:
+        gather = _gather(request)
+        run_at = planned_at = later(now, gather.wait)
     needs = request.after
+    if len(needs) > MOST_PARENTS:
+        raise InvalidInput("too_many_parents", count=len(needs), most=MOST_PARENTS)
     if request.on_parent_dead not in ON_PARENT_DEAD:
         raise InvalidInput(
             "choice_unknown", name="on_parent_dead", value=request.on_parent_dead, choices=list(ON_PARENT_DEAD)
@@ -143,10 +238,10 @@ def new_job(world: World, request: Request, now: datetime) -> NewJob:
         planned_at,
         label(request.owner, "owner"),
         request.retry.attempts,
-        None if request.retry is DEFAULT_RETRY else _policy(request.retry),
+        None if request.retry is DEFAULT_RETRY else stored_retry(request.retry),
         None if request.timeout is None else time_limit(request.timeout),
         key,
-        None if request.unique is None else unique_name(request.unique),
+        gather.name if gather is not None else None if request.unique is None else unique_name(request.unique),
         _optional(request.concurrency_key, "concurrency key", 250),
         request.concurrency_limit,
         encode([label(tag, "tag", 100) for tag in request.tags]) if request.tags else None,
@@ -163,7 +258,23 @@ def new_job(world: World, request: Request, now: datetime) -> NewJob:
         typed_key=typed,
         rerun_of=None if request.rerun_of is None else job_number(request.rerun_of),
         budget=None if request.budget is None and request.cost is None else _budget(request),
+        gather=gather,
     )
+
+
+def _gather(request: Request) -> Gather:
+    """Return how a request joins others; refuse what one job of many calls cannot have."""
+    apart = {
+        "unique": request.unique,
+        "after": request.after or None,
+        "run_at": request.run_at,
+        "delay": request.delay,
+        "object_type": request.object_type,
+    }
+    for option, value in apart.items():
+        if value is not None:
+            raise InvalidInput("gather_not_with", option=option)
+    return gather_of(request.debounce, request.collect, request.queue, request.handler, request.payload)
 
 
 def _trace(world: World, request: Request) -> str | None:
@@ -171,13 +282,23 @@ def _trace(world: World, request: Request) -> str | None:
     return request.trace_id if request.trace_id or world.tracing is None else world.tracing.current()
 
 
-def _policy(retry: Retry) -> str | None:
+@lru_cache(maxsize=1024)
+def stored_retry(retry: Retry) -> str | None:
+    """Return a retry policy as a job's row has it; None for the default."""
     return None if retry == DEFAULT_RETRY else encode(retry.as_json())
 
 
 def _budget(request: Request) -> str | None:
+    from horae.core.governance.budgets import job_budget  # few jobs draw on one
+
     drawn_on = job_budget(request.budget, request.cost)
     return None if drawn_on is None else encode(drawn_on.as_json())
+
+
+def _stored_budget(text: str) -> JobBudget:
+    from horae.core.governance.budgets import JobBudget
+
+    return JobBudget.from_json(decode(text))
 
 
 def _optional(value: str | None, what: str, max_length: int = 255) -> str | None:
@@ -254,7 +375,7 @@ def _as_stored(row: NewJob, number: int, now: datetime) -> Job:
         object_id=row.object_id,
         action=row.action,
         rerun_of=row.rerun_of,
-        budget=None if row.budget is None else JobBudget.from_json(decode(row.budget)),
+        budget=None if row.budget is None else _stored_budget(row.budget),
     )
 
 

@@ -15,7 +15,8 @@ from horae.core.jobs.running_limits import (
     check_limit_name,
     check_max_running,
 )
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 
 def set_limit(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from horae.actions.schedules.entries import object_id
 from horae.core.schedules.schedule import Schedule
 from horae.errors import Conflict, QuotaExceeded
-from horae.ports import ScheduleFilter, Tx, World
+from horae.ports.schedules import ScheduleFilter
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 
 def admit(world: World, tx: Tx, schedule: Schedule, most: int) -> None:

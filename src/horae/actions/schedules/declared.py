@@ -7,27 +7,31 @@ an application retires only its own.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain, repeat
 from typing import TypeVar
 
 from horae.actions.consistency import one_moment
 from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.running_limits import declare_limits
 from horae.actions.schedules.entries import CHANGEABLE
-from horae.actions.schedules.schedules import add_schedule, check_schedule, find, lock_schedule, write_version
+from horae.actions.schedules.schedules import add_schedules, check_schedule, iterate, lock_schedule, write_version
 from horae.actions.schedules.toggles import DECLARED_BY as BY
 from horae.actions.schedules.toggles import forget_toggles
 from horae.core.cursors import MAX_PAGE
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.running_limits import LimitSource
 from horae.core.schedules.job_status import WHEN_ASKED, JobStatus, duration, result_of, status_of
-from horae.core.schedules.schedule import Schedule, first_fire
+from horae.core.schedules.schedule import Schedule, changed, first_fire
 from horae.errors import Conflict, HoraeError, StoreError
-from horae.ports import ScheduleFilter, StoredDefinition, Tally, Tx, World
+from horae.ports.definitions import StoredDefinition
+from horae.ports.schedules import ScheduleFilter, Tally
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 T = TypeVar("T")
 log = logging.getLogger("horae.schedules")
@@ -36,6 +40,7 @@ OFF_IN_FILE = "switched off: [jobs] enabled = false in jobs.conf"
 OFF_IN_CODE = "switched off: Horae(enabled=False) in code"
 SWITCHED_OFF = (OFF_IN_FILE, OFF_IN_CODE)
 TRIES = 5
+BATCH = 500  # schedules written in one transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +74,14 @@ def bring_in_line(world: World, plan: Plan, *, starts: bool = False) -> list[Sch
     if starts:  # first: a toggle of a schedule that this start declares must last
         for key in forget_toggles(world, plan.app):
             log.info("the temporary switch of schedule %s ends, because its application was started again", key)
-    written_down = declare(world, plan.seeds, seed=True, app=plan.app) if plan.seeds else []
-    written_down += declare(world, plan.schedules, app=plan.app, inactive=plan.off)
-    for key in retire(world, {schedule.key for schedule in plan.schedules}, app=plan.app):
+    stored = {each.key: each for each in iterate(world, ScheduleFilter(owner=SYSTEM))}
+    written_down = declare(world, plan.seeds, seed=True, app=plan.app, stored=stored)
+    written_down += declare(world, plan.schedules, app=plan.app, inactive=plan.off, stored=stored)
+    for key in retire(world, stored.values(), {schedule.key for schedule in plan.schedules}, app=plan.app):
         log.warning("schedule %s is no longer declared in code; it is kept and does not fire", key)
     for name in declare_limits(world, plan.app, plan.limits):
         log.info("the limit %s follows what code and file say now", name)
-    _switch(world, plan)
+    _switch(world, stored.values(), plan)
     if plan.loads_persisted:
         load_persisted(world, plan.handlers, app=plan.app)
     if any(schedule.updated_at is not None and schedule.updated_at >= begun for schedule in written_down):
@@ -84,31 +90,34 @@ def bring_in_line(world: World, plan: Plan, *, starts: bool = False) -> list[Sch
 
 
 def declare(
-    world: World, declared: Sequence[Schedule], *, seed: bool = False, app: str = "", inactive: str | None = None
+    world: World,
+    declared: Sequence[Schedule],
+    *,
+    seed: bool = False,
+    app: str = "",
+    inactive: str | None = None,
+    stored: dict[str, Schedule] | None = None,
 ) -> list[Schedule]:
     """Write declared schedules to the store; values that were changed through a verb stay.
 
-    With *seed*, only insert what is not there yet (document 004's defaults).
+    With *seed*, only insert what is not there yet (document 004's defaults). *stored* is what the caller has read
+    already, by key; it is brought up to date. What looks changed is read again, locked, before it is written.
     """
-    done = []
-    for schedule in _leaders_first(declared):
-        ours = replace(schedule, sources={**schedule.sources, BY: app}, inactive=inactive)
-        try:
-            done.append(_retry_conflicts(partial(_declare, world, ours, seed)))
-        except StoreError:
-            raise
-        except HoraeError as problem:
-            log.error("schedule %s cannot be declared: %s", schedule.key, problem)
-    return done
-
-
-def retire(world: World, keys: Collection[str], *, app: str = "") -> list[str]:
-    """Make the schedules that this application no longer declares inactive, with a reason; return their keys."""
-    gone = [
-        each
-        for each in _all(world, ScheduleFilter(declared=True))
-        if each.key not in keys and each.sources.get(BY, "") == app and each.inactive != GONE
+    stored = find_stored(world, {schedule.key for schedule in declared}) if stored is None else stored
+    ours = [
+        changed(schedule, sources={**schedule.sources, BY: app}, inactive=inactive)
+        for schedule in _leaders_first(declared)
     ]
+    differing = [each for each in ours if _merge(stored.get(each.key), each, seed) is not stored.get(each.key)]
+    for batch in _batches(world, differing):
+        stored.update({schedule.key: schedule for schedule in _declare_batch(world, batch, seed, stored.keys())})
+    return [stored[each.key] for each in ours if each.key in stored]
+
+
+def retire(world: World, stored: Iterable[Schedule], keys: Collection[str], *, app: str = "") -> list[str]:
+    """Make the schedules that this application no longer declares inactive, with a reason; return their keys."""
+    ours = (each for each in stored if each.declared and each.sources.get(BY, "") == app)
+    gone = [each for each in ours if each.key not in keys and each.inactive != GONE]
     for schedule in gone:
         set_inactive(world, schedule, GONE)
     return [schedule.key for schedule in gone]
@@ -120,7 +129,7 @@ def load_persisted(world: World, known: Collection[str], *, app: str) -> list[Sc
     Schedules that another application declares or seeded are left alone.
     """
     loaded = []
-    for schedule in _all(world, ScheduleFilter(owner=SYSTEM)):
+    for schedule in iterate(world, ScheduleFilter(owner=SYSTEM)):
         if schedule.sources.get(BY, app) != app:
             continue
         if schedule.handler not in known:
@@ -154,16 +163,13 @@ def set_inactive(world: World, schedule: Schedule, reason: str | None) -> Schedu
 def find_stored(world: World, keys: Collection[str]) -> dict[str, Schedule]:
     """Return the stored schedules of these keys."""
 
-    def read(tx: Tx) -> dict[str, Schedule]:
-        return {key: schedule for key in keys if (schedule := tx.schedules.get(key, SYSTEM)) is not None}
-
-    return world.route().store.read(read)
+    return world.route().store.read(lambda tx: tx.schedules.by_keys(keys, SYSTEM)) if keys else {}
 
 
 @one_moment
 def local(world: World, plan: Plan) -> dict[str, Schedule]:
     """Return the stored schedules that each node of the application runs for itself, declared or made by a verb."""
-    made = _all(world, ScheduleFilter(owner=SYSTEM, mode="ALL_NODES"))
+    made = iterate(world, ScheduleFilter(owner=SYSTEM, mode="ALL_NODES"))
     known = (each for each in made if each.handler in plan.handlers)
     ours = {each.key: each for each in known if each.sources.get(BY, plan.app) == plan.app}
     return ours | find_stored(world, [schedule.key for schedule in plan.schedules if schedule.mode == "ALL_NODES"])
@@ -233,41 +239,73 @@ def _status(schedule: Schedule, tally: Tally, was_skipped: bool, *, now: datetim
 # -- the parts -----------------------------------------------------------------------------------------------------
 
 
-def _switch(world: World, plan: Plan) -> None:
+def _switch(world: World, stored: Iterable[Schedule], plan: Plan) -> None:
     """Apply the global switch to stored schedules of the application's handlers too."""
-    for schedule in _all(world, ScheduleFilter(owner=SYSTEM, declared=False)):
-        if schedule.handler not in plan.handlers:
+    for schedule in stored:
+        if schedule.declared or schedule.handler not in plan.handlers:
             continue
         if schedule.inactive is None or schedule.inactive in SWITCHED_OFF:
             set_inactive(world, schedule, plan.off)
 
 
-def _declare(world: World, schedule: Schedule, seed: bool) -> Schedule:
-    check_schedule(world, schedule)
-    now = world.clock.now()
-
-    def write(tx: Tx) -> Schedule:
-        before = tx.schedules.get(schedule.key, schedule.owner, lock=True)
-        if before is None:
-            made = replace(schedule, created_at=now, updated_at=now, tzdata=world.tzdata, declared=not seed)
-            return add_schedule(world, tx, made, "declare", "system/start", "", now)
-        if seed:
-            return before
-        kept = {field for field, source in before.sources.items() if source == "api" and field in CHANGEABLE}
-        changes = {field: getattr(schedule, field) for field in CHANGEABLE if field not in kept}
-        sources = {**schedule.sources, **dict.fromkeys(kept, "api")}
-        after = replace(before, **changes, sources=sources, declared=True, inactive=schedule.inactive)
-        if _same(before, after):
-            return before
-        return write_version(world, tx, before, after, "declare", "system/start", "")
-
-    return world.route(owner=schedule.owner, key=schedule.key).store.transact(write)
+def _declare_batch(world: World, batch: Sequence[Schedule], seed: bool, known: Collection[str]) -> list[Schedule]:
+    """Write a batch in one transaction; where one of them is refused, each by itself, so that the others are kept."""
+    every = {schedule.key for schedule in batch}
+    locked = chain([every.intersection(known)], repeat(every))  # a key that is taken all the same makes a conflict
+    try:
+        return _retry_conflicts(lambda: _declare(world, batch, seed, next(locked)))
+    except StoreError:
+        raise
+    except HoraeError as problem:
+        if len(batch) > 1:
+            return [done for each in batch for done in _declare_batch(world, [each], seed, known)]
+        log.error("schedule %s cannot be declared: %s", batch[0].key, problem)
+        return []
 
 
-def _same(before: Schedule, after: Schedule) -> bool:
-    return all(
-        getattr(before, field) == getattr(after, field) for field in (*CHANGEABLE, "sources", "declared", "inactive")
-    )
+def _declare(world: World, batch: Sequence[Schedule], seed: bool, locked: Collection[str]) -> list[Schedule]:
+    for schedule in batch:
+        check_schedule(world, schedule)
+    now, owner = world.clock.now(), batch[0].owner
+
+    def write(tx: Tx) -> list[Schedule]:
+        stored = tx.schedules.by_keys(locked, owner, lock=True)
+        new = [
+            changed(each, created_at=now, updated_at=now, tzdata=world.tzdata, declared=not seed)
+            for each in batch
+            if each.key not in stored
+        ]
+        done = add_schedules(world, tx, new, "declare", "system/start", "", now) if new else []
+        for each in batch:
+            if (before := stored.get(each.key)) is not None:
+                after = _merge(before, each, seed)
+                same = after is before
+                done.append(before if same else write_version(world, tx, before, after, "declare", "system/start", ""))
+        return done
+
+    return world.route(owner=owner, key=batch[0].key).store.transact(write)
+
+
+def _merge(before: Schedule | None, declared: Schedule, seed: bool) -> Schedule:
+    """Return a stored schedule as code and file declare it now; itself where nothing differs."""
+    if before is None or seed:
+        return before or declared
+    kept = {field for field, source in before.sources.items() if source == "api" and field in CHANGEABLE}
+    sources = {**declared.sources, **dict.fromkeys(kept, "api")}
+    wanted = {field: getattr(declared, field) for field in CHANGEABLE if field not in kept}
+    wanted |= {"sources": sources, "declared": True, "inactive": declared.inactive}
+    if all(getattr(before, field) == value for field, value in wanted.items()):
+        return before
+    return replace(before, **wanted)
+
+
+def _batches(world: World, schedules: Iterable[Schedule]) -> Iterator[list[Schedule]]:
+    """Yield schedules that one transaction can write: those of one owner that live in one place."""
+    places: dict[tuple[int, str], list[Schedule]] = defaultdict(list)
+    for schedule in schedules:
+        places[id(world.route(owner=schedule.owner, key=schedule.key)), schedule.owner].append(schedule)
+    for each in places.values():
+        yield from (each[start : start + BATCH] for start in range(0, len(each), BATCH))
 
 
 def _retry_conflicts(work: Callable[[], T]) -> T:
@@ -289,13 +327,6 @@ def _leaders_first(declared: Sequence[Schedule]) -> list[Schedule]:
         return [by_key[key] for key in TopologicalSorter(edges).static_order()]
     except CycleError:
         return list(declared)
-
-
-def _all(world: World, wanted: ScheduleFilter) -> Iterator[Schedule]:
-    after: Schedule | None = None
-    while page := find(world, wanted, limit=MAX_PAGE, after=after):
-        yield from page
-        after = page[-1]
 
 
 def _pages(tx: Tx, wanted: ScheduleFilter) -> Iterator[Schedule]:

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from horae.core.audit.entries import Entry
+from horae.core.jobs.agent_words import AGENT_WORDS
 from horae.core.jobs.job import SYSTEM
-from horae.core.jobs.masking import mask
+from horae.core.jobs.masking import MASK, mask
 from horae.core.jobs.retry import Retry
 from horae.core.schedules.schedule import Schedule
 from horae.core.time.instants import iso
@@ -22,8 +23,9 @@ CHANGEABLE = tuple(
     for field in fields(Schedule)
     if field.name
     not in {"key", "number", "owner", "next_fire_at", "next_due_at", "tzdata", "fire_count", "last_fire_at", "sources",
-            "version", "created_at", "updated_at", "paused_at", "paused_by", "pause_reason", "declared", "inactive",
-            "toggled"}
+            "version", "created_at", "updated_at", "paused_at", "paused_by", "pause_reason", "paused_until",
+            "declared", "inactive",
+            "toggled", "calendar_days", "expected_since", "succeeded_at", "missed_at", "check_job"}
 )  # fmt: skip
 
 
@@ -32,6 +34,9 @@ def schedule_dict(schedule: Schedule, hidden: Collection[str] = ()) -> dict[str,
     values = {
         field: getattr(schedule, field) for field in (*CHANGEABLE, "version", "next_fire_at", "paused_at", "toggled")
     }
+    if schedule.handler in AGENT_WORDS:
+        hidden = {*hidden, *AGENT_WORDS[schedule.handler]}
+        values["title"] = schedule.title and MASK
     values["payload"] = mask(schedule.payload, hidden)
     plain: dict[str, Any] = {}
     for field, value in values.items():

@@ -16,7 +16,7 @@ from horae.actions.jobs.jobs import enqueue
 from horae.actions.jobs.requests import Enqueued, Request
 from horae.core.jobs.job import Job, Outcome, is_silent
 from horae.errors import AlreadyRunning, InvalidInput
-from horae.ports import World
+from horae.ports.world import World
 
 
 def start_exclusively(world: World, request: Request, *, stale_timeout: timedelta, connection: Any = None) -> Enqueued:

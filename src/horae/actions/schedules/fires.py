@@ -10,11 +10,12 @@ from typing import Any
 
 from horae.actions.jobs.endings import close
 from horae.actions.jobs.masking import declared_names
+from horae.actions.jobs.requests import stored_retry
 from horae.actions.jobs.rules import is_ruled
 from horae.actions.schedules.entries import entry_for
 from horae.actions.schedules.schedules import iterate, lock_schedule, with_next_fire, write_version
 from horae.core.governance.budgets import job_budget
-from horae.core.jobs.job import SYSTEM, Job, NewJob, Outcome, Settlement, band_of, settlement
+from horae.core.jobs.job import SYSTEM, Job, NewJob, Outcome, Settlement, band_of, make_new_job, settlement
 from horae.core.jobs.payloads import encode
 from horae.core.jobs.retry import LONGEST, Retry
 from horae.core.outgoing.webhooks import refuse_credentials
@@ -24,7 +25,9 @@ from horae.core.schedules.rules import Rule
 from horae.core.schedules.schedule import Fire, Firing, Schedule, Unfinished
 from horae.core.time.instants import MICROSECOND, aware, earlier, iso
 from horae.errors import HoraeError, InvalidInput, StoreError
-from horae.ports import Decide, FindRecorded, Occurrence, ScheduleFilter, Tx, World
+from horae.ports.schedules import Decide, FindRecorded, Occurrence, ScheduleFilter
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 log = logging.getLogger("horae.schedules")
 MAX_BACKFILL = 10_000
@@ -77,6 +80,11 @@ def fire_due(world: World, limit: int = FIRE_BATCH) -> list[tuple[Firing, list[s
     queues = {firing.schedule.queue for firing, numbers in made if numbers}
     world.route().store.wake(queues)
     return [(firing, [f"job_{number}" for number in numbers]) for firing, numbers in made]
+
+
+def batches_at_once(world: World) -> int:
+    """Return how many batches of a burst one process had better fire at the same time."""
+    return world.route().store.fires_beside
 
 
 def _decide(world: World, schedule: Schedule, now: datetime, unfinished: Unfinished) -> tuple[Firing, list[NewJob]]:
@@ -286,7 +294,7 @@ def _job(world: World, schedule: Schedule, fire: Fire, *, alone: bool = False) -
     """Return the job of a fire; several made at once must not overlap either, where the schedule forbids it."""
     serial = schedule.overlap == "queue_one" or (alone and schedule.overlap != "allow")
     drawn_on = job_budget(schedule.budget, schedule.cost)
-    return NewJob(
+    return make_new_job(
         handler=schedule.handler,
         payload=encode(schedule.payload, max_bytes=world.max_payload_bytes),
         queue=schedule.queue,
@@ -295,7 +303,7 @@ def _job(world: World, schedule: Schedule, fire: Fire, *, alone: bool = False) -
         planned_at=fire.fire_at,
         owner=schedule.owner,
         max_attempts=schedule.retry.attempts,
-        retry=encode(schedule.retry.as_json()),
+        retry=stored_retry(schedule.retry),
         timeout=schedule.timeout,
         concurrency_key=f"schedule:{schedule.number}" if serial else None,
         group=schedule.group,

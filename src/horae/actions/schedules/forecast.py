@@ -14,7 +14,8 @@ from horae.core.cursors import page_size
 from horae.core.scheduled_tasks.rules import apply_shortest_interval
 from horae.core.schedules.schedule import Schedule, first_fire, next_fire
 from horae.errors import InvalidInput
-from horae.ports import ScheduleFilter, World
+from horae.ports.schedules import ScheduleFilter
+from horae.ports.world import World
 
 LONGEST = timedelta(days=31)
 MOST_FIRES = 20_000  # computed at most, which bounds the time of an answer

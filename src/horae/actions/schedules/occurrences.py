@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -9,7 +10,8 @@ from horae.core.jobs.job import Job, Outcome
 from horae.core.jobs.locks import LOCK, LockHolder
 from horae.core.schedules.schedule import Schedule
 from horae.core.time.instants import micros
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 FIRST_WAIT = timedelta(seconds=1)  # for a lock that another run holds
 AWAY_WAIT = timedelta(seconds=5)  # until a lock manager that does not answer is asked again
@@ -30,18 +32,22 @@ class Occurrence:
         return schedule.lock_ttl if schedule is not None and schedule.mode == "SINGLE_NODE" else None
 
 
-def occurrence_of(world: World, job: Job) -> Occurrence:
-    """Read the schedule of a job. Only a job that waited for its lock can have been replaced."""
+def occurrences_of(world: World, jobs: Sequence[Job]) -> list[Occurrence]:
+    """Read the schedules of jobs. Only a job that waited for its lock can have been replaced."""
+    numbers = {job.schedule_id for job in jobs if job.schedule_id is not None}
+
+    def read(tx: Tx) -> list[Occurrence]:
+        known = tx.schedules.by_number(numbers)
+        return [Occurrence(known.get(job.schedule_id or 0), _is_replaced(tx, job)) for job in jobs]
+
+    return world.route().store.read(read)
+
+
+def _is_replaced(tx: Tx, job: Job) -> bool:
     number, fire_at = job.schedule_id, job.fire_at
-    assert number is not None
-
-    def read(tx: Tx) -> Occurrence:
-        is_replaced = False
-        if job.held_for == LOCK and fire_at is not None:
-            is_replaced = tx.schedules.has_fired_since(number, fire_at, job.created_at)
-        return Occurrence(tx.schedules.by_number([number]).get(number), is_replaced)
-
-    return world.route(owner=job.owner, id=job.id).store.read(read)
+    if job.held_for != LOCK or fire_at is None or number is None:
+        return False
+    return tx.schedules.has_fired_since(number, fire_at, job.created_at)
 
 
 def is_over(world: World, holder: LockHolder) -> bool:

@@ -8,10 +8,12 @@ from typing import Any
 from horae.actions.schedules.schedules import add_schedule, check_schedule, lock_schedule, write_version
 from horae.core.jobs.job import SYSTEM
 from horae.core.schedules.schedule import Kind, Schedule
-from horae.ports import Tx, World
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 # Fields that keep an enabled schedule from firing.
-FREE: dict[str, Any] = {"toggled": None, "paused_at": None, "paused_by": None, "pause_reason": None}
+FREE: dict[str, Any] = {"toggled": None, "paused_at": None, "paused_by": None, "pause_reason": None,
+                        "paused_until": None}  # fmt: skip
 
 
 def arrange(

@@ -6,7 +6,7 @@ transaction: the history of versions is there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
@@ -15,27 +15,33 @@ from typing import Any
 from horae.actions.consistency import one_moment
 from horae.actions.jobs.definitions import refuse_closed
 from horae.actions.jobs.masking import declared_names
+from horae.actions.pauses import check_until, plan_end, wake_for
 from horae.actions.schedules.entries import CHANGEABLE, entry_for, object_id, schedule_dict
+from horae.actions.schedules.expectations import drop_open, keep_expectation
+from horae.actions.schedules.follows import note_follows
+from horae.actions.schedules.terms import keep_masked, spread, with_days
 from horae.core.audit.entries import Entry
 from horae.core.cursors import MAX_PAGE, page_size
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.machinery import queue_name
-from horae.core.jobs.masking import unmask
 from horae.core.jobs.payloads import encode, label, name
 from horae.core.outgoing.webhooks import refuse_credentials
 from horae.core.scheduled_tasks.rules import apply_shortest_interval
 from horae.core.scheduled_tasks.task import named_first
 from horae.core.schedules.decisions import record_undecided, upcoming_fires
-from horae.core.schedules.schedule import Fire, Schedule, ScheduleResult, check, cycle, due_at, first_fire
+from horae.core.schedules.schedule import Fire, Schedule, ScheduleResult, changed, check, due_at, first_fire
 from horae.core.time.instants import MICROSECOND
 from horae.errors import Conflict, InvalidInput, NotFound, VersionConflict
-from horae.ports import ScheduleFilter, Tally, Tx, World
+from horae.ports.schedules import ScheduleFilter, Tally
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 MOST_RESULTS = 20
 # The reason recorded for due fires that a verb discards.
 LEFT_BEHIND = {"pause": "paused", "deactivate": "inactive", "resume": "paused"}
 TIMING = {"kind", "expression", "zone", "day_match", "gap", "fold", "lenient", "anchor", "initial_delay", "starts_at",
-          "ends_at", "max_fires", "enabled", "jitter", "mode"}  # fmt: skip
+          "ends_at", "max_fires", "enabled", "jitter", "mode", "quiet_hours", "calendar", "calendar_rule",
+          "calendar_days"}  # fmt: skip
 
 
 # -- make and change ---------------------------------------------------------------------------------------------
@@ -52,6 +58,7 @@ def create(
 ) -> Schedule:
     """Store a new schedule; its first fire is computed now. *admits* may refuse it, in the same transaction."""
     now = world.clock.now()
+    schedule = spread(schedule)
     check_schedule(world, schedule)
 
     def write(tx: Tx) -> Schedule:
@@ -89,56 +96,67 @@ def change(
         if version is not None and version != before.version:
             raise VersionConflict("schedule_version_old", key=key, version=before.version, expected=version)
         sources = {**before.sources, **dict.fromkeys(changes, source)}
-        after = keep_masked(before, replace(before, **changes, sources=sources))
+        after = spread(keep_masked(before, replace(before, **changes, sources=sources)))
         if after.handler != before.handler:
             refuse_closed(tx, after.handler, after.owner)
         if "enabled" in changes:
             after = replace(after, toggled=None)  # a permanent decision ends a temporary toggle
         return write_version(world, tx, before, after, "change", actor, reason)
 
-    changed = world.route(owner=owner, key=key).store.transact(write)
+    after = world.route(owner=owner, key=key).store.transact(write)
     world.route(owner=owner, key=key).store.wake(["*"])
-    return changed
+    return after
 
 
-def pause(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = "") -> Schedule:
-    """Stop the fires of a schedule until it is resumed; running jobs go on."""
+def pause(
+    world: World,
+    key: str,
+    *,
+    until: datetime | None = None,
+    owner: str = SYSTEM,
+    actor: str = SYSTEM,
+    reason: str = "",
+) -> Schedule:
+    """Stop the fires of a schedule *until* an instant, or until it is resumed; running jobs go on."""
+    now = world.clock.now()
+    ends_at = check_until(until, now)
 
     def write(tx: Tx) -> Schedule:
         before = lock_schedule(tx, key, owner)
-        now = world.clock.now()
-        after = replace(before, paused_at=now, paused_by=actor, pause_reason=reason or None)
+        after = replace(before, paused_at=now, paused_by=actor, pause_reason=reason or None, paused_until=ends_at)
+        if ends_at is not None:
+            plan_end(tx, "schedule", key, owner, ends_at, now)
         return write_version(world, tx, before, after, "pause", actor, reason)
 
-    return world.route(owner=owner, key=key).store.transact(write)
+    paused = world.route(owner=owner, key=key).store.transact(write)
+    wake_for(world, ends_at)
+    return paused
 
 
-def resume(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = "") -> Schedule:
-    """Let a schedule fire from now on; fires missed during the pause are lost, except that of a ``once``."""
+def resume(
+    world: World,
+    key: str,
+    *,
+    paused_until: datetime | None = None,
+    owner: str = SYSTEM,
+    actor: str = SYSTEM,
+    reason: str = "",
+) -> Schedule:
+    """Let a schedule fire from now on; fires missed during the pause are lost, except that of a ``once``.
+
+    With *paused_until* only a pause that ends then is ended, and no later one.
+    """
 
     def write(tx: Tx) -> Schedule:
         before = lock_schedule(tx, key, owner)
-        after = replace(before, paused_at=None, paused_by=None, pause_reason=None)
+        if paused_until is not None and before.paused_until != paused_until:
+            return before
+        after = replace(before, paused_at=None, paused_by=None, pause_reason=None, paused_until=None)
         return write_version(world, tx, before, after, "resume", actor, reason)
 
     resumed = world.route(owner=owner, key=key).store.transact(write)
     world.route(owner=owner, key=key).store.wake(["*"])
     return resumed
-
-
-def pause_group(
-    world: World, group: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = ""
-) -> list[Schedule]:
-    """Pause every schedule of a group."""
-    members = iterate(world, ScheduleFilter(owner=owner, group=group))
-    return [pause(world, each.key, owner=owner, actor=actor, reason=reason) for each in members if not each.paused_at]
-
-
-def resume_group(
-    world: World, group: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = ""
-) -> list[Schedule]:
-    members = iterate(world, ScheduleFilter(owner=owner, group=group))
-    return [resume(world, each.key, owner=owner, actor=actor, reason=reason) for each in members if each.paused_at]
 
 
 def delete(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, reason: str = "") -> None:
@@ -150,6 +168,7 @@ def delete(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, 
         if followers:
             raise Conflict("schedule_followed", key=key, followers=list(followers))
         tx.schedules.remove(before.number)
+        drop_open(tx, before, "deleted", world.clock.now())
         now, hidden = world.clock.now(), declared_names(tx, before.handler)
         entry = entry_for(
             now, "delete", before, actor, reason, before=schedule_dict(before, hidden), hidden=hidden
@@ -281,27 +300,41 @@ def check_schedule(world: World, schedule: Schedule) -> None:
 
 def with_next_fire(world: World, schedule: Schedule, now: datetime, first: datetime | None = None) -> Schedule:
     """Return the schedule with its next fire (*first*, where given), or without one where it must not fire."""
-    schedule = replace(schedule, tzdata=world.tzdata)
     if not schedule.is_active or schedule.is_spent or schedule.mode == "ALL_NODES":
-        return replace(schedule, next_fire_at=None, next_due_at=None)
+        return changed(schedule, next_fire_at=None, next_due_at=None, tzdata=world.tzdata)
     fire_at = (
         first
         or named_first(schedule, now)
         or first_fire(apply_shortest_interval(schedule, world.shortest_interval), now)
     )
-    return replace(schedule, next_fire_at=fire_at, next_due_at=due_at(schedule, fire_at, world.dice.roll()))
+    due = due_at(schedule, fire_at, world.dice.roll())
+    return changed(schedule, next_fire_at=fire_at, next_due_at=due, tzdata=world.tzdata)
 
 
 def add_schedule(
     world: World, tx: Tx, schedule: Schedule, verb: str, actor: str, reason: str, now: datetime
 ) -> Schedule:
     """Write the first version with its audit entry and its first fire."""
-    refuse_closed(tx, schedule.handler, schedule.owner)
-    made = with_next_fire(world, schedule, now)
-    made = replace(made, number=tx.schedules.add(made))
-    note_follows(tx, made)
-    hidden = declared_names(tx, made.handler)
-    tx.audit.append(entry_for(now, verb, made, actor, reason, before={}, hidden=hidden))
+    return add_schedules(world, tx, [schedule], verb, actor, reason, now)[0]
+
+
+def add_schedules(
+    world: World, tx: Tx, new: Sequence[Schedule], verb: str, actor: str, reason: str, now: datetime
+) -> list[Schedule]:
+    """Write the first versions of schedules of one owner, in as many statements as one would take."""
+    for handler in {schedule.handler for schedule in new}:
+        refuse_closed(tx, handler, new[0].owner)
+    planned = [with_next_fire(world, with_days(tx, schedule), now) for schedule in new]
+    planned = [keep_expectation(world, tx, None, schedule, now) for schedule in planned]
+    numbers = tx.schedules.add(planned)
+    made = [changed(each, number=number) for each, number in zip(planned, numbers, strict=True)]
+    for schedule in made:
+        if schedule.after:
+            note_follows(tx, schedule)
+    hidden = tx.definitions.sensitive({schedule.handler for schedule in made})
+    tx.audit.append_many(
+        entry_for(now, verb, each, actor, reason, before={}, hidden=hidden.get(each.handler, ())) for each in made
+    )
     return made
 
 
@@ -320,6 +353,7 @@ def write_version(
     """
     if after.inactive is None or after.inactive == before.inactive:
         check_schedule(world, after)  # else it becomes inactive because it cannot work
+    after = with_days(tx, after, before)
     now = world.clock.now()
     timing = any(getattr(before, field) != getattr(after, field) for field in TIMING)
     if timing or first is not None or before.is_active != after.is_active or before.tzdata != after.tzdata:
@@ -328,6 +362,7 @@ def write_version(
             after = replace(after, next_fire_at=None, next_due_at=None)  # it counts from the end of that job
         if after.next_fire_at != before.next_fire_at:
             after = _without_due(tx, before, after, now, LEFT_BEHIND.get(verb, "changed"))
+    after = keep_expectation(world, tx, before, after, now, afresh=timing)
     after = replace(after, version=before.version + 1, updated_at=now)
     tx.schedules.put(after, expected_version=before.version)
     if before.after != after.after:
@@ -336,14 +371,6 @@ def write_version(
     was = schedule_dict(before, hidden)
     tx.audit.append(entry_for(now, verb, after, actor, reason, before=was, hidden=hidden))
     return after
-
-
-def keep_masked(before: Schedule, after: Schedule) -> Schedule:
-    """Return a changed schedule with the stored values where its payload has masks; none for another handler."""
-    if after.payload == before.payload or not isinstance(after.payload, dict):
-        return after
-    known = before.payload if after.handler == before.handler else None
-    return replace(after, payload=unmask(after.payload, known))
 
 
 def _without_due(tx: Tx, before: Schedule, after: Schedule, now: datetime, reason: str) -> Schedule:
@@ -355,26 +382,6 @@ def _without_due(tx: Tx, before: Schedule, after: Schedule, now: datetime, reaso
     if not any(fire.kind == "schedule" and fire.fire_at == left.fire_at for fire, _ in known):
         tx.schedules.record(before.number, left, None, now)
     return replace(after, last_fire_at=left.last_at or left.fire_at)
-
-
-def note_follows(tx: Tx, schedule: Schedule) -> None:
-    """Store which schedules this one follows; refuse a circle with its path."""
-    parents = {key: tx.schedules.get(key, schedule.owner) for key in schedule.after}
-    missing = sorted(key for key, parent in parents.items() if parent is None and key != schedule.key)
-    if missing:
-        raise NotFound("followed_unknown", key=schedule.key, missing=missing[0])
-    edges: dict[str, tuple[str, ...]] = {schedule.key: schedule.after}
-    waiting = [key for key in schedule.after if key != schedule.key]
-    while waiting:
-        key = waiting.pop()
-        known = tx.schedules.get(key, schedule.owner)
-        if key not in edges and known is not None:
-            edges[key] = known.after
-            waiting += known.after
-    circle = cycle(edges)
-    if circle:
-        raise Conflict("schedules_in_circle", circle=list(circle))
-    tx.schedules.follow(schedule.number, [parent.number for parent in parents.values() if parent is not None])
 
 
 def _differs(schedule: Schedule, field: str) -> bool:

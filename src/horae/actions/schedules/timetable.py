@@ -21,7 +21,8 @@ from horae.core.schedules.schedule import Schedule, next_fire
 from horae.core.time.instants import aware
 from horae.core.time.zones import zone_named
 from horae.errors import InvalidInput
-from horae.ports import FiredQuarter, ScheduleFilter, World
+from horae.ports.schedules import FiredQuarter, ScheduleFilter
+from horae.ports.world import World
 
 MOST_DAYS = 31
 MOST_COMPUTED = 100_000  # fires computed at most
@@ -81,6 +82,8 @@ class Group:
 
 def even_period(schedule: Schedule) -> timedelta | None:
     """Return the distance of fires that come every hour or more often, and equally often in every hour."""
+    if schedule.quiet_hours is not None or schedule.calendar is not None:
+        return None
     if schedule.kind != "every" or schedule.rests or schedule.max_fires is not None or schedule.ends_at is not None:
         return None
     period = timedelta(seconds=float(schedule.expression))
@@ -209,7 +212,17 @@ class Walk:
             if at is None or at > self.until:
                 continue
             is_alone = each.kind == "every" or each.rests or each.max_fires is not None
-            rule = (each.expression, each.zone, each.day_match, each.gap, each.fold, each.lenient)
+            rule = (
+                each.expression,
+                each.zone,
+                each.day_match,
+                each.gap,
+                each.fold,
+                each.lenient,
+                each.quiet_hours,
+                each.calendar,
+                each.calendar_rule,
+            )
             same = each.number if is_alone else (at, each.kind, each.starts_at, each.ends_at, *rule)
             groups.setdefault(same, (at, Group(period=even_period(each))))[1].schedules.append(each)
         return list(groups.values())

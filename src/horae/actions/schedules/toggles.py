@@ -12,7 +12,9 @@ from functools import partial
 from horae.actions.schedules.schedules import iterate, lock_schedule, write_version
 from horae.core.jobs.job import SYSTEM
 from horae.core.schedules.schedule import Schedule
-from horae.ports import ScheduleFilter, Tx, World
+from horae.ports.schedules import ScheduleFilter
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 DECLARED_BY = "declared"  # the source of this value names the application
 

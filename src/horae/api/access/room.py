@@ -5,11 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from horae.actions.access import owners, secrets, sessions, tokens
-from horae.api.access.values import LoginCode, Owner, Resealed, Secret, SecretMade, Session, Token, TokenMade
+from horae.actions.jobs import quiet_owners
+from horae.api.access.values import (
+    LoginCode,
+    Owner,
+    OwnerHours,
+    Resealed,
+    Secret,
+    SecretMade,
+    Session,
+    Token,
+    TokenMade,
+)
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
 from horae.api.values import drop_none, enrich
@@ -18,10 +29,10 @@ from horae.core.access.owners import OwnerSettings
 from horae.core.access.sessions import LONGEST
 from horae.core.cursors import cursor_from, not_ours, read_cursor
 from horae.core.jobs.job import SYSTEM
-from horae.core.jobs.retry import span
 from horae.core.time.instants import instant, micros
+from horae.core.time.spans import Span, span
 from horae.errors import Forbidden, SecretsLocked
-from horae.ports import Sealed, Sealer
+from horae.ports.access import Sealed, Sealer
 
 ADMIN, TENANT = ("admin",), ("tasks",)
 HIDDEN = {"digest"}  # fields of a stored token that are not public
@@ -41,7 +52,7 @@ class Tokens(Room[S]):
         name: str = "",
         queues: Iterable[str] = (),
         agent: str | None = None,
-        expires_in: timedelta | float | None = tokens.DEFAULT_LIFE,
+        expires_in: Span | None = tokens.DEFAULT_LIFE,
         reason: str = "",
     ) -> Call[TokenMade]:
         """Make a token; its text is in ``token``, this once. With *expires_in* None it is valid until it is revoked.
@@ -182,16 +193,51 @@ class Owners(Room[S]):
         allow_http: bool = False,
         ports: Iterable[int] = (),
         max_enabled_tasks: int | None = None,
+        weight: int = 1,
         reason: str = "",
     ) -> Call[Owner]:
-        """Replace the settings of a tenant; what is left out becomes the default."""
-        wanted = OwnerSettings(tuple(allow_networks), allow_http, tuple(ports), max_enabled_tasks)
+        """Replace the settings of a tenant; what is left out becomes the default.
+
+        *weight* is its share of queues in which owners take turns: one of weight 3 gets three jobs for each of another.
+        """
+        wanted = OwnerSettings(tuple(allow_networks), allow_http, tuple(ports), max_enabled_tasks, weight)
 
         def act(here: Here) -> Owner:
             return _owner(owner, owners.set_owner(here.world, owner, wanted, actor=here.actor, reason=reason))
 
         body = drop_none(**asdict(wanted), reason=reason or None)
         return Call(Owner, act, at={"owner": owner}, body=body)
+
+    @GET("/quiet-owners", *ADMIN)
+    def list_quiet(self) -> Call[tuple[OwnerHours, ...]]:
+        """List the tenants that have quiet hours."""
+
+        def fetch(here: Here) -> Any:
+            _require_operator(here)
+            return quiet_owners.list_owners(here.world)
+
+        return Call(tuple[OwnerHours, ...], fetch)
+
+    @PUT("/quiet-owners/{owner}", *ADMIN)
+    def quiet(self, owner: str, quiet_hours: str, *, zone: str = "UTC", reason: str = "") -> Call[OwnerHours]:
+        """Start no job of a tenant, in whatever queue, in these hours of a *zone*, such as ``22:00-07:00``."""
+
+        def act(here: Here) -> Any:
+            _require_operator(here)
+            return quiet_owners.quiet_owner(here.world, owner, quiet_hours, zone, actor=here.actor, reason=reason)
+
+        body = {"quiet_hours": quiet_hours, "zone": zone, **drop_none(reason=reason or None)}
+        return Call(OwnerHours, act, at={"owner": owner}, body=body, repeats=True)
+
+    @DELETE("/quiet-owners/{owner}", *ADMIN)
+    def lift_quiet(self, owner: str, *, reason: str = "") -> Call[None]:
+        """Lift the quiet hours of a tenant; what was put off already starts when they would have ended."""
+
+        def act(here: Here) -> None:
+            _require_operator(here)
+            quiet_owners.lift_owner(here.world, owner, actor=here.actor, reason=reason)
+
+        return Call(None, act, at={"owner": owner}, query=drop_none(reason=reason or None))
 
 
 class Secrets(Room[S]):
@@ -204,7 +250,7 @@ class Secrets(Room[S]):
 
     @PUT("/secrets/{name}", *TENANT)
     def put(
-        self, name: str, value: str | None = None, *, keep_previous_for: timedelta | float = 0, reason: str = ""
+        self, name: str, value: str | None = None, *, keep_previous_for: Span = 0, reason: str = ""
     ) -> Call[SecretMade]:
         """Keep a secret, or replace it; without a *value* a signing secret is made and shown once.
 
@@ -230,9 +276,7 @@ class Secrets(Room[S]):
         return Call(SecretMade, act, at={"name": name}, body=body)
 
     @POST("/secrets/{name}/rotate", *TENANT)
-    def rotate(
-        self, name: str, *, keep_previous_for: timedelta | float = secrets.OVERLAP, reason: str = ""
-    ) -> Call[SecretMade]:
+    def rotate(self, name: str, *, keep_previous_for: Span = secrets.OVERLAP, reason: str = "") -> Call[SecretMade]:
         """Make a new signing secret in place of the old one, shown once; until the end of the overlap both sign."""
         overlap = span(keep_previous_for)
 

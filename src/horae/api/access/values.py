@@ -77,6 +77,7 @@ class Owner:
     allow_http: bool = False
     ports: tuple[int, ...] = ()
     max_enabled_tasks: int | None = None
+    weight: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,3 +104,19 @@ class Resealed:
     """The number of secrets sealed again with the current key."""
 
     resealed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnerHours:
+    """The quiet hours of an owner; ``quiet_until`` is when those of now end, ``quiet_at`` when they begin or end
+    next.
+    """
+
+    __pydantic_config__ = PYDANTIC
+
+    owner: str
+    quiet_hours: str
+    quiet_zone: str = "UTC"
+    quiet_since: datetime | None = None
+    quiet_at: datetime | None = None
+    quiet_until: datetime | None = None

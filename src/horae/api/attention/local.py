@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from horae.actions.attention import inbox, journal, lanes, queries, waits
+from horae.actions.attention import events, inbox, journal, lanes, queries, waits
 from horae.api.attention.values import (
     AddedTask,
     Confirmation,
     Lane,
+    LaneConfirmation,
     LaneControl,
     LaneCounts,
     LaneDetail,
@@ -29,12 +30,14 @@ from horae.api.here import Here
 from horae.api.operation import Tail
 from horae.api.values import enrich, to_public
 from horae.core.attention import lanes as core
+from horae.core.attention.numbers import task_number
+from horae.core.attention.task import Reach
 from horae.core.cursors import cursor_from, page_size, read_cursor
 from horae.core.jobs.masking import mask
 from horae.core.jobs.payloads import decode
 from horae.core.time.instants import iso
 from horae.errors import Conflict
-from horae.ports import LaneTally
+from horae.ports.attention import LaneTally
 
 FOLLOWED_AT_ONCE = 200
 Rows = tuple[list[Any], str | None]
@@ -100,7 +103,7 @@ def masked(value: T) -> T:
         return type(value)(masked(each) for each in value)
     changes: dict[str, Any] = {name: mask(getattr(value, name), GRANT) for name in SENSITIVE if hasattr(value, name)}
     changes |= {name: masked(getattr(value, name)) for name in NESTED if getattr(value, name, None)}
-    return replace(value, **changes) if changes else value  # type: ignore[type-var]
+    return replace(value, **changes) if changes else value  # type: ignore[type-var]  # it is a dataclass
 
 
 def find_tasks(
@@ -134,18 +137,32 @@ def confirmations(here: Here, lane: str, owner: str | None, limit: int) -> list[
     return masked([enrich(Confirmation, each.wait, task_kind=each.task.kind) for each in found])
 
 
+def confirmation(here: Here, wait: int) -> LaneConfirmation:
+    """Return a confirmation and its lane, if the caller sees that lane."""
+    found, lane = queries.confirmation(here.world, wait, owner=here.caller.sees)
+    asked: LaneConfirmation = enrich(
+        LaneConfirmation, found.wait, task_kind=found.task.kind, lane=lane.name, owner=lane.owner
+    )
+    return masked(asked)
+
+
 # -- speak and decide --------------------------------------------------------------------------------------------------
 
 
 def add(here: Here, lane: str, kind: str, payload: Any, owner: str | None, options: dict[str, Any]) -> AddedTask:
-    made = inbox.add(here.world, lane, kind, payload, owner=home(here, owner), actor=here.actor, **options)
+    made = inbox.add(
+        here.world, lane, kind, payload, owner=home(here, owner), actor=here.actor, most=here.max_live_tasks, **options
+    )
     task: AddedTask = enrich(AddedTask, made.task, deduplicated=not made.created)
     return task
 
 
-def post(here: Here, lane: str, key: str, data: Any, event_id: str | None, owner: str | None) -> PostedEvent:
-    posted = inbox.post(
-        here.world, lane, key, data, event_id=event_id, owner=home(here, owner), actor=here.actor
+def post(
+    here: Here, lane: str, key: str, data: Any, event_id: str | None, to: Reach | None, owner: str | None
+) -> PostedEvent:
+    posted = events.post(
+        here.world, lane, key, data, event_id=event_id, to=to, owner=home(here, owner), actor=here.actor,
+        most=here.max_live_tasks,
     )  # fmt: skip
     event: PostedEvent = enrich(PostedEvent, posted.event, deduplicated=not posted.is_new)
     return event
@@ -181,7 +198,7 @@ def read_journal(
     here: Here, lane: str, since: int, task: str | None, owner: str | None, cursor: str | None, limit: int
 ) -> Rows:
     """Return one page of a journal, the lines after *since*; a cursor wins over it."""
-    number = None if task is None else inbox.task_number(task)
+    number = None if task is None else task_number(task)
     after = _number(cursor) or since
     found = journal.read_journal(
         here.world, lane, owner=home(here, owner), since=after, limit=limit, task=number

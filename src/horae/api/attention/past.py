@@ -57,7 +57,8 @@ def _task(row: Row) -> Task:
     kept = ("kind", "state", "phase", "key", "turn", "step", "reason", "cancel_requested")
     moments = ("created_at", "start_at", "ready_since", "due_by", "expires_at")
     same: Row = {name: row[name] for name in kept} | {name: _at(row[name]) for name in moments}
-    return Task(id=f"t{row['number']}", priority=row["base"], **same)
+    parent = row.get("parent")  # a journal of before does not know it
+    return Task(id=f"t{row['number']}", priority=row["base"], parent=None if parent is None else f"t{parent}", **same)
 
 
 def _open_waits(past: PastLane, task: Task) -> tuple[Wait, ...]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from horae.actions.attention import inbox, journal, queries
+from horae.actions.attention import endings, journal, queries
 from horae.api.attention import local
 from horae.api.attention.values import (
     AddedTask,
     Confirmation,
     JournalEntry,
     Lane,
+    LaneConfirmation,
     LaneControl,
     LaneDetail,
     LaneSummary,
@@ -29,10 +30,10 @@ from horae.api.here import Here
 from horae.api.operation import GET, PAGES, POST, PUT, STREAM, Call, Listing, Page, Room, S
 from horae.api.values import drop_none, to_public
 from horae.core.attention.lanes import lane_name
-from horae.core.attention.task import NORMAL, TaskState
+from horae.core.attention.task import NORMAL, Reach, TaskState
 from horae.core.cursors import LARGEST
 from horae.core.jobs.payloads import label
-from horae.core.jobs.retry import span
+from horae.core.time.spans import Span, span
 from horae.errors import InvalidInput
 
 USER, OPERATOR = ("tasks",), ("admin",)
@@ -126,7 +127,7 @@ class Attention(Room[S]):
         priority: int = NORMAL,
         key: str | None = None,
         start_at: datetime | None = None,
-        delay: timedelta | float | None = None,
+        delay: Span | None = None,
         due_by: datetime | None = None,
         expires_at: datetime | None = None,
         owner: str | None = None,
@@ -164,19 +165,21 @@ class Attention(Room[S]):
         data: Mapping[str, Any] | None = None,
         *,
         event_id: str | None = None,
+        to: Reach | None = None,
         owner: str | None = None,
     ) -> Call[PostedEvent]:
         """Tell an agent that something happened; the rules of its last driver decide what follows.
 
         The same *event_id* is the same event. Without one, a call over HTTP whose answer was lost is not repeated.
+        It wakes *one* task that waits for it, the first, or *all*; left out, its rule decides, and without one: one.
         """
         name = lane_name(lane)
         return Call(
             PostedEvent,
-            lambda here: local.post(here, name, key, data, event_id, owner),
+            lambda here: local.post(here, name, key, data, event_id, to, owner),
             at={"lane": name},
             query=drop_none(owner=owner),
-            body=drop_none(key=key, data=data, event_id=event_id),
+            body=drop_none(key=key, data=data, event_id=event_id, to=to),
             repeats=event_id is not None,
         )
 
@@ -185,7 +188,7 @@ class Attention(Room[S]):
         self, lane: str, task_id: str, *, graceful: bool = False, reason: str = "", owner: str | None = None
     ) -> Call[TaskDetail]:
         """End a task; the one in focus ends at its next safe point, with *graceful* after it has cleaned up."""
-        return _end(inbox.cancel, lane, task_id, reason, owner, graceful=graceful)
+        return _end(endings.cancel, lane, task_id, reason, owner, graceful=graceful)
 
     # -- decide ----------------------------------------------------------------------------------------------------
 
@@ -199,6 +202,12 @@ class Attention(Room[S]):
             at={"lane": name},
             query=drop_none(limit=limit, owner=owner),
         )
+
+    @GET("/attention/confirmations/{wait}", *USER)
+    def confirmation(self, wait: int) -> Call[LaneConfirmation]:
+        """Return a confirmation, open or answered, and its lane: for a caller that has its number alone."""
+        number = _number(wait, 1, "wait")
+        return Call(LaneConfirmation, lambda here: local.confirmation(here, number), at={"wait": number})
 
     @POST(f"{LANE}/confirmations/{{wait}}", *OPERATOR)
     def confirm(
@@ -244,7 +253,7 @@ class Attention(Room[S]):
     @POST(f"{TASK}/kill", *OPERATOR)
     def kill(self, lane: str, task_id: str, *, reason: str = "", owner: str | None = None) -> Call[TaskDetail]:
         """End a task that never comes to a safe point; whether its action happened stays unknown."""
-        return _end(inbox.kill, lane, task_id, reason, owner)
+        return _end(endings.kill, lane, task_id, reason, owner)
 
     # -- the journal -----------------------------------------------------------------------------------------------
 
@@ -273,7 +282,7 @@ class Attention(Room[S]):
 
     @GET(f"{LANE}/at/{{seq}}", *USER)
     def at(self, lane: str, seq: int, *, owner: str | None = None) -> Call[PastLane]:
-        """Return the lane as it was after a line of its journal."""
+        """Return the lane as it was after a line of its journal; what had ended before is left out."""
         name, line = lane_name(lane), _number(seq, 0, "line")
         return Call(
             PastLane,

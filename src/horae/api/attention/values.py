@@ -25,7 +25,7 @@ HIDDEN = {
     "Lane": {"number", "override", "rules", "kinds"},  # `override` is public as `control`
     "Task": {
         "lane", "stack_index", "intent", "effect", "holds", "held_since", "clean_up", "errors", "crashes", "start_job",
-        "deadline_job",
+        "deadline_job", "charged",
     },
     # A grant is for the agent alone.
     "TaskWait": {"lane", "job", "event", "grant", "granted_at", "used_at"},
@@ -78,13 +78,14 @@ class Task:
 
     ``goal`` is what its payload calls so: what shall be achieved, in plain words. ``turn`` counts the decisions about
     it, ``step`` the actions that were begun; ``note`` is a cue that the agent left for coming back to it; ``reason``
-    says why it failed, was cancelled, or is left alone.
+    says why it failed, was cancelled, or is left alone; ``parent`` is the task that started it.
     """
 
     __pydantic_config__ = PYDANTIC
     DERIVED: ClassVar[dict[str, Get]] = {
         "priority": lambda task: task.base,
         "goal": lambda task: _goal(task.payload),
+        "parent": lambda task: task_id(task.parent),
     }
 
     id: str
@@ -104,6 +105,7 @@ class Task:
     ready_since: datetime | None = None
     due_by: datetime | None = None
     expires_at: datetime | None = None
+    parent: str | None = None
 
     def reason_in(self, language: Language) -> str | None:
         """Return the reason in a language: a sentence of ours can be translated, what an agent wrote stays as it is."""
@@ -175,6 +177,14 @@ class Confirmation(Wait):
     """An action that needs a person's approval, and the kind of task that asks for it."""
 
     task_kind: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaneConfirmation(Confirmation):
+    """An action that needs a person's approval, and in whose lane."""
+
+    lane: str = ""
+    owner: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -99,8 +99,8 @@ class Personas(Room[S]):
                 reason=reason,
             )
 
-        told = list(values) if isinstance(values, tuple) else values
-        body = {"boundaries": given, "values": told, "archived": archived, **drop_none(reason=reason or None)}
+        listed = list(values) if isinstance(values, tuple) else values
+        body = {"boundaries": given, "values": listed, "archived": archived, **drop_none(reason=reason or None)}
         headers = if_match_header(expected_version)
         return Call(Persona, act, at={"agent": agent}, query=drop_none(owner=owner), body=body, headers=headers)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
-from horae.actions.governance import policies, replanning
+from horae.actions.governance import plans, policies
 from horae.api.governance.object_values import GovernedObject
 from horae.api.here import Here
 from horae.api.operation import GET, POST, PUT, Call, Room, S, if_match_header
@@ -90,8 +90,8 @@ class Policies(Room[S]):
                 expected_version=expected_version, reason=reason,
             )  # fmt: skip
 
-        told = {name: to_json(each) for name, each in settings.items()} if isinstance(settings, Mapping) else settings
-        body = {"settings": told, **drop_none(reason=reason or None)}
+        given = {name: to_json(each) for name, each in settings.items()} if isinstance(settings, Mapping) else settings
+        body = {"settings": given, **drop_none(reason=reason or None)}
         query, headers = drop_none(owner=owner, agent=agent), if_match_header(expected_version)
         return Call(Policy, act, at={"kind": kind}, query=query, body=body, headers=headers)
 
@@ -118,7 +118,7 @@ class Policies(Room[S]):
         """Plan objects by the policies that hold now; with *dry_run* only say what would move."""
 
         def act(here: Here) -> Replanned:
-            done = replanning.replan(here.world, owner=here.caller.filter_owner(owner), dry_run=dry_run)
+            done = plans.replan(here.world, owner=here.caller.filter_owner(owner), dry_run=dry_run)
             first = tuple(
                 MovedObject(
                     object=to_public(GovernedObject, it),

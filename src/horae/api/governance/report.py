@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from horae.actions.governance import reporting
+from horae.actions.governance import report as reporting
 from horae.api.governance.budgets import Budget
 from horae.api.here import Here
 from horae.api.jobs.room import Reason
 from horae.api.operation import GET, Call, Room, S
 from horae.api.values import drop_none, enrich, to_public
 from horae.core.governance.report import SpanGrain
-from horae.core.jobs.retry import span
+from horae.core.time.spans import Span, span
 from horae.core.values import PYDANTIC
 
 USER = ("tasks", "review")
@@ -112,7 +112,7 @@ class Governance(Room[S]):
     def report(
         self,
         *,
-        period: timedelta | float | None = None,
+        period: Span | None = None,
         until: datetime | None = None,
         owner: str | None = None,
     ) -> Call[GovernanceReport]:

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from horae.actions.consistency import moment
-from horae.actions.jobs import claims, lists
 from horae.actions.jobs import jobs as verbs
+from horae.actions.jobs import lists
+from horae.actions.jobs.batch import BatchRequest, create
 from horae.actions.jobs.keys import stored_key
 from horae.actions.jobs.masking import mask_for_readers
-from horae.actions.jobs.quotas import enqueue_within
+from horae.actions.jobs.quotas import enqueue_within, has_ample_room, may_meet_another_queue
 from horae.actions.jobs.requests import Enqueued, Request
+from horae.actions.jobs.together import Asked, enqueue_together
 from horae.api.here import Here
 from horae.core.cursors import LARGEST, cursor_from, read_cursor
-from horae.core.jobs.job import Filter, Job, Lease, Run
-from horae.core.jobs.machinery import queue_name, refuse_own
+from horae.core.jobs.batch import Batch
+from horae.core.jobs.job import Filter, Job, Run
 from horae.core.jobs.payloads import label, name
-from horae.core.jobs.retry import span
-from horae.core.time.instants import aware
-from horae.core.values import PYDANTIC
-from horae.errors import InvalidInput
-from horae.ports import Drain, End, Node, World
+from horae.errors import HoraeError
 
 if TYPE_CHECKING:
     from horae.actions.jobs.queries import GroupCounts, Related
-    from horae.core.governance.budgets import Spending
     from horae.core.jobs.reasons import Reason
+    from horae.ports.jobs import End
 
 REVIVED_AT_ONCE = 1000
-MOST_PID = 2**31 - 1
-MOST_QUEUES = 100
-MOST_MEMORY = 2**60
-MOST_LAG = 86_400  # seconds
-V = TypeVar("V", int, float)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,161 +41,55 @@ class Revived:
     refused: dict[str, str]
 
 
-WorkerState = Literal["running", "draining", "drained", "stopping", "ended"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Heartbeat:
-    """A worker that takes its jobs over HTTP, as it is listed among the workers.
-
-    *busy* counts its slots in use by queue, *loop_lag* is the longest wait of its event loop since the last heartbeat,
-    *memory* the bytes that it takes.
-    """
-
-    id: str
-    host: str
-    pid: int
-    version: str
-    started_at: datetime
-    queues: dict[str, int] = field(default_factory=dict)
-    state: WorkerState = "running"
-    release: str | None = None
-    busy: dict[str, int] | None = None
-    loop_lag: timedelta | None = None
-    memory: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Upcoming:
-    """In how long the next job is due, None where none is known; and the jobs that were asked to stop.
-
-    ``drain`` asks the worker to claim nothing more, and then to ``stay`` until it is None again, or to ``leave``.
-    """
-
-    __pydantic_config__ = PYDANTIC
-
-    due_in: timedelta | None = None
-    cancelled: tuple[str, ...] = ()
-    drain: Drain | None = None
-
-
-def peek(
-    here: Here, queues: tuple[str, ...], worker_id: str | None, worker: Heartbeat | None, node_id: str | None
-) -> Upcoming:
-    for queue in queues:
-        here.caller.require_queue(queue_name(queue))
-    node = None
-    if not here.caller.is_operator:  # the list of workers is the house's
-        worker, node_id = None, None
-    if worker is not None:
-        node = _node(here.world, worker)
-        if worker.state == "ended":
-            claims.leave(here.world, node.node_id)
-            node = None
-    from horae.actions.jobs.held_jobs import peek_held
-
-    due, stopping, drain = peek_held(
-        here.world, queues, node=node, node_id=node_id, worker_id=worker_id, **here.reach
-    )  # fmt: skip
-    return Upcoming(due_in=due, cancelled=tuple(stopping), drain=drain)
-
-
-def _node(world: World, worker: Heartbeat) -> Node:
-    if not 0 <= worker.pid <= MOST_PID:
-        raise InvalidInput("out_of_range", name="pid", value=worker.pid, least=0, most=MOST_PID)
-    if len(worker.queues) > MOST_QUEUES:
-        raise InvalidInput("too_many_worker_queues", count=len(worker.queues), most=MOST_QUEUES)
-    return Node(
-        label(worker.id, "worker id", 200),
-        label(worker.host, "host", 200),
-        worker.pid,
-        label(worker.version, "version", 50),
-        aware(worker.started_at, "started_at"),
-        world.clock.now(),
-        {queue_name(queue): slots for queue, slots in worker.queues.items()},
-        worker.state,
-        None if worker.release is None else label(worker.release, "release", 100),
-        None if worker.busy is None else _counts(worker.busy, "busy"),
-        None if worker.loop_lag is None else span(_within(worker.loop_lag.total_seconds(), "loop_lag", MOST_LAG)),
-        None if worker.memory is None else _within(worker.memory, "memory", MOST_MEMORY),
-    )
-
-
-def _counts(counts: dict[str, int], what: str) -> dict[str, int]:
-    if len(counts) > MOST_QUEUES:
-        raise InvalidInput("too_many_worker_queues", count=len(counts), most=MOST_QUEUES)
-    return {queue_name(queue): _within(count, what, MOST_PID) for queue, count in counts.items()}
-
-
-def _within(value: V, what: str, most: int) -> V:
-    if not 0 <= value <= most:
-        raise InvalidInput("out_of_range", name=what, value=value, least=0, most=most)
-    return value
-
-
-def note_progress(
-    world: World, job_id: str, token: int, *, value: Any, checkpoint: Any, owner: str | None, queues: frozenset[str]
-) -> Job:
-    job = verbs.get(world, job_id, owner=owner, queues=queues)
-    refuse_own(job)
-    hold = Lease(job.number, token)
-    if checkpoint is not None:
-        claims.checkpoint(world, hold, checkpoint)
-    if value is not None or checkpoint is None:
-        claims.progress(world, hold, value)
-    return verbs.get(world, job_id)
-
-
-def spend(
-    world: World,
-    job_id: str,
-    token: int,
-    cost: Mapping[str, int],
-    key: str,
-    *,
-    owner: str | None,
-    queues: frozenset[str],
-) -> Spending:
-    job = verbs.get(world, job_id, owner=owner, queues=queues)
-    from horae.actions.budgets import spending
-
-    return spending.spend(world, Lease(job.number, token), cost, key=key)
-
-
-def report_spent(
-    world: World,
-    job_id: str,
-    token: int,
-    *,
-    cost: Mapping[str, int],
-    key: str | None,
-    owner: str | None,
-    queues: frozenset[str],
-) -> Job:
-    job = verbs.get(world, job_id, owner=owner, queues=queues)
-    from horae.actions.budgets import spending
-
-    spending.report(world, Lease(job.number, token), cost, key=key)
-    return verbs.get(world, job_id)
-
-
-def claim(here: Here, worker_id: str, queues: tuple[str, ...], limit: int, lease: timedelta) -> list[Job]:
-    for queue in queues:
-        here.caller.require_queue(queue)
-    return claims.pull(here.world, worker_id=worker_id, queues=queues, limit=limit, lease=lease, owner=here.caller.sees)
-
-
 def enqueue(here: Here, requests: list[Request]) -> list[Enqueued]:
     """Store jobs for the caller: its queues, its limit of unfinished jobs, its own parents."""
-    caller, allowed = here.caller, 0 if here.caller.is_operator else here.max_unfinished_jobs
+    caller = here.caller
     for request in requests:
         caller.require_queue(request.queue)
     for parent in sorted({each for request in requests for each in request.after}):
         verbs.get(here.world, parent, **here.reach)  # waiting for another tenant's job would reveal its state
     owned = [_with_owner(request, caller.owner) for request in requests]
     return enqueue_within(
-        here.world, owned, owner=caller.owner, allowed=allowed, queues=caller.queues, actor=here.actor
+        here.world, owned, owner=caller.owner, allowed=_allowed(here), queues=caller.queues, actor=here.actor,
+        room_left=here.room_left,
+    )  # fmt: skip
+
+
+def enqueue_each(asked: Sequence[tuple[Here, Request]]) -> list[Enqueued | Exception | None]:
+    """Store a job for each caller, with one commit; None where a request has to go its own way, as with little room."""
+    answers: list[Enqueued | Exception | None] = [None] * len(asked)
+    shared: dict[int, Asked] = {}
+    for index, (here, request) in enumerate(asked):
+        try:
+            here.caller.require_queue(request.queue)
+            if not may_meet_another_queue([request], here.caller.queues) and has_ample_room(
+                here.world, here.owner, _allowed(here), here.room_left
+            ):
+                shared[index] = Asked(here.world, _with_owner(request, here.owner))
+        except HoraeError as refusal:
+            answers[index] = refusal
+    for index, answer in zip(shared, enqueue_together(list(shared.values())), strict=True):
+        answers[index] = answer
+    return answers
+
+
+def create_batch(here: Here, asked: BatchRequest) -> Batch:
+    """Store a batch for the caller, under the rules of an enqueue."""
+    caller = here.caller
+    for parent in sorted({each for request in asked.jobs for each in request.after}):
+        verbs.get(here.world, parent, **here.reach)  # waiting for another tenant's job would reveal its state
+    owned = BatchRequest(
+        [_with_owner(each, caller.owner) for each in asked.jobs],
+        asked.name,
+        asked.key,
+        caller.owner,
+        {name: _with_owner(each, caller.owner) for name, each in asked.callbacks.items()},
     )
+    return create(here.world, owned, actor=here.actor, allowed=_allowed(here))[0]
+
+
+def _allowed(here: Here) -> int:
+    return 0 if here.caller.is_operator else here.max_unfinished_jobs
 
 
 def _with_owner(request: Request, owner: str) -> Request:

@@ -14,7 +14,7 @@ from horae.api.operation import Sender
 from horae.core.governance.budgets import job_budget
 from horae.core.jobs.job import SYSTEM, Job, job_number
 from horae.errors import NeedsDatabase, NotFound
-from horae.ports import World
+from horae.ports.world import World
 
 SHARED = tuple(
     each.name
@@ -47,7 +47,14 @@ def enqueue(jobs: Jobs[Sender], world: World, requests: Sequence[Request], conne
     requested = [_as_sent(request, row.trace_id) for request, row in zip(requests, rows, strict=True)]
     made = [jobs.enqueue(**options_of(requested[0]))] if len(requested) == 1 else jobs.enqueue_many(requested)
     return [
-        Enqueued(job_number(each.id), each.deduplicated, each.late, _stored(jobs, each) or row, now)
+        Enqueued(
+            job_number(each.id),
+            each.deduplicated,
+            each.late,
+            _stored(jobs, each) or replace(row, run_at=each.run_at),
+            now,
+            gathered=each.gathered,
+        )
         for each, row in zip(made, rows, strict=True)
     ]
 

@@ -4,31 +4,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from horae.actions.jobs import claims, endings
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.keys import shown_key
 from horae.actions.jobs.requests import Request
 from horae.api.here import Here
 from horae.api.jobs import local
-from horae.api.jobs.local import Heartbeat, Upcoming
+from horae.api.jobs.logs import AttemptLog, read_logs
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_json
 from horae.api.waits import WAIT, WAIT_TIMEOUT, Wait, check_timeout
-from horae.core.governance.budgets import Spending, amounts_from
-from horae.core.jobs.job import LIVE, Filter, OnParentDead, Priority, State
-from horae.core.jobs.retry import DEFAULT_RETRY, Retry, span, time_limit
+from horae.core.jobs.gathering import Collect, Debounce, collected
+from horae.core.jobs.job import LIVE, NOT_KEPT, Filter, OnParentDead, Priority, State
+from horae.core.jobs.parents import ParentResult
+from horae.core.jobs.retry import DEFAULT_RETRY, Retry, time_limit
+from horae.core.jobs.steps import StepResult
+from horae.core.time.spans import Span, span
 from horae.core.traces import trace_id_of
 from horae.core.values import PYDANTIC
-from horae.errors import InvalidInput, WaitTimeout
+from horae.errors import InvalidInput, JobFailed, NotFound, WaitTimeout
 from horae.words.languages import Language
 
 if TYPE_CHECKING:  # what only a worker needs
     from horae.actions.jobs.held_jobs import Ending, Hold, Renewal, Settled
+    from horae.api.jobs.held import Heartbeat, Upcoming
+    from horae.core.governance.budgets import Spending
 
 HIDDEN = {"number", "has_dependents", "held_for", "schedule_id"}  # fields of the core value that are not public
 HIDDEN_RUN = {"job_number", "schedule_id"}
@@ -36,6 +40,7 @@ DEFAULT = Request("")
 # Of a request: what a caller does not decide.
 NOT_SENT = {"owner", "planned_at", "part_of", "strict", "checkpoint", "rerun_of"}
 USER_OR_WORKER = ("tasks", "worker")
+HTTP_LEASE = timedelta(seconds=120)  # of a worker over HTTP, unless it asks for another
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -43,7 +48,9 @@ USER_OR_WORKER = ("tasks", "worker")
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A job. ``token`` names its current holder; ``attempt`` counts ended failures and losses."""
+    """A job. ``token`` names its current holder; ``attempt`` counts ended failures and losses; ``collected`` is how
+    many values a job has that collects many calls.
+    """
 
     __pydantic_config__ = PYDANTIC
     DERIVED: ClassVar[dict[str, Get]] = {
@@ -52,6 +59,7 @@ class Job:
         "rerun_of": lambda job: None if job.rerun_of is None else f"job_{job.rerun_of}",
         "budget": lambda job: None if job.budget is None else job.budget.reference,
         "cost": lambda job: {} if job.budget is None else dict(job.budget.cost),
+        "collected": lambda job: None if job.unique is None else collected(job.unique, job.payload),
     }
 
     id: str
@@ -94,6 +102,7 @@ class Job:
     rerun_of: str | None = None
     budget: str | None = None
     cost: dict[str, int] = field(default_factory=dict)
+    collected: int | None = None
 
     @property
     def run_id(self) -> str:
@@ -104,7 +113,7 @@ class Job:
 @dataclass(frozen=True)
 class Enqueued:
     """The job that now stands for a request; ``deduplicated`` when it was there before, ``late`` when its time had
-    passed.
+    passed. ``gathered``: how many calls it stands for where it is debounced, how many values where it collects.
     """
 
     __pydantic_config__ = PYDANTIC
@@ -114,6 +123,7 @@ class Enqueued:
     run_at: datetime
     deduplicated: bool = False
     late: bool = False
+    gathered: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,8 +184,9 @@ class Parent:
 
 @dataclass(frozen=True, kw_only=True)
 class Related:
-    """What a job belongs to: the key of its schedule, the jobs it waits for, some that wait for it, and the fingerprint
-    of the group of its last error.
+    """What a job belongs to: the key of its schedule, the jobs it waits for, some that wait for it, the fingerprint
+    of the group of its last error, and the batch that it is in or is a callback of. ``after`` names the first jobs
+    that it was enqueued after, also those that it no longer waits for.
     """
 
     __pydantic_config__ = PYDANTIC
@@ -184,6 +195,8 @@ class Related:
     parents: tuple[Parent, ...] = ()
     children: tuple[str, ...] = ()
     error_group: str | None = None
+    batch: str | None = None
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,8 +215,8 @@ class JobCount:
 class JobCounts:
     """Counts by state, queue and handler, the largest first.
 
-    Queued and finished jobs are counted down to the job ``down_to``; None means that all were. Running and dead ones
-    are counted whatever their age, dead ones up to 10,001, which means more than 10,000.
+    Queued and finished jobs are counted down to the job ``down_to``; None means that all were. Running ones are counted
+    whatever their age, dead ones among the newest 10,001 dead ones.
     """
 
     __pydantic_config__ = PYDANTIC
@@ -230,11 +243,11 @@ class Jobs(Room[S]):
         queue: str = DEFAULT.queue,
         priority: Priority = DEFAULT.priority,
         run_at: datetime | None = None,
-        delay: timedelta | float | None = None,
+        delay: Span | None = None,
         key: str | None = None,
         unique: str | None = None,
         retry: Retry = DEFAULT_RETRY,
-        timeout: timedelta | float | None = None,
+        timeout: Span | None = None,
         tags: Iterable[str] = (),
         concurrency_key: str | None = None,
         concurrency_limit: int = 1,
@@ -244,6 +257,8 @@ class Jobs(Room[S]):
         object_type: str | None = None,
         object_id: str | None = None,
         action: str | None = None,
+        debounce: Debounce | Span | None = None,
+        collect: Collect | None = None,
         budget: str | None = None,
         cost: Mapping[str, int] | None = None,
     ) -> Call[Enqueued]:
@@ -252,7 +267,8 @@ class Jobs(Room[S]):
         It is due at *run_at*, after *delay*, or now. The same *key* with the same request returns the job that is
         there; with another request it is a KeyConflict. Only one unfinished job may have the name *unique*. The jobs
         *after* must succeed first; if one of them dies or is cancelled, *on_parent_dead* decides: cancel, run or wait.
-        Each attempt draws on *budget*, at most as much as *cost* says: calls, tokens, micros of money.
+        Each attempt draws on *budget*, at most as much as *cost* says: calls, tokens, micros of money. With *debounce*
+        only the last of many calls runs; with *collect* all of them run as one job, their lists joined.
         """
         request = Request(
             handler,
@@ -274,6 +290,8 @@ class Jobs(Room[S]):
             object_type=object_type,
             object_id=object_id,
             action=action,
+            debounce=debounce if debounce is None or isinstance(debounce, Debounce) else Debounce(debounce),
+            collect=collect,
             budget=budget,
             cost=cost,
         )
@@ -340,6 +358,15 @@ class Jobs(Room[S]):
         """Return every attempt at a job, the oldest first."""
         return Call(tuple[Run, ...], lambda here: local.runs(here, job_id), at={"job_id": job_id})
 
+    @GET("/jobs/{job_id}/logs", *USER_OR_WORKER, by_queue=True)
+    def logs(self, job_id: str) -> Call[tuple[AttemptLog, ...]]:
+        """Return what each attempt has logged through ``ctx.logger``, the oldest first; it comes when an attempt ends.
+
+        The last 200 lines of an attempt are kept, up to 64 KiB, with secrets masked, for as long as its run. Attempts
+        that logged nothing are left out, and so are lost ones, whose worker died with its lines.
+        """
+        return Call(tuple[AttemptLog, ...], lambda here: read_logs(here, job_id), at={"job_id": job_id})
+
     @GET("/jobs/{job_id}/why", *USER_OR_WORKER, by_queue=True)
     def why(self, job_id: str) -> Call[tuple[Reason, ...]]:
         """Return the reasons for a job's state, the strongest first."""
@@ -351,27 +378,22 @@ class Jobs(Room[S]):
         return Call(Related, lambda here: local.related(here, job_id), at={"job_id": job_id})
 
     @WAIT("/jobs/{job_id}/wait", *USER_OR_WORKER, by_queue=True)
-    def wait(self, job_id: str, *, timeout: timedelta | float = WAIT_TIMEOUT) -> Wait[Job]:
+    def wait(self, job_id: str, *, timeout: Span = WAIT_TIMEOUT) -> Wait[Job]:
         """Wait until a job has ended, and return it: succeeded, dead or cancelled.
 
         ``WaitTimeout`` when it has not ended after *timeout* (five minutes unless given; zero looks once). The job is
         left alone, so waiting again is harmless. Any number may wait for one job.
         """
-        patience = check_timeout(timeout)
+        return _wait(job_id, timeout)
 
-        def ask(seconds: float) -> Call[Job]:
-            return Call(
-                Job,
-                lambda here: verbs.get(here.world, job_id, **here.reach),
-                at={"job_id": job_id},
-                query={"timeout": seconds},
-                longer=seconds,
-            )
+    @WAIT("/jobs/{job_id}/result", *USER_OR_WORKER, by_queue=True)
+    def result(self, job_id: str, *, timeout: Span = WAIT_TIMEOUT) -> Wait[Any]:
+        """Wait until a job has ended, and return its result.
 
-        def overdue(job: Job) -> WaitTimeout:
-            return WaitTimeout("job_not_ended_in_time", id=job.id, state=job.state, timeout=patience)
-
-        return Wait(ask, has_ended, overdue, patience)
+        ``JobFailed``, with its last error, when it is dead or was cancelled; ``WaitTimeout`` as :meth:`wait` says. A
+        service masks sensitive values of the result, as for every reader.
+        """
+        return _wait(job_id, timeout, is_whole=True, finish=result_of)
 
     @POST("/jobs/{job_id}/cancel", *USER_OR_WORKER, by_queue=True)
     def cancel(self, job_id: str, *, reason: str = "") -> Call[Job]:
@@ -412,18 +434,20 @@ class Jobs(Room[S]):
         *,
         queues: Iterable[str] = (DEFAULT.queue,),
         limit: int = 100,
-        lease: timedelta | float = claims.HTTP_LEASE,
-        wait: timedelta | float = 0,
+        lease: Span = HTTP_LEASE,
+        wait: Span = 0,
     ) -> Call[tuple[Job, ...]]:
         """Take due jobs under a lease; each is now running, and its ``token`` proves that it is yours.
 
         *wait* is how long a service holds the call open until there is one; in this process the call returns at once.
         """
+        from horae.api.jobs import held
+
         names, held_for, patience = tuple(dict.fromkeys(queues)), span(lease), span(wait)
         body = drop_none(worker_id=worker_id, queues=names, limit=limit, lease=held_for, wait=patience or None)
         return Call(
             tuple[Job, ...],
-            lambda here: local.claim(here, worker_id, names, limit, held_for),
+            lambda here: held.claim(here, worker_id, names, limit, held_for),
             body=body,
             is_whole=True,
             longer=patience.total_seconds(),
@@ -443,18 +467,18 @@ class Jobs(Room[S]):
         *worker* lists the caller among the workers; ``state="ended"`` takes it off the list. With *node_id*, its id on
         that list, the answer says whether it was asked to drain.
         """
+        from horae.api.jobs import held
+
         names = tuple(dict.fromkeys(queues))
         return Call(
-            Upcoming,
-            lambda here: local.peek(here, names, worker_id, worker, node_id),
+            held.Upcoming,
+            lambda here: held.peek(here, names, worker_id, worker, node_id),
             body=drop_none(queues=names, worker_id=worker_id, worker=worker, node_id=node_id),
             repeats=True,
         )
 
     @POST("/jobs/renew", "worker", by_queue=True)
-    def renew(
-        self, holds: Iterable[Hold], *, lease: timedelta | float = claims.HTTP_LEASE
-    ) -> Call[tuple[Renewal, ...]]:
+    def renew(self, holds: Iterable[Hold], *, lease: Span = HTTP_LEASE) -> Call[tuple[Renewal, ...]]:
         """Keep jobs for longer, counted from now; each is answered by itself."""
         from horae.actions.jobs.held_jobs import Renewal, renew_held
 
@@ -493,6 +517,8 @@ class Jobs(Room[S]):
 
         *spent* says what the attempt has cost; without it, what was reserved counts.
         """
+        from horae.actions.jobs import endings
+
         fields = {"result": result, "next_action_at": next_action_at, "audit_event_id": audit_event_id, "spent": spent}
         return _hold(endings.ack, job_id, token, fields, with_actor=True)
 
@@ -503,11 +529,13 @@ class Jobs(Room[S]):
         token: int,
         error: str,
         *,
-        retry_delay: timedelta | float | None = None,
+        retry_delay: Span | None = None,
         final: bool = False,
         spent: Mapping[str, int] | None = None,
     ) -> Call[Job]:
         """End the attempt as failed. It is retried by its policy or after *retry_delay*; with *final* never."""
+        from horae.actions.jobs import endings
+
         delay = None if retry_delay is None else span(retry_delay)
         fields = {"error": error, "retry_delay": delay, "final": final, "spent": spent}
         return _hold(endings.fail, job_id, token, fields)
@@ -517,13 +545,50 @@ class Jobs(Room[S]):
         self, job_id: str, token: int, *, reason: str = "", spent: Mapping[str, int] | None = None
     ) -> Call[Job]:
         """Give the job back to its queue at once; no attempt is counted. *spent* is ``{}`` if nothing has begun."""
+        from horae.actions.jobs import endings
+
         return _hold(endings.release, job_id, token, {"reason": reason, "spent": spent})
 
     @POST("/jobs/{job_id}/progress", "worker", by_queue=True)
     def progress(self, job_id: str, token: int, value: Any = None, *, checkpoint: Any = None) -> Call[Job]:
         """Store the progress of a job, and in *checkpoint* what a later attempt needs to go on from there."""
+        from horae.api.jobs import held
+
         fields = {"value": value, "checkpoint": checkpoint}
-        return _hold(local.note_progress, job_id, token, fields, repeats=True)
+        return _hold(held.note_progress, job_id, token, fields, repeats=True)
+
+    @POST("/jobs/{job_id}/steps/recall", "worker", by_queue=True)
+    def recall_step(self, job_id: str, token: int, name: str) -> Call[StepResult]:
+        """Return what an attempt has kept for a step: ask before it runs, and run it only where nothing is kept."""
+        from horae.api.jobs import held
+
+        def read(here: Here) -> Any:
+            return held.recall_step(here.world, job_id, token, name, **here.reach)
+
+        return Call(StepResult, read, at={"job_id": job_id}, body={"token": token, "name": name}, repeats=True)
+
+    @POST("/jobs/{job_id}/steps", "worker", by_queue=True)
+    def keep_step(self, job_id: str, token: int, name: str, value: Any = None) -> Call[StepResult]:
+        """Keep the result of a step that has run; where one is kept already, that one counts and is returned.
+
+        LeaseLost means that another worker holds the job now: the step has run, and its result is not kept.
+        """
+        from horae.api.jobs import held
+
+        def act(here: Here) -> Any:
+            return held.keep_step(here.world, job_id, token, name, value, **here.reach)
+
+        body = {"token": token, "name": name, "value": value}
+        return Call(StepResult, act, at={"job_id": job_id}, body=body, repeats=True)
+
+    @GET("/jobs/{job_id}/parents", "worker", by_queue=True)
+    def parents(self, job_id: str) -> Call[tuple[ParentResult, ...]]:
+        """Return the jobs that one was enqueued after, in that order, with what they returned: for its handler."""
+
+        def read(here: Here) -> Any:
+            return verbs.parent_results(here.world, job_id, **here.reach)
+
+        return Call(tuple[ParentResult, ...], read, at={"job_id": job_id}, is_whole=True)
 
     @POST("/jobs/{job_id}/spend", "worker", by_queue=True)
     def spend(self, job_id: str, token: int, cost: Mapping[str, int], *, key: str) -> Call[Spending]:
@@ -531,10 +596,13 @@ class Jobs(Room[S]):
 
         Not ``granted``: snooze the job for ``wait``, when its budget is refilled.
         """
+        from horae.api.jobs import held
+        from horae.core.governance.budgets import Spending, amounts_from
+
         amounts = amounts_from(cost)
 
         def act(here: Here) -> Any:
-            return local.spend(here.world, job_id, token, amounts, key, **here.reach)
+            return held.spend(here.world, job_id, token, amounts, key, **here.reach)
 
         body = {"token": token, "cost": amounts, "key": key}
         return Call(Spending, act, at={"job_id": job_id}, body=body, repeats=True)
@@ -542,7 +610,10 @@ class Jobs(Room[S]):
     @POST("/jobs/{job_id}/spent", "worker", by_queue=True)
     def spent(self, job_id: str, token: int, cost: Mapping[str, int], *, key: str | None = None) -> Call[Job]:
         """Report what a step has cost, or, without a *key*, the attempt as a whole so far; the last report counts."""
-        return _hold(local.report_spent, job_id, token, {"cost": amounts_from(cost), "key": key}, repeats=True)
+        from horae.api.jobs import held
+        from horae.core.governance.budgets import amounts_from
+
+        return _hold(held.report_spent, job_id, token, {"cost": amounts_from(cost), "key": key}, repeats=True)
 
 
 # -- the parts ---------------------------------------------------------------------------------------------------------
@@ -553,7 +624,40 @@ def has_ended(job: Job) -> bool:
     return job.state not in LIVE
 
 
-def _check_delay(delay: timedelta | float | None) -> timedelta | None:
+def _wait(
+    job_id: str, timeout: Span, *, is_whole: bool = False, finish: Callable[[Job], Any] | None = None
+) -> Wait[Any]:
+    patience = check_timeout(timeout)
+
+    def ask(seconds: float) -> Call[Job]:
+        return Call(
+            Job,
+            lambda here: verbs.get(here.world, job_id, **here.reach),
+            at={"job_id": job_id},
+            query={"timeout": seconds},
+            longer=seconds,
+            is_whole=is_whole,
+        )
+
+    def overdue(job: Job) -> WaitTimeout:
+        return WaitTimeout("job_not_ended_in_time", id=job.id, state=job.state, timeout=patience)
+
+    return Wait(ask, has_ended, overdue, patience, finish)
+
+
+def result_of(job: Job) -> Any:
+    """Return the result of a job that has ended; raise where it has none to give."""
+    if job.state == "succeeded":
+        if job.result is None and (job.last_error or "").startswith(NOT_KEPT):
+            raise NotFound("result_not_kept", id=job.id, why=job.last_error)
+        return job.result
+    if job.state == "cancelled":
+        raise JobFailed("job_was_cancelled", id=job.id, why=job.cancel_reason or job.last_error or "without a reason")
+    error = (job.last_error or "no error was recorded").splitlines()[0]
+    raise JobFailed("job_is_dead", id=job.id, attempts=job.attempt, error=error)
+
+
+def _check_delay(delay: Span | None) -> timedelta | None:
     wait = None if delay is None else span(delay)
     if wait is not None and wait < timedelta(0):
         raise InvalidInput("delay_negative", delay=wait.total_seconds())

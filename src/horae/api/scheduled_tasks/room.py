@@ -143,8 +143,8 @@ class ScheduledTasks(Room[S]):
         def act(here: Here) -> Any:
             who: Any = {"actor": here.actor, "reason": reason, **here.reach}
             done, warnings = verbs.trigger(here.world, task_id, payload, **who)
-            at = done.fire.fire_at
-            return TriggeredTask(task_id=task_id, job_id=done.job_id, triggered_at=at, warnings=warnings)
+            at, texts = done.fire.fire_at, tuple(each.text for each in warnings)
+            return TriggeredTask(task_id=task_id, job_id=done.job_id, triggered_at=at, warnings=texts)
 
         return Call(TriggeredTask, act, at={"task_id": task_id}, body=drop_none(payload=payload, reason=reason or None))
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypedDict
 
 from horae.actions.scheduled_tasks import Preview
 from horae.api.jobs.room import Reason
+from horae.core.jobs.reasons import Reason as Why
 from horae.core.scheduled_tasks.task import TYPES, Facts, TaskType, Wish
 from horae.core.schedules.notes import effects, warnings
 from horae.core.schedules.notes_words import say, say_change, say_effect
@@ -21,7 +22,7 @@ from horae.core.time.readings import local
 from horae.core.traces import trace_id_of
 from horae.core.values import PYDANTIC
 from horae.errors import InvalidInput
-from horae.ports import ScheduledTaskRun as Attempt
+from horae.ports.scheduled_tasks import ScheduledTaskRun as Attempt
 from horae.words.languages import Language
 
 RunStatus = Literal["running", "success", "failed"]
@@ -221,7 +222,7 @@ class TaskReasons:
 
 
 def task_of(
-    facts: Facts, language: Language, warnings: tuple[str, ...] = (), *, deduplicated: bool = False
+    facts: Facts, language: Language, warnings: tuple[Why, ...] = (), *, deduplicated: bool = False
 ) -> ScheduledTask:
     """Return a task in document 001's words."""
     schedule, running = facts.schedule, facts.running
@@ -248,7 +249,7 @@ def task_of(
         lenient=schedule.lenient,
         inactive=schedule.inactive is not None or schedule.paused_at is not None,
         reason=None if facts.reason is None else facts.reason.in_words(language),
-        warnings=(*warnings, *facts.notices),
+        warnings=tuple(each.in_words(language) for each in (*warnings, *facts.notices)),
         deduplicated=deduplicated,
     )
 
@@ -295,7 +296,7 @@ def preview_of(seen: Preview, language: Language, now: datetime) -> TaskPreview:
             ClockChange(at=each.change.at, change=say_change(each.change, language), effect=say_effect(each, language))
             for each in ([] if rule is None else effects(rule, schedule.zone, now))
         ),
-        warnings=(*seen.warnings, *notes),
+        warnings=(*(each.in_words(language) for each in seen.warnings), *notes),
     )
 
 

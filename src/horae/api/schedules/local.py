@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from horae.actions.consistency import moment
+from horae.actions.jobs.quiet_owners import hours_of, list_owners, quiet_until, why_later
 from horae.actions.schedules import fires as firing
-from horae.actions.schedules import schedules
+from horae.actions.schedules import groups, schedules
 from horae.actions.schedules.admission import admit
 from horae.actions.schedules.forecast import forecast as compute_forecast
 from horae.actions.schedules.forecast import next_fires as compute_next_fires
@@ -39,7 +40,9 @@ from horae.core.schedules.schedule import KINDS, MODES, Schedule
 from horae.core.schedules.status import why_silent
 from horae.core.time.instants import instant, micros
 from horae.errors import InvalidInput
-from horae.ports import ScheduleFilter, Tx, World
+from horae.ports.schedules import ScheduleFilter
+from horae.ports.store import Tx
+from horae.ports.world import World
 
 MOST_FIRES = 1000  # fires of a backfill in one answer
 LATEST = 2**62 // 100  # microseconds: no row has a later instant
@@ -112,11 +115,12 @@ def detail(here: Here, key: str, owner: str | None) -> ScheduleDetail:
     """Return a schedule with its runs and the reasons why it does not fire, read in one moment."""
     with moment(here.world):
         found = _get(here, key, owner)
-        tally = schedules.tally(here.world, found)
+        tally, hours = schedules.tally(here.world, found), hours_of(here.world, found.owner)
         results = to_public(tuple[ScheduleResult, ...], schedules.last_results(here.world, [found])[found.number])
     error = None if tally.last_error is None else mask_text(tally.last_error, secrets_of(found.payload))
     runs = to_public(RunSummary, replace(tally, last_error=error))
-    reasons = to_public(tuple[Reason, ...], why_silent(found, here.world.clock.now()))
+    why = (*why_silent(found, here.world.clock.now()), *why_later(hours, found.next_due_at))
+    reasons = to_public(tuple[Reason, ...], why)
     made: ScheduleDetail = enrich(ScheduleDetail, found, runs=runs, why=reasons, results=results)
     return made
 
@@ -140,7 +144,8 @@ def versions(here: Here, key: str, owner: str | None, *, limit: int) -> list[Ent
 
 def preview(here: Here, key: str, owner: str | None, *, count: int) -> Preview:
     found = _get(here, key, owner)
-    return Preview(key=key, fires=tuple(schedules.preview(here.world, found, count)))
+    fires, hours = schedules.preview(here.world, found, count), hours_of(here.world, found.owner)
+    return Preview(key=key, fires=tuple(fires), starts=tuple(quiet_until(hours, at) or at for at in fires))
 
 
 def forecast(here: Here, hours: float, owner: str | None, limit: int) -> Forecast:
@@ -152,7 +157,7 @@ def forecast(here: Here, hours: float, owner: str | None, limit: int) -> Forecas
         until=ahead.until,
         complete=ahead.complete,
         total=ahead.total,
-        fires=tuple(enrich(UpcomingFire, each, at=at) for at, each in ahead.fires),
+        fires=_with_starts(here, ahead.fires),
         pile_ups=tuple(PileUp(minute=minute, fires=fires) for minute, fires in ahead.piles),
     )
 
@@ -186,7 +191,15 @@ def timetable(
 def next_fires(here: Here, owner: str | None, limit: int) -> list[UpcomingFire]:
     owned_by, queues = here.caller.filter_owner(owner), here.caller.queues
     found = compute_next_fires(here.world, owner=owned_by, queues=queues, limit=limit)
-    return [enrich(UpcomingFire, each, at=at) for at, each in found]
+    return list(_with_starts(here, found))
+
+
+def _with_starts(here: Here, fires: Iterable[tuple[datetime, Schedule]]) -> tuple[UpcomingFire, ...]:
+    """Return fires as callers see them, with when their jobs may start."""
+    quiet = {each.owner: each for each in list_owners(here.world)}
+    return tuple(
+        enrich(UpcomingFire, each, at=at, starts_at=quiet_until(quiet.get(each.owner), at)) for at, each in fires
+    )
 
 
 # -- act ---------------------------------------------------------------------------------------------------------------
@@ -204,11 +217,11 @@ def create(here: Here, new: Schedule, reason: str) -> Schedule:
 
 
 def pause_group(world: World, group: str, **why: Any) -> ChangedGroup:
-    return _change_group(schedules.pause_group, world, group, why)
+    return _change_group(groups.pause_group, world, group, why)
 
 
 def resume_group(world: World, group: str, **why: Any) -> ChangedGroup:
-    return _change_group(schedules.resume_group, world, group, why)
+    return _change_group(groups.resume_group, world, group, why)
 
 
 def _change_group(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal, Unpack
 
 from horae.actions.schedules import fires as firing
@@ -28,10 +28,10 @@ from horae.api.schedules.values import (
 )
 from horae.api.values import drop_none, to_json
 from horae.core.jobs.payloads import label
-from horae.core.jobs.retry import span
 from horae.core.schedules.schedule import Kind, Mode
 from horae.core.schedules.schedule import Schedule as Stored
-from horae.ports import ScheduleFilter
+from horae.core.time.spans import Span, span
+from horae.ports.schedules import ScheduleFilter
 
 ADMIN = ("admin",)
 
@@ -150,7 +150,8 @@ class Schedules(Room[S]):
 
         def make(here: Here) -> Any:
             zone = {"zone": here.origin.source} if "zone" in fields else {}  # also where it names the default
-            new = Stored(key=key, owner=here.caller.resolve_owner(owner), sources=zone, **values)
+            owned_by = here.caller.resolve_owner(owner)
+            new = Stored(key=key, owner=owned_by, sources=zone, **{**_inherited(here, fields), **values})
             return local.create(here, new, reason)
 
         body = {"key": key, **to_json(fields), **drop_none(reason=reason or None)}
@@ -175,7 +176,8 @@ class Schedules(Room[S]):
 
         def act(here: Here) -> Any:
             owned_by, by = here.caller.resolve_owner(owner), here.actor
-            return schedules.change(here.world, key, changes, owner=owned_by, version=version, actor=by, reason=reason)
+            wanted = {**_inherited(here, fields), **changes}
+            return schedules.change(here.world, key, wanted, owner=owned_by, version=version, actor=by, reason=reason)
 
         body = {**to_json(fields), **drop_none(reason=reason or None)}
         return Call(
@@ -183,9 +185,11 @@ class Schedules(Room[S]):
         )
 
     @POST("/schedules/{key}/pause", *ADMIN)
-    def pause(self, key: str, *, owner: str | None = None, reason: str = "") -> Call[Schedule]:
-        """Pause a schedule: no fires until it is resumed; running jobs go on."""
-        return _act(Schedule, schedules.pause, _at(key), owner, reason, repeats=True)
+    def pause(
+        self, key: str, *, until: datetime | None = None, owner: str | None = None, reason: str = ""
+    ) -> Call[Schedule]:
+        """Pause a schedule: no fires *until* an instant, or until it is resumed; running jobs go on."""
+        return _act(Schedule, schedules.pause, _at(key), owner, reason, repeats=True, until=until)
 
     @POST("/schedules/{key}/resume", *ADMIN)
     def resume(self, key: str, *, owner: str | None = None, reason: str = "") -> Call[Schedule]:
@@ -193,9 +197,11 @@ class Schedules(Room[S]):
         return _act(Schedule, schedules.resume, _at(key), owner, reason, repeats=True)
 
     @POST("/schedules/groups/{group}/pause", *ADMIN)
-    def pause_group(self, group: str, *, owner: str | None = None, reason: str = "") -> Call[ChangedGroup]:
-        """Pause all schedules of a group; return those that were not paused before."""
-        return _act(ChangedGroup, local.pause_group, {"group": group}, owner, reason)
+    def pause_group(
+        self, group: str, *, until: datetime | None = None, owner: str | None = None, reason: str = ""
+    ) -> Call[ChangedGroup]:
+        """Pause all schedules of a group, *until* an instant where given; return those that were not paused before."""
+        return _act(ChangedGroup, local.pause_group, {"group": group}, owner, reason, until=until)
 
     @POST("/schedules/groups/{group}/resume", *ADMIN)
     def resume_group(self, group: str, *, owner: str | None = None, reason: str = "") -> Call[ChangedGroup]:
@@ -227,7 +233,7 @@ class Schedules(Room[S]):
         start: datetime,
         end: datetime,
         *,
-        spread: timedelta | float = 0,
+        spread: Span = 0,
         dry_run: bool = True,
         owner: str | None = None,
         reason: str = "",
@@ -242,6 +248,11 @@ class Schedules(Room[S]):
 
 def _at(key: str) -> dict[str, str]:
     return {"key": label(key, "schedule key", 200)}
+
+
+def _inherited(here: Here, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what cron takes over from the application unless it is given."""
+    return {"lenient": True} if here.world.lenient and fields.get("cron") else {}
 
 
 def _read(answer: Any, verb: Callable[..., Any], key: str, owner: str | None, **more: Any) -> Call[Any]:

@@ -10,17 +10,21 @@ from typing import Any, ClassVar, Literal, TypedDict
 from horae.api.jobs.room import Reason
 from horae.api.values import Get, enrich
 from horae.core.jobs.job import Priority
-from horae.core.jobs.retry import Retry, span
+from horae.core.jobs.retry import Retry
+from horae.core.schedules.expect import expect_text
 from horae.core.schedules.rules import Every
 from horae.core.schedules.schedule import LIMITS, ONCE_ONLY, SPANS, FireKind, Kind, Misfire, Mode, Overlap, Verdict
 from horae.core.schedules.schedule import Schedule as Stored
 from horae.core.schedules.status import ScheduleStatus, describe_or_explain, schedule_status
+from horae.core.schedules.windows import CalendarRule
 from horae.core.time.instants import aware, iso
+from horae.core.time.spans import Span, span
 from horae.core.values import PYDANTIC
 from horae.errors import InvalidInput
 from horae.words.languages import Language
 
-HIDDEN = {"number"}  # fields of the core values that are not public
+# Fields of the core values that are not public.
+HIDDEN = {"number", "calendar_days", "expected_since", "succeeded_at", "check_job"}
 # Of an audit entry; the audit shows them.
 HIDDEN_VERSION = {
     "object_type", "object_id", "owner", "evidence", "event_kind", "risk", "decision", "job", "correlation",
@@ -36,7 +40,7 @@ class Timing(TypedDict, total=False):
     """The fields of a schedule: one of cron, every, once and after, and options; spans in seconds or as timedelta."""
 
     cron: str
-    every: timedelta | float
+    every: Span
     once: datetime
     after: Sequence[str]
     handler: str
@@ -51,20 +55,24 @@ class Timing(TypedDict, total=False):
     fold: Literal["first", "both"]
     lenient: bool
     anchor: Literal["start", "finish"]
-    initial_delay: timedelta | float
+    initial_delay: Span
     misfire: Misfire
     catch_up: int
-    spread: timedelta | float
-    grace: timedelta | float
+    spread: Span
+    grace: Span
     overlap: Overlap
-    jitter: timedelta | float
+    jitter: Span
     retry: Retry
-    timeout: timedelta | float | None
+    timeout: Span | None
     mode: Mode
-    lock_ttl: timedelta | float | None
-    stale_timeout: timedelta | float | None
+    lock_ttl: Span | None
+    stale_timeout: Span | None
     budget: str | None
     cost: Mapping[str, int] | None
+    quiet_hours: str | None
+    calendar: str | None
+    calendar_rule: CalendarRule
+    expect: str | None
     starts_at: datetime | None
     ends_at: datetime | None
     max_fires: int | None
@@ -86,6 +94,8 @@ def schedule_fields(timing: Mapping[str, Any], *, new: bool) -> dict[str, Any]:
 
 
 def _field(name: str, value: Any) -> Any:
+    if name == "expect":
+        return expect_text(value)
     return span(value) if name in (*SPANS, *LIMITS) and value is not None else value
 
 
@@ -127,7 +137,8 @@ class Schedule:
 
     ``sources`` says where each value comes from (code, file, api …); ``toggled`` wins over ``enabled`` until a worker
     of its application starts again; ``tzdata`` is the edition of the zone database behind ``next_fire_at``.
-    ``results`` are its last ones, the newest first, where they were asked for.
+    ``results`` are its last ones, the newest first, where they were asked for. ``expect`` says when a run must have
+    succeeded, ``missed_at`` since when one is missing.
     """
 
     __pydantic_config__ = PYDANTIC
@@ -177,12 +188,18 @@ class Schedule:
     stale_timeout: timedelta | None = None
     budget: str | None = None
     cost: dict[str, int] | None = None
+    quiet_hours: str | None = None
+    calendar: str | None = None
+    calendar_rule: CalendarRule = "exclude"
+    expect: str | None = None
+    missed_at: datetime | None = None
     enabled: bool = True
     toggled: bool | None = None
     inactive: str | None = None
     paused_at: datetime | None = None
     paused_by: str | None = None
     pause_reason: str | None = None
+    paused_until: datetime | None = None
     declared: bool = False
     sources: dict[str, str] = field(default_factory=dict)
     tzdata: str = ""
@@ -218,7 +235,7 @@ class RunSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleDetail(Schedule):
-    """A schedule, how its runs went, and why it does not fire; no reason when it simply will."""
+    """A schedule, how its runs went, and why it does not fire or which run is missing; no reason when all is well."""
 
     runs: RunSummary = field(default_factory=RunSummary)
     why: tuple[Reason, ...] = ()
@@ -257,12 +274,13 @@ class Version:
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
-    """The next fires of a schedule."""
+    """The next fires of a schedule, and when the job of each may start: later in quiet hours of its owner."""
 
     __pydantic_config__ = PYDANTIC
 
     key: str
     fires: tuple[datetime, ...]
+    starts: tuple[datetime, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,7 +330,7 @@ class ChangedGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class UpcomingFire:
-    """One fire that will come."""
+    """One fire that will come; ``starts_at``: when its job may start, where quiet hours of its owner put it off."""
 
     __pydantic_config__ = PYDANTIC
 
@@ -321,6 +339,7 @@ class UpcomingFire:
     owner: str
     handler: str
     queue: str
+    starts_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,10 +80,7 @@ def read_tail(tail: Tail, call: Call[T]) -> tuple[T, ...]:
 def _permitted_verb(here: Here, call: Call[T]) -> Callable[[Here], Any]:
     """Return the verb of an operation, if the caller may use it."""
     if call.needs is not None:
-        reading = ("read",) if call.method == READING else ()
-        here.caller.require(*call.needs.scopes, *reading)
-        if not call.needs.by_queue:
-            here.caller.require_all_queues()
+        call.needs.check(here.caller, reads=call.method == READING)
     if call.verb is None:
         raise service_only_error(call)
     return call.verb

@@ -8,7 +8,7 @@ import typer
 
 from horae.api.values import to_json
 from horae.cli import words
-from horae.cli.jobs.acting import Reason
+from horae.cli.jobs.bulk import Reason
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
 from horae.settings import Settings
@@ -51,6 +51,8 @@ def link(
     terminal.say(
         f"Valid once, for {words.span(made.expires_at - now)}. Its session ends with the token {made.token_id}."
     )
+    if terminal.url is None and not terminal.settings.public_url:
+        terminal.say("For a server on another port: HORAE_PORT=8766 horae console link")
     terminal.result({**to_json(made), "url": url}, url)
 
 

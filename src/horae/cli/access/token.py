@@ -9,10 +9,10 @@ import typer
 
 from horae.api.values import to_json
 from horae.cli import words
-from horae.cli.jobs.acting import Reason
+from horae.cli.jobs.bulk import Reason
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
-from horae.settings import span_from
+from horae.core.time.spans import span_from
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -92,8 +92,7 @@ def list_(
     nothing = "No more tokens." if cursor else "No token yet."
     text = terminal.table(headers, [_row(each, now) for each in page.items]) if page.items else nothing
     terminal.result(to_json(page), text)
-    if page.next_cursor and not terminal.is_json:
-        terminal.say(f"There may be more: --cursor {page.next_cursor}")
+    terminal.mention_more(page.next_cursor)
 
 
 def _row(token: Token, now: datetime) -> tuple[str, ...]:

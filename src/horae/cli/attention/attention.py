@@ -10,13 +10,14 @@ from horae.api.values import as_list, to_json
 from horae.api.wording import translated
 from horae.cli import words
 from horae.cli.arguments import arguments_from, instant_from
-from horae.cli.attention import screen, top
+from horae.cli.attention import anchor, screen, serving, top
 from horae.cli.failures import Exit
-from horae.cli.jobs.acting import Reason
+from horae.cli.jobs.bulk import Reason
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
+from horae.core.attention.task import NORMAL, reach
+from horae.core.time.spans import span_from
 from horae.errors import InvalidInput, NotFound
-from horae.settings import span_from
 
 if TYPE_CHECKING:
     from horae.api.attention.values import PostedEvent
@@ -28,6 +29,7 @@ group = typer.Typer(
     rich_markup_mode=None,
 )
 MANY = 1000
+serving.register(group)
 
 LaneOf = Annotated[str | None, typer.Option("--lane", metavar="NAME", help="The agent's lane; else the only one.")]
 OwnerOf = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Whose lane it is; else the operator's.")]
@@ -143,7 +145,7 @@ def add(
     priority: Annotated[
         int,
         typer.Option("--priority", metavar="N", min=0, max=99, help="0 to 99; 10 above the focus interrupts it."),
-    ] = 40,
+    ] = NORMAL,
     key: Annotated[
         str | None, typer.Option("--key", metavar="KEY", help="The same key again is the same task.")
     ] = None,
@@ -185,6 +187,10 @@ def post(
     event_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The same id again is the same event.")
     ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="ONE|ALL", help="Wake one task that waits for it, or all; else its rule says it."),
+    ] = None,
     lane: LaneOf = None,
     owner: OwnerOf = None,
 ) -> None:
@@ -195,7 +201,8 @@ def post(
     data = arguments_from(arg or [], args, stdin)
     with reached(terminal, may_create=lane is not None) as here:
         name, owned_by = resolve_lane(here, lane, owner)
-        posted = here.attention.post(name, event, data, event_id=event_id, owner=owned_by)
+        wide = None if to is None else reach(to.lower())
+        posted = here.attention.post(name, event, data, event_id=event_id, to=wide, owner=owned_by)
     terminal.result(to_json(posted), _event_text(posted))
 
 
@@ -313,6 +320,9 @@ def verify(
 
 def _indent(complaints: tuple[str, ...]) -> list[str]:
     return [f"  {complaint}" for complaint in complaints]
+
+
+anchor.register(group)
 
 
 @command(group, "top", by_url=True)

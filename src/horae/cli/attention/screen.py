@@ -81,7 +81,8 @@ def _wait(wait: Wait, now: datetime) -> str:
     left = f"{countdown(wait.deadline - now)} left"
     if wait.kind == "confirm":
         return f"a person must confirm {describe_intent(wait)}(wait {wait.id}), {left}"
-    return f"rests after an error, {left}" if wait.kind == "backoff" else f"{wait.key}, {left}"
+    texts = {"backoff": "rests after an error", "sleep": "sleeps", "budget": "waits for its budget"}
+    return f"{texts.get(wait.kind, wait.key)}, {left}"
 
 
 def describe_intent(wait: Wait) -> str:
@@ -147,8 +148,8 @@ def story_page(terminal: Terminal, story: TaskStory, now: datetime) -> str:
     lines = [task_page(terminal, story.task, [], now)]
     lines += [f"  {'waits':<14}{_past_wait(each, now)}" for each in story.waits]
     for fact in story.facts:
-        told = _word({**fact.data, **fact.about})
-        lines.append(f"  {words.exact(fact.at)}  {fact.kind}  {words.first_line(told, 60)}")
+        text = _word({**fact.data, **fact.about})
+        lines.append(f"  {words.exact(fact.at)}  {fact.kind}  {words.first_line(text, 60)}")
     return "\n".join(lines)
 
 

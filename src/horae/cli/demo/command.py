@@ -86,7 +86,7 @@ def governance(
         raise InvalidInput("demo_database_given")
     import asyncio
 
-    from horae.cli.demo.telling import tell
+    from horae.cli.demo.narration import tell
 
     with _database_file(keep) as database:
         asyncio.run(tell(terminal, database, [story] if story else range(1, STORIES + 1), crash=crash))

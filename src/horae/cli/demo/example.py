@@ -44,7 +44,9 @@ def remind(ctx: Context, text: str) -> None:
     ctx.logger.info("a reminder, on time: %s", text)
 
 
-@app.job("example.report", queue=QUEUE, group=GROUP, every=30, arguments={"pages": 20})
+@app.job(
+    "example.report", queue=QUEUE, group=GROUP, every=30, retry=Retry.fixed(2, attempts=3), arguments={"pages": 20}
+)
 async def report(ctx: Context, pages: int) -> int:
     """Take a while and report progress; go on from the checkpoint when the worker was killed."""
     alarm = Alarm(SystemClock())

@@ -8,7 +8,7 @@ import typer
 
 from horae.api.values import as_list, to_json
 from horae.cli import words
-from horae.cli.jobs.acting import Reason
+from horae.cli.jobs.bulk import Reason
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
 

@@ -11,7 +11,7 @@ from horae.cli import words
 from horae.cli.jobs.stats import sparkline
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
-from horae.settings import span_from
+from horae.core.time.spans import span_from
 
 if TYPE_CHECKING:
     from horae.api.governance.report import GovernanceReport

@@ -14,8 +14,8 @@ from horae.cli.arguments import instant_from
 from horae.cli.files import STDOUT, open_lines
 from horae.cli.governance import object_verbs
 from horae.cli.governance.decide import Owner
-from horae.cli.governance.object_verbs import Id, Pieces, line_about
-from horae.cli.jobs.acting import Reason
+from horae.cli.governance.object_verbs import Id, Pieces, Version, line_about
+from horae.cli.jobs.bulk import Reason
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
 
@@ -264,9 +264,9 @@ def export(
                 counts = {name: count for name, count in line.items() if name != "end"}
     if file == STDOUT:
         return
-    told = f"{words.count(counts['objects'], 'object')}, {words.count(counts['evidence'], 'piece')} of evidence"
-    told += f" and {words.count(counts['versions'], 'version')}"
-    terminal.result({"export": {"file": str(file), **counts}}, f"{file}: {told}")
+    counted = f"{words.count(counts['objects'], 'object')}, {words.count(counts['evidence'], 'piece')} of evidence"
+    counted += f" and {words.count(counts['versions'], 'version')}"
+    terminal.result({"export": {"file": str(file), **counts}}, f"{file}: {counted}")
 
 
 object_verbs.register(group)
@@ -279,13 +279,16 @@ def rollback(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be taken back.")] = False,
     owner: Owner = None,
     reason: Reason = "",
+    version: Version = None,
 ) -> None:
     """Reject a memory as forged, and take back all that rests on it.
 
     Only a person may, and not whoever proposed it. More than 500 objects and decisions are taken back by a job.
     """
     with reached(terminal) as here:
-        done = here.objects.rollback(object_id, dry_run=dry_run, reason=reason, owner=owner)
+        done = here.objects.rollback(
+            object_id, dry_run=dry_run, reason=reason, expected_version=version, owner=owner
+        )  # fmt: skip
     if done.state == "dry_run":
         text = f"{done.found:,} objects and decisions would be taken back"
         text += "".join(f"\n  {each}" for each in done.first)
@@ -312,6 +315,9 @@ def erase(
     """
     with reached(terminal) as here:
         done = here.objects.erase(object_id, subject=subject, reason=reason, owner=owner)
-    text = f"{words.count(done.objects, 'object')}, {words.count(done.jobs, 'job')} and "
-    text += f"{words.count(done.attention, 'row')} of attention erased"
+    text = f"{words.count(done.objects, 'object')}, {words.count(done.jobs, 'job')}, "
+    text += f"{words.count(done.attention, 'row')} of attention and "
+    text += f"{words.count(done.conversations, 'conversation')} erased"
+    if done.unreadable:
+        text += f"; {words.count(done.unreadable, 'thread')} of encrypted checkpoints could not be searched"
     terminal.result(to_json(done), text + ("; there are more, repeat the command" if done.more else ""))

@@ -11,7 +11,7 @@ from horae.api.values import to_json
 from horae.cli import words
 from horae.cli.arguments import instant_from
 from horae.cli.governance.decide import Owner
-from horae.cli.jobs.acting import Reason
+from horae.cli.jobs.bulk import Reason
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
 

@@ -17,7 +17,7 @@ from horae.cli.terminal import Terminal, sqlite_file
 from horae.errors import InvalidInput, NotAllowed
 
 if TYPE_CHECKING:
-    from horae.ports import Node
+    from horae.ports.workers import Node
     from horae.stores.backup import Copy, Progress
 
 PRINT_EVERY = 10  # per cent

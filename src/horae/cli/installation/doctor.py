@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,7 +46,7 @@ def doctor(terminal: Terminal, target: Target = None, support_bundle: Bundle = N
     document = {
         "healthy": not levels["problem"],
         "database": shown_url(settings.database_url) if terminal.url is None else terminal.url,
-        "checks": [asdict(finding) for finding in found],
+        "checks": [finding.as_json() for finding in found],
     }
     lines = [line for finding in found for line in _lines(terminal, finding)]
     lines.append(
@@ -71,21 +71,29 @@ def _examine_here(terminal: Terminal, target: str | None) -> list[Finding]:
 
 def _examine_remote(terminal: Terminal) -> list[Finding]:
     from horae.cli.verbs import reached
+    from horae.core.jobs.reasons import Reason
     from horae.doctor.findings import Finding
 
     with reached(terminal) as here:
         seen = here.admin.doctor()
     if not seen.complete:
         terminal.say("The time was up before the last check; the findings are not complete.")
-    return [Finding(each.check, each.level, each.text, each.mend) for each in seen.findings]
+    return [
+        Finding(each.check, each.level, Reason(each.check, each.reason or each.text, each.facts), each.mend)
+        for each in seen.findings
+    ]
 
 
 def _check_application(terminal: Terminal, target: str | None) -> list[Finding]:
     """Return the findings of ``horae check`` about the application."""
     from horae.cli.process.targets import application
+    from horae.core.jobs.reasons import Reason
     from horae.doctor.engine import limits
-    from horae.doctor.findings import Finding
+    from horae.doctor.findings import Finding, Level, ok
     from horae.errors import HoraeError
+
+    def found_by_check(level: Level, text: object) -> Finding:
+        return Finding("application", level, Reason("application", str(text)), f"horae check {name}")
 
     name = target or terminal.settings.app
     if name is None:
@@ -94,20 +102,20 @@ def _check_application(terminal: Terminal, target: str | None) -> list[Finding]:
         app = application(name, terminal.database)
         found = app.problems()
     except HoraeError as trouble:
-        return [Finding("application", "problem", str(trouble), f"horae check {name}")]
+        return [found_by_check("problem", trouble)]
     errors = [each for each in found if each.severity == "error"]
     own = [] if isinstance(app.database, str) else list(limits(app.database, name))
     if errors:
-        return [*own, *(Finding("application", "problem", str(each), f"horae check {name}") for each in errors)]
+        return [*own, *(found_by_check("problem", each) for each in errors)]
     if found:
-        return [*own, *(Finding("application", "warning", str(each), f"horae check {name}") for each in found)]
-    return [*own, Finding("application", "ok", f"{name} declares {words.count(len(list(app.definitions)), 'job')}")]
+        return [*own, *(found_by_check("warning", each) for each in found)]
+    return [*own, ok("application", "application_declares", app=name, count=len(list(app.definitions)))]
 
 
 def _lines(terminal: Terminal, finding: Finding) -> list[str]:
     level = f"{finding.level:<8}"
     coloured = level if terminal.is_plain else typer.style(level, fg=COLOURS[finding.level])
-    lines = [f"{coloured} {finding.check:<12} {' '.join(finding.text.split())}"]
+    lines = [f"{coloured} {finding.check:<12} {' '.join(finding.why.in_words(terminal.language).split())}"]
     return lines if finding.mend is None else [*lines, f"{'':<22}→ {finding.mend}"]
 
 

@@ -8,13 +8,13 @@ import typer
 
 from horae.api.values import to_json
 from horae.cli.failures import Exit
-from horae.cli.jobs.acting import Reason, Timeout
+from horae.cli.jobs.bulk import Reason, Timeout
 from horae.cli.jobs.tables import act_line, act_page, act_table
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
 from horae.core.jobs.acts import ActState
+from horae.core.time.spans import span_from
 from horae.errors import WaitTimeout
-from horae.settings import span_from
 
 group = typer.Typer(help="See and steer bulk acts on jobs.", no_args_is_help=True, rich_markup_mode=None)
 ActId = Annotated[str, typer.Argument(metavar="ID", help="The act, such as act_3.")]
@@ -38,8 +38,7 @@ def list_(
         page = here.acts.list(state=cast("list[ActState]", state or [])).page(cursor, limit=limit)
         now = here.now()
     terminal.result(to_json(page), act_table(terminal, page.items, now) if page.items else "No acts.")
-    if page.next_cursor and not terminal.is_json:
-        terminal.say(f"There may be more: --cursor {page.next_cursor}")
+    terminal.mention_more(page.next_cursor)
 
 
 @command(group, "show", by_url=True)

@@ -8,12 +8,12 @@ import typer
 
 from horae.api.values import as_list, to_json
 from horae.cli import words
-from horae.cli.jobs.acting import DryRun, Reason, show_begun, show_preview
+from horae.cli.jobs.bulk import DryRun, Reason, show_begun, show_preview
 from horae.cli.jobs.stats import sparkline
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
 from horae.core.error_groups import dead_jobs_of
-from horae.settings import span_from
+from horae.core.time.spans import span_from
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -1,4 +1,5 @@
 """``horae job``: enqueue, look, and act by hand."""
+# size: one command for each verb on a job
 
 from __future__ import annotations
 
@@ -12,13 +13,15 @@ from horae.api.values import drop_none, to_json
 from horae.cli import words
 from horae.cli.arguments import arguments_from, instant_from, priority_from
 from horae.cli.failures import Exit
-from horae.cli.jobs.acting import DryRun, Reason, Timeout, Where, act_on
+from horae.cli.jobs import follow, rerun
+from horae.cli.jobs.bulk import DryRun, Reason, Timeout, Where, act_on
 from horae.cli.jobs.tables import job_page, job_table
-from horae.cli.terminal import Terminal, actor, command
+from horae.cli.terminal import Terminal, actor, command, shown_url
 from horae.cli.verbs import reached
 from horae.core.cursors import last_number
+from horae.core.jobs.gathering import Collect, Debounce
+from horae.core.time.spans import span_from
 from horae.errors import InvalidInput, NotAllowed
-from horae.settings import span_from
 
 if TYPE_CHECKING:
     from horae.actions.jobs.requests import Request
@@ -94,6 +97,22 @@ def enqueue(
         list[str] | None,
         typer.Option("--cost", metavar="UNIT=N", help="Reserve so many calls, tokens or micros. Repeat it."),
     ] = None,
+    debounce: Annotated[
+        str | None,
+        typer.Option("--debounce", metavar="SPAN", help="Run only the last call, once none came for so long."),
+    ] = None,
+    max_wait: Annotated[
+        str | None, typer.Option("--max-wait", metavar="SPAN", help="Debounce at most so long after the first call.")
+    ] = None,
+    collect: Annotated[
+        int | None, typer.Option("--collect", metavar="N", help="Run up to N values of many calls as one job.")
+    ] = None,
+    within: Annotated[
+        str | None, typer.Option("--within", metavar="SPAN", help="Collect at most for so long (5s).")
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="KEY", help="Tell calls apart that are debounced or collected.")
+    ] = None,
 ) -> None:
     """Store a job for a worker to run.
 
@@ -115,13 +134,24 @@ def enqueue(
         "on_parent_dead": on_parent_dead,
         "budget": budget,
         "cost": arguments_from(cost, None, None) if cost else None,
+        "debounce": _debounce(debounce, max_wait, by),
+        "collect": None if collect is None else Collect(collect, span_from(within or "5s", "within"), by),
     }
+    if (by or max_wait or within) and debounce is None and collect is None:
+        raise InvalidInput("gather_missing")
     chosen = {option: value for option, value in options.items() if value is not None}
     target = app or terminal.settings.app
     if target is not None:
         _through_app(terminal, target, name, arguments, chosen, max_attempts)
     else:
         _through_store(terminal, name, arguments, chosen, max_attempts)
+
+
+def _debounce(wait: str | None, max_wait: str | None, key: str | None) -> Debounce | None:
+    if wait is None:
+        return None
+    longest = None if max_wait is None else span_from(max_wait, "max_wait")
+    return Debounce(span_from(wait, "debounce"), longest, key)
 
 
 def _through_app(
@@ -134,7 +164,7 @@ def _through_app(
 ) -> None:
     """Enqueue as the application does: its signature checks the arguments, its declaration gives queue and retry."""
     from horae.app import JobHandle
-    from horae.cli.process.targets import application
+    from horae.cli.process.targets import application, database_of
     from horae.cli.verbs import LocalVerbs
 
     with application(target, terminal.database) as app:
@@ -143,9 +173,16 @@ def _through_app(
         request = _with_max_attempts(handle.request(**arguments), max_attempts)
         if terminal.url is None:
             _enqueue(terminal, LocalVerbs(app.world, actor(terminal), owner), request)
+            _say_where(terminal, target, database_of(app))
             return
     with reached(terminal, owner=owner) as remote:
         _enqueue(terminal, remote, request)
+
+
+def _say_where(terminal: Terminal, target: str, database: str) -> None:
+    """Name the application's database where commands without it ask another."""
+    if database != shown_url(terminal.settings.database_url):
+        terminal.say(f"Stored in the database of {target}; ask there: horae job list --db {database}")
 
 
 def _through_store(
@@ -175,6 +212,9 @@ def _enqueue(terminal: Terminal, here: Verbs, request: Request) -> None:
         terminal.result(to_json(made), f"{made.id} cancelled at once: {reason}")
         return
     what = "is the job of this key already" if made.deduplicated else "enqueued"
+    if made.gathered:
+        verb, noun = ("debounces", "call") if request.collect is None else ("collects", "value")
+        what = f"{verb} {made.gathered} {noun}{'' if made.gathered == 1 else 's'} so far"
     due = words.both(made.run_at, here.now())
     terminal.result(to_json(made), f"{made.id} {what}: {request.handler} in queue {request.queue}, due {due}")
 
@@ -211,6 +251,8 @@ def list_(
         page = here.jobs.list(state=cast("list[State]", state or []), **filters).page(cursor, limit=limit)
         now = here.now()
     nothing = "No such jobs." if filters or state else "No jobs yet."
+    if not page.items and terminal.url is None:
+        nothing += f" Looked in {shown_url(terminal.settings.database_url)}."
     terminal.result(to_json(page), job_table(terminal, page.items, now) if page.items else nothing)
     if page.next_cursor and not terminal.is_json:
         number = last_number(page.next_cursor)
@@ -350,6 +392,10 @@ def _retry(here: Verbs, job_id: str, reason: str) -> Job:
     if job.state == "running":
         raise NotAllowed("retry_of_running", id=job.id)
     raise NotAllowed("retry_of_ended", id=job.id, state=job.state)
+
+
+rerun.register(group)
+follow.register(group)
 
 
 def _by_hand(verb: Callable[..., Job], reason: str) -> Callable[[Verbs, str], Job]:

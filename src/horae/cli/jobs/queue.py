@@ -1,4 +1,4 @@
-"""``horae queue``: see, pause, resume and limit queues."""
+"""``horae queue``: see, pause, resume, limit and share queues."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ import typer
 
 from horae.api.values import as_list, to_json
 from horae.cli import words
-from horae.cli.jobs.acting import Reason
+from horae.cli.arguments import until_from
+from horae.cli.jobs.bulk import Reason, Until
 from horae.cli.jobs.limit import max_running_from
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
+from horae.errors import InvalidInput
 
 if TYPE_CHECKING:
     from horae.api.queues import QueueDetail
 
-group = typer.Typer(help="See, pause, resume and limit queues.", no_args_is_help=True, rich_markup_mode=None)
+group = typer.Typer(help="See, pause, resume, limit and share queues.", no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The queue.")]
 
 
@@ -37,20 +39,78 @@ def list_(
 
 def _row(queue: QueueDetail) -> tuple[str, ...]:
     jobs = queue.jobs
-    status = "open" if queue.paused_at is None else f"paused by {queue.paused_by}"
     numbers = (str(jobs.get(state, 0)) for state in ("queued", "running", "dead", "succeeded", "cancelled"))
-    return (queue.name, status, *numbers, str(queue.max_running or "-"), str(len(queue.workers)))
+    return (queue.name, _status(queue), *numbers, str(queue.max_running or "-"), str(len(queue.workers)))
+
+
+def _status(queue: QueueDetail) -> str:
+    status = "open" if queue.paused_at is None else f"paused by {queue.paused_by}"
+    return f"{status}, fair" if queue.fair else status
+
+
+@command(group, "show", by_url=True)
+def show(terminal: Terminal, name: Name) -> None:
+    """Show one queue: its settings, its jobs by state, who serves it."""
+    with reached(terminal) as here:
+        found = here.queues.get(name)
+    quiet = "none" if found.quiet_hours is None else f"{found.quiet_hours} ({found.quiet_zone})"
+    lines = {
+        "queue": found.name,
+        "status": _status(found),
+        "order": found.order,
+        "shared": "owners take turns" if found.fair else "first come, first served",
+        "limit": str(found.max_running or "none"),
+        "quiet": quiet,
+        "jobs": ", ".join(f"{count} {state}" for state, count in found.jobs.items() if count) or "none",
+        "workers": ", ".join(found.workers) or "none",
+    }
+    terminal.result(to_json(found), "\n".join(f"{label:8} {text}" for label, text in lines.items()))
+
+
+@command(
+    group,
+    "set",
+    by_url=True,
+    examples=("horae queue set mail --fair owner", "horae queue set mail --fair none --order run_at"),
+)
+def set_(
+    terminal: Terminal,
+    name: Name,
+    fair: Annotated[
+        str | None,
+        typer.Option(
+            "--fair", metavar="owner|none", help="owner: owners take turns, by their weights; none: they do not."
+        ),
+    ] = None,
+    order: Annotated[
+        str | None, typer.Option("--order", metavar="priority|run_at", help="Which job of an owner comes first.")
+    ] = None,
+    reason: Reason = "",
+) -> None:
+    """Set how a queue is shared and in which order it is served.
+
+    With --fair owner no owner keeps another one waiting, however many jobs it has. `horae owner set` gives weights.
+    """
+    if fair is None and order is None:
+        raise InvalidInput("queue_set_nothing", queue=name)
+    with reached(terminal) as here:
+        changed = None if order is None else here.queues.order(name, order, reason=reason)  # type: ignore[arg-type]
+        if changed is None or fair is not None:
+            changed = here.queues.share(name, None if fair == "none" else fair, reason=reason)  # type: ignore[arg-type]
+    shared = "owners take turns" if changed.fair else "first come, first served"
+    terminal.result(to_json(changed), f"{name}: {shared}, by {changed.order}")
 
 
 @command(group, "pause", by_url=True)
-def pause(terminal: Terminal, name: Name, reason: Reason = "") -> None:
+def pause(terminal: Terminal, name: Name, until: Until = None, reason: Reason = "") -> None:
     """Hand out no more jobs of a queue.
 
-    Running jobs go on, enqueueing goes on.
+    With --until it goes on by itself then. Running jobs go on, enqueueing goes on.
     """
     with reached(terminal) as here:
-        changed = here.queues.pause(name, reason=reason)
-    terminal.result(to_json(changed), f"{name} is paused; `horae queue resume {name}` lets it go on")
+        changed = here.queues.pause(name, **until_from(until), reason=reason)
+    ends = "" if changed.paused_until is None else f" until {words.exact(changed.paused_until)}"
+    terminal.result(to_json(changed), f"{name} is paused{ends}; `horae queue resume {name}` lets it go on")
 
 
 @command(group, "resume", by_url=True)
@@ -59,6 +119,24 @@ def resume(terminal: Terminal, name: Name, reason: Reason = "") -> None:
     with reached(terminal) as here:
         changed = here.queues.resume(name, reason=reason)
     terminal.result(to_json(changed), f"{name} is open")
+
+
+@command(group, "quiet", by_url=True, examples=("horae queue quiet mail 22:00-07:00 --tz Europe/Berlin",))
+def quiet(
+    terminal: Terminal,
+    name: Name,
+    hours: Annotated[str, typer.Argument(metavar="HOURS|none", help="Such as 22:00-07:00; none lifts them.")],
+    zone: Annotated[str, typer.Option("--tz", metavar="ZONE", help="The IANA zone of the hours.")] = "UTC",
+    reason: Reason = "",
+) -> None:
+    """Start no job of a queue in some hours.
+
+    Running jobs go on. The queue is paused when the hours begin and resumed when they end.
+    """
+    with reached(terminal) as here:
+        changed = here.queues.quiet(name, None if hours == "none" else hours, zone=zone, reason=reason)
+    text = "has no quiet hours" if changed.quiet_hours is None else f"is quiet {changed.quiet_hours} ({zone})"
+    terminal.result(to_json(changed), f"{name} {text}")
 
 
 @command(group, "limit", by_url=True)

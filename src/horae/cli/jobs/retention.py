@@ -8,10 +8,10 @@ import typer
 
 from horae.api.values import to_json
 from horae.cli import words
-from horae.cli.jobs.acting import Reason
+from horae.cli.jobs.bulk import Reason
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
-from horae.settings import span_from
+from horae.core.time.spans import span_from
 
 if TYPE_CHECKING:
     from horae.api.admin import Retention

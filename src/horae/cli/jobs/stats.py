@@ -13,8 +13,8 @@ from horae.cli import words
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
 from horae.core.statistics import Grain, Scope
+from horae.core.time.spans import span_from
 from horae.errors import InvalidInput
-from horae.settings import span_from
 
 if TYPE_CHECKING:
     from horae.api.statistics import Figures

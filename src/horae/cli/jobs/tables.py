@@ -26,7 +26,8 @@ def _job_row(job: Job, now: datetime) -> tuple[str, ...]:
     attempts = f"{job.attempt}/{job.max_attempts}"
     when_text = f"{word} {words.relative(moment, now)}"
     error = words.first_line(job.last_error, 50)
-    return (job.id, job.state, job.handler, job.queue, attempts, when_text, words.exact(moment), error)
+    handler = job.handler if job.collected is None else f"{job.handler} ({job.collected:,} values)"
+    return (job.id, job.state, handler, job.queue, attempts, when_text, words.exact(moment), error)
 
 
 def when(job: Job) -> tuple[str, datetime]:
@@ -71,6 +72,7 @@ def _facts(job: Job, why: Sequence[Reason], now: datetime, language: Language) -
         ("checkpoint", "" if job.checkpoint is None else _json(job.checkpoint)),
         ("key", job.key),
         ("unique", job.unique),
+        ("collected", "" if job.collected is None else f"{job.collected:,} values"),
         ("concurrency", job.concurrency_key),
         ("budget", "" if job.budget is None else f"{job.budget}, at most {_cost(job.cost)} an attempt"),
         ("tags", ", ".join(job.tags)),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mcp.server import MCPServer
 
     from horae.mcp.here import Here
-    from horae.ports import World
+    from horae.ports.world import World
 
 PORT = 8765
 
@@ -32,7 +32,7 @@ def mcp(
     owner: Annotated[
         str | None, typer.Option("--owner", metavar="NAME", help="The tenant; else system. Over HTTP the token tells.")
     ] = None,
-    tools: Annotated[str, typer.Option("--tools", metavar="WHICH", help="all or minimal (five tools).")] = "all",
+    tools: Annotated[str, typer.Option("--tools", metavar="WHICH", help="all or minimal (eight tools).")] = "all",
     http: Annotated[bool, typer.Option("--http", help="Serve HTTP at /mcp with tokens, instead of stdio.")] = False,
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
     port: Annotated[
@@ -129,13 +129,16 @@ def _serve_http(
     from horae.mcp.http import GRACE, PATH, application
     from horae.server.http_server import HttpServer
     from horae.server.socket import listen, url_of
+    from horae.service.guard.limits import Rates
 
     start_logging("json" if terminal.is_json else "text", "INFO")
     listening = listen(host, port)
     url = url_of(listening) + PATH
-    http = HttpServer(application(server, world, host, is_operator=operator), listening, grace=GRACE)
+    settings = terminal.settings
+    rates = Rates(settings.calls_per_token, settings.calls_per_address, settings.wrong_per_address)
+    http = HttpServer(application(server, world, host, is_operator=operator, rates=rates), listening, grace=GRACE)
     terminal.say(f"Horae serves {'operators' if operator else 'agents'} over MCP: {url}")
-    terminal.say(f"  store   {shown_url(terminal.settings.database_url)}")
+    terminal.say(f"  store   {shown_url(settings.database_url)}")
     terminal.say(f"  tokens  horae token create --owner NAME --scopes {'admin' if operator else 'tasks'}")
     terminal.say("  Ctrl-C ends it in order")
     terminal.event({"event": "started", "url": url, "operator": operator})

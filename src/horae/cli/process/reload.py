@@ -10,7 +10,7 @@ from horae.cli.installation.check import Config, Target, load_application
 from horae.cli.terminal import Terminal, command
 
 if TYPE_CHECKING:
-    from horae.ports import World
+    from horae.ports.world import World
 
 
 def register(app: typer.Typer) -> None:

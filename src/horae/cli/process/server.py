@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from horae.cli.logs import LogFormat, LogLevel, start_chosen_logging
-from horae.cli.terminal import Terminal, command, shown_url
+from horae.cli.terminal import Terminal, command
 from horae.errors import MissingExtra
 from horae.settings import Settings
 from horae.version import VERSION
@@ -91,12 +91,16 @@ def add_built_in(app: Horae, settings: Settings) -> None:
     from horae.declare.attend import register as register_attention
 
     register_attention(app)
+    if settings.nats:
+        from horae.bus import publish
+
+        publish(app, settings.nats, stream=settings.nats_stream, prefix=settings.nats_prefix)
     try:
         from horae.outgoing import Outgoing
         from horae.outgoing import register as register_outgoing
         from horae.outgoing.encryption import sealer_from
     except ImportError as problem:
-        if settings.alert_webhook_url is not None:  # or alerts would be lost in silence
+        if settings.alert_webhook_url or settings.heartbeat_url:  # or alerts would be lost in silence
             raise MissingExtra("alerts_extra_missing", problem=str(problem)) from problem
         return
     register_outgoing(app, Outgoing.read(sealer=sealer_from({"HORAE_SECRET_KEY": settings.secret_key or ""})))
@@ -104,6 +108,10 @@ def add_built_in(app: Horae, settings: Settings) -> None:
         from horae.alerts.rules import QUEUE, watch
 
         watch(app, settings.alert_webhook_url, stalled_after=settings.alert_stalled_after, queue=QUEUE)
+    if settings.heartbeat_url is not None:
+        from horae.alerts.heartbeat import beat
+
+        beat(app, settings.heartbeat_url, every=settings.heartbeat_every)
 
 
 def with_alerts(queues: Mapping[str, int], settings: Settings) -> dict[str, int]:
@@ -144,12 +152,11 @@ def _link_command(settings: Settings, port: int) -> str:
 
 
 def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:
-    import asyncio
-
     settings = terminal.settings
     opens: list[Any] = []
     service = app.asgi(settings, opens=lambda: opens[0](), open_to_all=no_auth)
     from horae.runtime.systemd import READY, notify
+    from horae.server.http_server import run
     from horae.server.process import Opening, ServiceServer, refuse_open_door
     from horae.server.socket import listen, url_of
 
@@ -158,7 +165,9 @@ def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:
     url = url_of(listening)
     opening = Opening(lambda: app.world)
     opens.append(opening)
-    database = shown_url(app.database) if isinstance(app.database, str) else str(app.database.url)
+    from horae.cli.process.targets import database_of
+
+    database = database_of(app)
 
     def report_start() -> None:
         terminal.say(f"Horae {service.version} serves {database}")
@@ -184,7 +193,7 @@ def _serve(terminal: Terminal, app: Horae, no_auth: bool) -> None:
     )
     try:
         opening.start()
-        asyncio.run(_until_signal(terminal, http, app))
+        run(_until_signal(terminal, http, app))
     finally:
         opening.stop()
         listening.close()

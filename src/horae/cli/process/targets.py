@@ -8,11 +8,21 @@ import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from horae.app import Horae
+from horae.cli.terminal import shown_url
 from horae.declare.jobs_conf import JobsFile
 from horae.errors import ConfigurationError, HoraeError, InvalidInput
 from horae.settings import Settings
+
+if TYPE_CHECKING:
+    from horae.attention import Attention
+
+
+def database_of(app: Horae) -> str:
+    """Return the URL of an application's database, without its password."""
+    return shown_url(app.database) if isinstance(app.database, str) else str(app.database.url)
 
 
 def application(target: str, database: str | None = None) -> Horae:
@@ -31,6 +41,38 @@ def application(target: str, database: str | None = None) -> Horae:
             raise ConfigurationError("app_opens_database_early", target=target)
         app.database = database
     return app
+
+
+def agent(target: str, database: str | None = None) -> Attention:
+    """Import the agent that *target* names, as :func:`application` does."""
+    from horae.attention import Attention
+
+    module_name, _, attribute = target.partition(":")
+    if module_name.endswith(".py") or "/" in module_name:
+        dotted = module_name.removesuffix(".py").strip("./").replace("/", ".")
+        raise InvalidInput("target_is_path", target=target, module=f"{dotted}:{attribute or 'agent'}")
+    module = _import(module_name)
+    known = [name for name, value in vars(module).items() if isinstance(value, Attention)]
+    found = getattr(module, attribute or (known[0] if len(known) == 1 else "agent"), None)
+    if not isinstance(found, Attention):
+        raise InvalidInput("agent_unknown", target=target, agents=[f"{module_name}:{each}" for each in known])
+    if database is not None:
+        if "engine" in vars(found.app):
+            raise ConfigurationError("app_opens_database_early", target=target)
+        found.app.database = database
+    return found
+
+
+def imported(target: str) -> Any:
+    """Import what *target* names, ``module:name``, of any type, with the current folder on the path."""
+    module_name, _, attribute = target.partition(":")
+    module = _import(module_name)
+    found: Any = module
+    for part in (attribute or "app").split("."):
+        found = getattr(found, part, None)
+    if found is None:
+        raise InvalidInput("import_target_missing", module=module_name, name=attribute or "app")
+    return found
 
 
 def bare_application(name: str, settings: Settings) -> Horae:

@@ -23,7 +23,7 @@ from horae.version import VERSION
 if TYPE_CHECKING:
     from horae.app import Horae
     from horae.cli.process.story_log import Story
-    from horae.ports import World
+    from horae.ports.world import World
     from horae.server.process import ServiceServer
 
 SLOTS = 4
@@ -234,6 +234,9 @@ async def _after_the_story(terminal: Terminal, world: World, job_ids: list[str])
     if dead is not None:
         terminal.say(f"  {horae} job show {dead}{where}      why it died")
         terminal.say(f"  {horae} job revive {dead}{where}    fill the paper, and it runs here")
+    wrong = next((job.id for job in jobs_now if (job.state, job.handler) == ("dead", "example.invoice")), None)
+    if wrong is not None:
+        terminal.say(f"  {horae} job rerun {wrong}{where} --arg amount=12    mend the mistake, and run it once more")
     terminal.say(f"  {horae} job enqueue example.greet --app horae.cli.demo.example:app --arg name=you{where}")
 
 

@@ -12,10 +12,11 @@ import typer
 from horae.cli.installation.check import Config, load_application
 from horae.cli.logs import LogFormat, LogLevel, start_chosen_logging
 from horae.cli.process.server import add_built_in, with_alerts
-from horae.cli.terminal import Terminal, command, shown_url
+from horae.cli.terminal import Terminal, command
 from horae.cli.words import span
+from horae.core.time.spans import span_from
 from horae.errors import InvalidInput, MissingExtra, NeedsDatabase
-from horae.settings import Settings, queues_from, read_setting, span_from
+from horae.settings import Settings, queues_from, read_setting
 
 if TYPE_CHECKING:
     from horae.app import Horae
@@ -217,7 +218,9 @@ def _serve_metrics(app: Horae, host: str, port: int) -> Callable[[], None]:
 
 def _report_start(terminal: Terminal, app: Horae, worker: Worker, names: list[str]) -> None:
     settings = worker.settings
-    at = shown_url(app.database) if isinstance(app.database, str) else str(app.database.url)
+    from horae.cli.process.targets import database_of
+
+    at = database_of(app)
     url = terminal.url or at
     unserved = sorted({each.queue for each in app.definitions if each.name in names} - set(settings.queues))
     terminal.say(f"Horae {settings.version} worker {worker.node_id} on {url}")

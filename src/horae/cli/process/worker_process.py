@@ -20,7 +20,7 @@ from typing import Any
 
 from horae.cli.terminal import Terminal
 from horae.cli.words import span
-from horae.ports import Clock, Dice
+from horae.ports.world import Clock, Dice
 from horae.runtime.loop import Alarm, Backoff
 
 STDIN = 0

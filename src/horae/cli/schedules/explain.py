@@ -12,8 +12,8 @@ import typer
 from horae.cli import words
 from horae.cli.shapes import moment
 from horae.cli.terminal import Terminal, command
+from horae.core.time.spans import span_from
 from horae.errors import InvalidInput, UnknownZone
-from horae.settings import span_from
 
 if TYPE_CHECKING:
     from horae.core.schedules.notes import Effect
@@ -33,15 +33,27 @@ Gap = Annotated[
 Fold = Annotated[
     str | None, typer.Option("--fold", metavar="first|both", help="A time that clocks repeat: fire once, or each time.")
 ]
-Lenient = Annotated[bool, typer.Option("--lenient", help="Read names, 7 for Sunday, @daily, ?, L, W and # too.")]
+Lenient = Annotated[bool, typer.Option("--lenient", help="Read names, 7 for Sunday, 22-2, @daily, ?, L, W and # too.")]
 Count = Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, max=1000, help="How many fires.")]
 From = Annotated[
     str | None, typer.Option("--from", metavar="INSTANT", help="Begin there instead of now, such as 2030-01-07T06:00Z.")
 ]
 
 HEADINGS = {
-    "en": {"next": "next fires", "clocks": "changes of clocks", "warnings": "good to know", "none": "no fire"},
-    "zh": {"next": "接下来的触发时间", "clocks": "时钟调整", "warnings": "请注意", "none": "不会触发"},
+    "en": {
+        "previous": "previous fire",
+        "next": "next fires",
+        "clocks": "changes of clocks",
+        "warnings": "good to know",
+        "none": "no fire",
+    },
+    "zh": {
+        "previous": "上一次触发时间",
+        "next": "接下来的触发时间",
+        "clocks": "时钟调整",
+        "warnings": "请注意",
+        "none": "不会触发",
+    },
 }
 MONTHS_AHEAD = 13
 
@@ -64,8 +76,8 @@ def explain(
 ) -> None:
     """Say in words what a schedule means.
 
-    Also its next fires in UTC and in its zone, what each change of clocks in the next 13 months does to them, and what
-    other dialects of cron read differently. Needs no database.
+    Also its previous and its next fires in UTC and in its zone, what each change of clocks in the next 13 months does
+    to them, and what other dialects of cron read differently. Needs no database.
     """
     from horae.core.schedules.notes import Note, effects, warnings
     from horae.core.schedules.notes_words import say
@@ -76,7 +88,7 @@ def explain(
     begin = now if start is None else instant_from(start, zone, "--from")
     options = {"day_match": day_match, "gap": gap, "fold": fold, "lenient": lenient}
     rule = rule_from(when, zone, options, begin)
-    fires = _fires(rule, begin, count)
+    previous, fires = rule.previous_before(begin), _fires(rule, begin, count)
     clock_effects = effects(rule, zone_name, begin)
     notes = warnings(rule, begin)
     shape = {
@@ -84,13 +96,17 @@ def explain(
         "language": language,
         "zone": zone_name,
         **_rule_shape(rule),
+        "previous": None if previous is None else _fire_shape(previous, zone_name),
         "next": [_fire_shape(fire, zone_name) for fire in fires],
         "clocks": [effect_shape(each, language) for each in clock_effects],
         "warnings": [{"code": each.code, "text": say(each, language)} for each in notes],
     }
     quiet = say(Note("quiet", {"zone": zone_name, "months": MONTHS_AHEAD}), language)
     head = HEADINGS[language]
-    lines = [terminal.bold(rule.describe(language)), "", terminal.faint(head["next"])]
+    lines = [terminal.bold(rule.describe(language))]
+    if previous is not None:
+        lines += ["", terminal.faint(head["previous"]), *fire_lines([previous], zone_name, now, language=language)]
+    lines += ["", terminal.faint(head["next"])]
     lines += fire_lines(fires, zone_name, now, language=language) or [f"  {head['none']}"]
     lines += ["", terminal.faint(head["clocks"]), *(_clock_lines(clock_effects, language) or [f"  {quiet}"])]
     if notes:

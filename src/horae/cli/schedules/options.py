@@ -10,8 +10,8 @@ import typer
 
 from horae.cli.arguments import arguments_from, priority_from
 from horae.cli.terminal import with_signature
+from horae.core.time.spans import span_from
 from horae.errors import InvalidInput
-from horae.settings import span_from
 
 if TYPE_CHECKING:
     from horae.api.schedules.values import Schedule
@@ -56,18 +56,43 @@ OPTIONS: dict[str, Any] = {
     "cost": _option(
         list[str] | None, "--cost", "UNIT=N", "Reserve so many calls, tokens or micros for each attempt. Repeat it."
     ),
+    "quiet_hours": _option(
+        str | None, "--quiet-hours", "HOURS", "No fire 22:00-07:00, one at the end for all; none lifts it."
+    ),
+    "calendar": _option(str | None, "--calendar", "NAME", "A calendar of `horae calendar list`; none lifts it."),
+    "calendar_rule": _option(
+        str | None, "--calendar-rule", "RULE", "Its days: exclude them, include only them, or move to the next other."
+    ),
+    "expect": _option(
+        str | None, "--expect", "WHEN", "A success within 10m of being due, by 06:00, or every 1d; none lifts it."
+    ),
     "mode": _option(str | None, "--mode", "MODE", "SINGLE_NODE: one node runs each fire; or ALL_NODES."),
     "lock_ttl": _option(str | None, "--lock-ttl", "SPAN", "Run under a lock that ends so long unrenewed; or none."),
     "day_match": _option(str | None, "--day-match", "and|or", "Whether day and weekday must both match."),
     "gap": _option(str | None, "--gap", "after|skip", "A time that clocks skip: fire after it, or not."),
     "fold": _option(str | None, "--fold", "first|both", "A time that clocks repeat: fire once, or each time."),
     "lenient": _option(
-        bool | None, "--lenient/--strict", None, "Read names, 7 for Sunday, @daily, ?, L, W and # in cron, or not."
+        bool | None,
+        "--lenient/--strict",
+        None,
+        "Read names, 7 for Sunday, 22-2, @daily, ?, L, W and # in cron, or not.",
     ),
 }
 NONE = "none"
 SPANS = ("jitter", "initial_delay", "spread", "grace", "timeout", "stale_timeout", "lock_ttl")
-MAY_BE_ABSENT = ("group", "starts_at", "ends_at", "max_fires", "timeout", "stale_timeout", "lock_ttl", "budget")
+MAY_BE_ABSENT = (
+    "group",
+    "starts_at",
+    "ends_at",
+    "max_fires",
+    "timeout",
+    "stale_timeout",
+    "lock_ttl",
+    "budget",
+    "quiet_hours",
+    "calendar",
+    "expect",
+)
 
 
 def with_options(function: Callable[..., None]) -> Callable[..., None]:

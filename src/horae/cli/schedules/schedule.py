@@ -8,17 +8,17 @@ import typer
 
 from horae.api.values import to_json
 from horae.cli import words
-from horae.cli.arguments import arguments_from, instant_from
+from horae.cli.arguments import arguments_from, instant_from, until_from
 from horae.cli.failures import Exit
-from horae.cli.jobs.acting import Reason
+from horae.cli.jobs.bulk import Reason, Until
 from horae.cli.schedules import explain as explaining
 from horae.cli.schedules.explain import Count, clock, fire_lines
 from horae.cli.schedules.options import values_from, with_options, zone_of
 from horae.cli.schedules.tables import fire_table, schedule_page, schedule_table, timetable_page
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
+from horae.core.time.spans import span_from
 from horae.errors import InvalidInput
-from horae.settings import span_from
 
 if TYPE_CHECKING:
     from horae.api.schedules.values import Schedule
@@ -63,7 +63,7 @@ def list_(
     terminal.result(
         to_json(page), schedule_table(terminal, page.items, now, results=results > 0) if page.items else nothing
     )
-    _mention_more(terminal, page.next_cursor)
+    terminal.mention_more(page.next_cursor)
 
 
 @command(group, "show", by_url=True)
@@ -94,7 +94,7 @@ def history(
         page = here.schedules.history(key, owner=owner).page(cursor, limit=limit)
     text = fire_table(terminal, schedule, page.items) if page.items else "It has not fired yet."
     terminal.result(to_json(page), text)
-    _mention_more(terminal, page.next_cursor)
+    terminal.mention_more(page.next_cursor)
 
 
 @command(group, "preview", by_url=True)
@@ -138,11 +138,6 @@ def timetable(
     if not (found.complete and found.past_complete) and not terminal.is_json:
         reach = f"from {words.exact(found.since)} to {words.exact(found.until)}"
         terminal.say(f"There is more than is counted at once; this reaches {reach}.")
-
-
-def _mention_more(terminal: Terminal, cursor: str | None) -> None:
-    if cursor and not terminal.is_json:
-        terminal.say(f"There may be more: --cursor {cursor}")
 
 
 # -- make and change ---------------------------------------------------------------------------------------------
@@ -209,13 +204,18 @@ def change(
 
 @command(group, "pause", by_url=True)
 def pause(
-    terminal: Terminal, key: KeyOrGroup = None, group: Group = None, owner: Owner = "system", reason: Reason = ""
+    terminal: Terminal,
+    key: KeyOrGroup = None,
+    group: Group = None,
+    until: Until = None,
+    owner: Owner = "system",
+    reason: Reason = "",
 ) -> None:
     """Stop firing until the schedule is resumed.
 
-    Running jobs go on; it can still be triggered by hand.
+    With --until it goes on by itself then. Running jobs go on; it can still be triggered by hand.
     """
-    _one_or_group(terminal, "pause", key, group, owner, reason)
+    _one_or_group(terminal, "pause", key, group, owner, reason, **until_from(until))
 
 
 @command(group, "resume", by_url=True)
@@ -230,7 +230,9 @@ def resume(
     _one_or_group(terminal, "resume", key, group, owner, reason)
 
 
-def _one_or_group(terminal: Terminal, verb: str, key: str | None, group: str | None, owner: str, reason: str) -> None:
+def _one_or_group(
+    terminal: Terminal, verb: str, key: str | None, group: str | None, owner: str, reason: str, **terms: Any
+) -> None:
     if key is None and group is None:
         raise InvalidInput("schedule_unnamed")
     if key is not None and group is not None:
@@ -238,10 +240,11 @@ def _one_or_group(terminal: Terminal, verb: str, key: str | None, group: str | N
     done = f"{verb.removesuffix('e')}ed"
     with reached(terminal) as here:
         if key is not None:
-            _print_schedule(terminal, here, getattr(here.schedules, verb)(key, owner=owner, reason=reason), done)
+            changed = getattr(here.schedules, verb)(key, owner=owner, reason=reason, **terms)
+            _print_schedule(terminal, here, changed, done)
             return
         change = here.schedules.pause_group if verb == "pause" else here.schedules.resume_group
-        result = change(str(group), owner=owner, reason=reason)
+        result = change(str(group), owner=owner, reason=reason, **terms)
     text = f"{words.count(len(result.changed), 'schedule')} of group {group} {done}"
     terminal.result(to_json(result), "\n".join([text, *(f"  {each}" for each in result.changed)]))
 

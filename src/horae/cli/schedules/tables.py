@@ -33,6 +33,10 @@ TIMING = (
     "starts_at",
     "ends_at",
     "max_fires",
+    "quiet_hours",
+    "calendar",
+    "calendar_rule",
+    "expect",
 )
 ONLY_FOR = {
     "day_match": "cron", "gap": "cron", "fold": "cron", "lenient": "cron", "anchor": "every", "initial_delay": "every",
@@ -108,9 +112,9 @@ def schedule_page(
 
 def _facts(schedule: ScheduleDetail, now: datetime, language: Language) -> list[tuple[str, Any]]:
     tally = schedule.runs
-    because = [
-        ("silent because" if index == 0 else "", reason.in_words(language)) for index, reason in enumerate(schedule.why)
-    ]
+    missing = [("missing", each.in_words(language)) for each in schedule.why if each.code == "missed"]
+    silent = [each.in_words(language) for each in schedule.why if each.code != "missed"]
+    because = missing + [("silent because" if index == 0 else "", text) for index, text in enumerate(silent)]
     fire, due = schedule.next_fire_at, schedule.next_due_at
     runs = f"{words.count(tally.run_count, 'run')}, {tally.fail_count:,} failed"
     return [

@@ -70,7 +70,10 @@ def _act(entry: AuditEntry) -> str:
     """Return what was done to what kind of thing; words of one Chinese sentence stand without a space."""
     known = THINGS.get(entry.object_type)
     thing = entry.object_type if known is None else gettext(known)
-    return f"{verb_phrase(entry.verb, language())}{'' if known and language() == 'zh' else ' '}{thing}"
+    phrase = verb_phrase(entry.verb, language())
+    if known and phrase.endswith(thing):  # the verb names the thing already
+        return phrase
+    return f"{phrase}{'' if known and language() == 'zh' else ' '}{thing}"
 
 
 @doors.act("/audit/verify", Audit.verify)

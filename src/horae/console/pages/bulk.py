@@ -104,7 +104,8 @@ async def resume(visit: Visit, act_id: str) -> Response:
 
 @doors.act("/acts/{act_id}/cancel", Acts.cancel)
 async def cancel(visit: Visit, act_id: str) -> Response:
-    await visit.act(lambda rooms: rooms.acts.cancel(act_id))
+    reason = visit.form.get("reason", "").strip()
+    await visit.act(lambda rooms: rooms.acts.cancel(act_id, reason=reason))
     return visit.redirect(f"/acts/{act_id}", Flash(_("It ends. What it has changed stays changed.")))
 
 

@@ -16,7 +16,7 @@ from horae.api.schedules.timetable import Timetable, TimetableHour
 from horae.console import drawing, series, texts, times
 from horae.console.rendering import number, render
 from horae.console.routing import Doors
-from horae.console.texts import _, ngettext
+from horae.console.texts import _, listed, ngettext
 from horae.console.visitor import Visit
 from horae.core.time.instants import from_iso, iso
 from horae.errors import InvalidInput
@@ -119,7 +119,7 @@ def _sentence(found: Timetable, ahead: int, zone: tzinfo) -> str:
         worst = found.pile_ups[0]
         there = worst.minute.astimezone(zone)
         day, time = _date(there.date(), long=True), f"{there:%H:%M}"
-        return _("%(count)s fires on %(day)s at %(time)s.", count=number(worst.fires), day=day, time=time)
+        return _("%(count)s fires at once on %(day)s at %(time)s.", count=number(worst.fires), day=day, time=time)
     if ahead:
         return _("Nothing piles up in the next 14 days.")
     return _("Nothing fires in the next 14 days.") if found.schedules else _("No schedule yet.")
@@ -211,7 +211,7 @@ def _cell_title(row: Row, hour: int, cell: Cell) -> str:
         said.append(ngettext("one ran", "%(num)s ran", cell.ran))
     if cell.missed:
         said.append(ngettext("one did not run", "%(num)s did not run", cell.missed))
-    return f"{at}: {', '.join(said)}"
+    return _("%(at)s: %(said)s", at=at, said=listed(said))
 
 
 def quiet_windows(found: Timetable, now: datetime) -> list[Quiet]:

@@ -118,7 +118,7 @@ def _bars(found: GovernanceReport, event: str) -> Markup:
         for place, (height, count) in enumerate(zip(heights, counts, strict=True))
     ]
     width = max(len(counts), 1) * 7
-    told = ", ".join(map(str, counts))
+    numbers = ", ".join(map(str, counts))
     return Markup('<svg class="strip" role="img" width="{}" height="18" aria-label="{}">{}</svg>').format(
-        width, told, Markup("").join(parts)
+        width, numbers, Markup("").join(parts)
     )

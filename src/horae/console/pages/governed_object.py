@@ -23,7 +23,7 @@ from horae.api.governance.object_values import (
 from horae.api.governance.objects import Objects
 from horae.api.operation import Page, Sender
 from horae.api.rooms import Rooms
-from horae.console import drawing, governed, times
+from horae.console import drawing, governed, states, times
 from horae.console.rendering import render
 from horae.console.routing import Doors, Operation
 from horae.console.texts import _, gettext, language, mark
@@ -121,6 +121,7 @@ async def _show(visit: Visit, which: Address, problem: str = "", status: int = 2
         because=_because(visit, seen),
         picture=_picture(visit, seen),
         steps=seen.steps[:STEPS],
+        waits=[states.sentence(each, visit.clock) for each in seen.why.waits],
         assume=assume,
         assumed={name: gettext(text) for name, text in ASSUMED.items()},
         changes=[(each, verb_phrase(each.verb, language())) for each in seen.entries.items],
@@ -261,8 +262,8 @@ def _common(visit: Visit, which: Address) -> dict[str, Any]:
 
 
 def _back(visit: Visit, which: Address, text: str, it: GovernedObject) -> Response:
-    told = _("%(text)s Now: %(state)s.", text=text, state=governed.state_word(it.status, it.epistemic_state))
-    return visit.redirect(which.path, Flash(told), kind=it.kind, owner=which.owner)
+    message = _("%(text)s Now: %(state)s.", text=text, state=governed.state_word(it.status, it.epistemic_state))
+    return visit.redirect(which.path, Flash(message), kind=it.kind, owner=which.owner)
 
 
 def _declare(path: str, operation: Operation, done: str) -> None:

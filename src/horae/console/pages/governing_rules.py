@@ -13,7 +13,7 @@ from horae.console import governed
 from horae.console.pages.governance import tabs
 from horae.console.rendering import render
 from horae.console.routing import Doors
-from horae.console.texts import _, gettext, mark
+from horae.console.texts import _, gettext, listed, mark
 from horae.console.visitor import Flash, Visit
 from horae.core.governance.boundaries import EVERY_AGENT
 from horae.core.governance.machines import KINDS
@@ -201,12 +201,10 @@ def shown(name: str, value: Any) -> str:
     if name in COUNTS:
         return str(value)
     if name == "half_lives":
-        return ", ".join(
-            f"{governed.word(each)} {'–' if span is None else _days(span)}" for each, span in value.items()
-        )
+        return listed(f"{governed.word(each)} {'–' if span is None else _days(span)}" for each, span in value.items())
     if isinstance(value, list | tuple):
         parts = [_days(each) if name == "reinstate_after" else str(each) for each in value]
-        return ", ".join(parts) or "–"
+        return listed(parts) or "–"
     return governed.word(str(value))
 
 

@@ -2,47 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 from markupsafe import Markup
 from starlette.responses import Response
 
-from horae.api.error_groups import ErrorGroup
 from horae.api.operation import Sender
-from horae.api.overview import Overview, OverviewRoom
+from horae.api.overview import Need, Overview, OverviewRoom
 from horae.api.rooms import Rooms
 from horae.api.schedules.values import Schedule
 from horae.api.statistics import Figures
-from horae.console import drawing, series
-from horae.console.ahead import Ahead, look_ahead
+from horae.console import drawing, endings, series
+from horae.console.ahead import Ahead, look_ahead, name_of
+from horae.console.endings import REACH, WIDER, WIDTH
 from horae.console.pages.workers import to_kill
 from horae.console.rendering import MOST, number, render
 from horae.console.routing import Doors
-from horae.console.texts import _, ngettext
+from horae.console.texts import _, gettext, mark, ngettext
 from horae.console.times import clock_time, relative
 from horae.console.visitor import Visit
 from horae.core.access.callers import Caller
+from horae.words.languages import Language
 
 doors = Doors()
-HOUR = timedelta(hours=1)
-REACH = 12 * HOUR  # shown before and after now
-WIDTH, WIDER = timedelta(minutes=15), timedelta(minutes=30)  # of a bar; the wider ones where the screen is narrow
 LISTED = 12
 
 
-@dataclass(frozen=True)
-class Need:
-    """Something that needs a person: how bad it is, what it is, and where to go."""
+# How each need looks, and what its link says; where it leads follows from its room and filter.
+NEEDS = {
+    "unserved": ("dead", mark("See the jobs")),
+    "stuck": ("dead", mark("See the jobs")),
+    "overdue": ("dead", mark("See the schedules")),
+    "missed": ("dead", mark("See the schedules")),
+    "dead": ("dead", mark("Look and revive")),
+    "new_errors": ("failed", mark("See the errors")),
+    "late": ("late", mark("See the jobs")),
+    "inactive": ("inactive", mark("See the schedules")),
+    "confirmations": ("late", mark("Answer")),
+    "reviews": ("late", mark("Answer")),
+    "paused": ("paused", mark("See the queues")),
+}
 
-    kind: str  # a state, for its shape and colour
+
+@dataclass(frozen=True)
+class Line:
+    """A need as it is shown: its shape and colour, its sentence, and where to go."""
+
+    kind: str
     text: str
-    detail: str = ""
-    path: str = "/"
-    link: str = ""
+    path: str
+    link: str
 
 
 @dataclass(frozen=True)
@@ -59,19 +72,18 @@ class Day:
 @doors.page("/", OverviewRoom.get)
 async def home(visit: Visit) -> Response:
     day = await visit.read(lambda rooms: _read(rooms, visit.known, visit.now))
-    needs = list(_needs(day.now))
     bars, wider = (_bars(day, visit.now, width) for width in (WIDTH, WIDER))
     return render(
         visit,
         "home.html",
         kill=await to_kill(visit),
         day=day,
-        needs=needs,
-        sentence=_sentence(day.now, needs),
+        needs=[_line(need, visit.language) for need in day.now.needs],
+        sentence=day.now.health.in_words(visit.language),
         lead=_lead(day, visit.now),
         picture=_picture(visit, bars),
         narrow_picture=_picture(visit, wider),
-        hours=_by_hour(bars),
+        hours=endings.by_hour(bars),
         address=visit.address,
     )
 
@@ -100,14 +112,6 @@ def _coming(rooms: Rooms[Sender], now: datetime) -> tuple[Schedule, ...]:
 # -- words -------------------------------------------------------------------------------------------------------------
 
 
-def _sentence(seen: Overview, needs: Sequence[Need]) -> str:
-    if not seen.has_jobs and not needs:
-        return _("Ready. Nothing has run yet.")
-    if not needs:
-        return _("All well. Nothing needs you.")
-    return ngettext("One thing needs you.", "%(num)s things need you.", len(needs))
-
-
 def _lead(day: Day, now: datetime) -> list[str]:
     """Return what goes on, as short sentences."""
     seen, said = day.now, []
@@ -121,85 +125,18 @@ def _lead(day: Day, now: datetime) -> list[str]:
         said.append(ngettext("One job is due.", "%(count)s jobs are due.", seen.due, count=count))
     coming = [] if day.ahead is None else [each for each in day.ahead.fires if each.at > now]
     if coming:
-        said.append(_("Next: %(key)s %(when)s.", key=coming[0].key, when=relative(coming[0].at, now)))
+        name = name_of(coming[0], day.schedules)
+        said.append(_("Next: %(key)s %(when)s.", key=name, when=relative(coming[0].at, now)))
     return said
 
 
-def _needs(seen: Overview) -> Iterator[Need]:
-    """Return what needs a person, the worst first."""
-    count = {name: number(getattr(seen, name), most=MOST) for name in ("dead", "stuck", "late", "confirmations")}
-    if seen.unserved:
-        text = ngettext(
-            "No worker serves a queue with due jobs.",
-            "No worker serves %(num)s queues with due jobs.",
-            len(seen.unserved),
-        )
-        yield Need("dead", text, ", ".join(seen.unserved), "/jobs?q=state:queued+due:<=-1m", _("See the jobs"))
-    if seen.stuck:
-        text = ngettext(
-            "One job is held by a worker that has gone silent.",
-            "%(count)s jobs are held by workers that have gone silent.",
-            seen.stuck,
-            count=count["stuck"],
-        )
-        yield Need("dead", text, "", "/jobs?q=state:running", _("See the jobs"))
-    if seen.overdue_schedules:
-        text = ngettext(
-            "One schedule is overdue and has not fired.",
-            "%(num)s schedules are overdue and have not fired.",
-            len(seen.overdue_schedules),
-        )
-        yield Need("dead", text, ", ".join(seen.overdue_schedules), "/schedules", _("See the schedules"))
-    if seen.dead:
-        text = ngettext("One job is dead.", "%(count)s jobs are dead.", seen.dead, count=count["dead"])
-        yield Need("dead", text, "", "/jobs?q=state:dead", _("Look and revive"))
-    if seen.new_errors:
-        yield _new_errors(seen.new_errors)
-    if seen.late and not seen.unserved:
-        text = ngettext(
-            "One job has been due for over a minute.",
-            "%(count)s jobs have been due for over a minute.",
-            seen.late,
-            count=count["late"],
-        )
-        yield Need("late", text, "", "/jobs?q=state:queued+due:<=-1m", _("See the jobs"))
-    if seen.inactive_schedules:
-        text = ngettext(
-            "One schedule is switched off by what it needs.",
-            "%(num)s schedules are switched off by what they need.",
-            len(seen.inactive_schedules),
-        )
-        yield Need("inactive", text, ", ".join(seen.inactive_schedules), "/schedules", _("See the schedules"))
-    if seen.confirmations:
-        text = ngettext(
-            "An agent waits for your answer.",
-            "%(count)s questions of agents wait for an answer.",
-            seen.confirmations,
-            count=count["confirmations"],
-        )
-        yield Need("late", text, "", "/attention", _("Answer"))
-    if seen.reviews:
-        text = ngettext(
-            "A question of governance waits for a person.",
-            "%(count)s questions of governance wait for a person.",
-            seen.reviews,
-            count=number(seen.reviews, most=MOST),
-        )
-        yield Need("late", text, "", "/governance/reviews", _("Answer"))
-    if seen.paused:
-        text = ngettext("One queue is paused.", "%(num)s queues are paused.", len(seen.paused))
-        yield Need("paused", text, ", ".join(seen.paused), "/queues", _("See the queues"))
-
-
-def _new_errors(groups: Sequence[ErrorGroup]) -> Need:
-    """Return one line for all new errors, so that many of them do not hide the rest."""
-    first = groups[0]
-    if len(groups) == 1:
-        text = _("New error: %(title)s", title=first.message.partition("\n")[0])
-        times = ngettext("once", "%(num)s times", first.count)
-        return Need("failed", text, f"{first.handler} · {times}", f"/jobs/{first.sample_job}", _("See a job"))
-    text = ngettext("One new error since yesterday.", "%(num)s new errors since yesterday.", len(groups))
-    return Need("failed", text, ", ".join(sorted({each.handler for each in groups})), "/errors", _("See the errors"))
+def _line(need: Need, language: Language) -> Line:
+    """Return a need in the language of the page, with its link."""
+    kind, link = NEEDS[need.code]
+    path = f"/{need.room}"
+    if need.filter:
+        path = "/governance/reviews" if need.room == "governance" else f"{path}?q={quote(need.filter)}"
+    return Line(kind, need.in_words(language), path, gettext(link))
 
 
 # -- the picture -------------------------------------------------------------------------------------------------------
@@ -208,52 +145,23 @@ def _new_errors(groups: Sequence[ErrorGroup]) -> Need:
 def _bars(day: Day, now: datetime, width: timedelta) -> list[series.Bin]:
     """Return the bars of the picture: what ended in the past, what fires ahead."""
     since, until = now - REACH, now + REACH
-    past = series.collect(since, until, width, day.past, lambda each: each.at)
-    spans = series.bins(since, until, width)
-    ahead = [0] * len(spans) if day.ahead is None else day.ahead.counts(since, width)
-    return [
-        series.Bin(
-            start,
-            end,
-            done=sum(each.succeeded + each.cancelled for each in ended),
-            failed=sum(each.failed + each.lost for each in ended),
-            fires=coming,
-        )
-        for (start, end), ended, coming in zip(spans, past, ahead, strict=True)
-    ]
+    past = endings.bars(since, until, width, day.past)
+    ahead = [0] * len(past) if day.ahead is None else day.ahead.counts(since, width)
+    return [replace(ended, fires=coming) for ended, coming in zip(past, ahead, strict=True)]
 
 
 def _picture(visit: Visit, bars: Sequence[series.Bin]) -> Markup:
     zone = visit.clock.zone_for()
     window = drawing.Window(visit.now - REACH, visit.now + REACH, visit.now, zone)
-    most = {name: max((getattr(each, name) for each in bars), default=0) for name in ("done", "failed", "fires")}
-    shapes = []
+    most = max((each.fires for each in bars), default=0)
+    shapes = list(endings.shapes(visit, bars))
     for each in bars:
-        at = clock_time(each.start, visit.now, zone)
-        make = partial(drawing.Shape, each.start, each.start + (each.end - each.start) * 3 / 4)
-        if each.done:
-            title = ngettext("%(at)s: one job done", "%(at)s: %(num)s jobs done", each.done, at=at)
-            level = series.level(each.done, most["done"])
-            shapes.append(make("done", title=title, side="down", level=level, ahead=False))
-        if each.failed:
-            title = ngettext("%(at)s: one attempt failed", "%(at)s: %(num)s attempts failed", each.failed, at=at)
-            level = series.level(each.failed, most["failed"])
-            shapes.append(make("failed", title=title, side="up", level=level, ahead=False))
         if each.fires:
+            at = clock_time(each.start, visit.now, zone)
             title = ngettext("%(at)s: one fire", "%(at)s: %(num)s fires", each.fires, at=at)
-            level = series.level(each.fires, most["fires"])
-            shapes.append(make("fire", title=title, side="down", level=level, ahead=True))
+            end = each.start + (each.end - each.start) * 3 / 4
+            level = series.level(each.fires, most)
+            shapes.append(drawing.Shape(each.start, end, "fire", title=title, side="down", level=level, ahead=True))
     name = _("Twelve hours behind and ahead: what was done, what failed, what will fire")
     label = _("now %(time)s", time=clock_time(visit.now, visit.now, zone))
     return drawing.band(window, shapes, name=name, now_label=label)
-
-
-def _by_hour(bars: Sequence[series.Bin]) -> list[series.Bin]:
-    """Return the bars by hour, for the table beside the picture; empty hours are left out."""
-    found = []
-    for start in range(0, len(bars), HOUR // WIDTH):
-        part = bars[start : start + HOUR // WIDTH]
-        sums = {name: sum(getattr(each, name) for each in part) for name in ("done", "failed", "fires")}
-        if any(sums.values()):
-            found.append(series.Bin(part[0].start, part[-1].end, **sums))
-    return found

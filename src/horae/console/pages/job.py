@@ -12,7 +12,10 @@ from typing import Any
 from markupsafe import Markup
 from starlette.responses import Response
 
+from horae.api.jobs.logs import AttemptLog
 from horae.api.jobs.room import Job, Jobs, Reason, Related, Run
+from horae.api.operation import Sender
+from horae.api.rooms import Rooms
 from horae.console import drawing, states, times
 from horae.console.rendering import pretty_json, render
 from horae.console.routing import Doors
@@ -20,6 +23,7 @@ from horae.console.texts import _, ngettext
 from horae.console.visitor import Flash, Visit
 from horae.core.jobs.job import LIVE
 from horae.core.time.instants import from_iso, iso
+from horae.core.traces import trace_link
 from horae.errors import InvalidInput
 
 doors = Doors()
@@ -35,6 +39,8 @@ class Seen:
     runs: tuple[Run, ...]
     why: tuple[Reason, ...]
     related: Related
+    logs: tuple[AttemptLog, ...] = ()
+    before: tuple[Job, ...] = ()  # the jobs that it was enqueued after, those on record
 
 
 @doors.page("/jobs/{job_id}", Jobs.get)
@@ -44,11 +50,7 @@ async def job(visit: Visit, job_id: str) -> Response:
 
 async def _show(visit: Visit, job_id: str, *, edited: str | None = None, problem: str = "") -> Response:
     """Render the page; with a problem, that of the payload that was *edited*."""
-    seen = await visit.read(
-        lambda rooms: Seen(
-            rooms.jobs.get(job_id), rooms.jobs.runs(job_id), rooms.jobs.why(job_id), rooms.jobs.related(job_id)
-        )
-    )
+    seen = await visit.read(lambda rooms: _read(rooms, job_id))
     found = seen.job
     return render(
         visit,
@@ -67,8 +69,23 @@ async def _show(visit: Visit, job_id: str, *, edited: str | None = None, problem
         edited=pretty_json(found.payload) if edited is None else edited,
         problem=problem,
         commands=commands(visit, found),
+        trace=trace_link(visit.service.options.trace_url, found.trace_id),
         states=states,
     )
+
+
+def _read(rooms: Rooms[Sender], job_id: str) -> Seen:
+    found, related = rooms.jobs.get(job_id), rooms.jobs.related(job_id)
+    known = jobs_by_id(rooms, related.after)
+    before = tuple(known[each] for each in related.after if each in known)
+    return Seen(found, rooms.jobs.runs(job_id), rooms.jobs.why(job_id), related, rooms.jobs.logs(job_id), before)
+
+
+def jobs_by_id(rooms: Rooms[Sender], ids: Sequence[str]) -> dict[str, Job]:
+    """Return the jobs of these ids, at most fifty, that are on record and within reach, with one question."""
+    if not ids:
+        return {}
+    return {each.id: each for each in rooms.jobs.list(where=f"id:{','.join(ids)}").page(limit=len(ids)).items}
 
 
 # -- acts --------------------------------------------------------------------------------------------------------------
@@ -146,7 +163,7 @@ def _window(visit: Visit, found: Job, runs: Sequence[Run]) -> drawing.Window:
     active = until - min(starts) if starts else timedelta(0)
     if starts and active and min(starts) - since > 3 * active:
         since = min(starts) - active  # it was made long before it ran
-    margin = max((until - since) / 20, SECOND / 20)
+    margin = max((until - since) / 20, SECOND / 20 if starts else 20 * SECOND)
     return drawing.Window(since - margin / 2, until + margin, now, visit.clock.zone_for())
 
 

@@ -84,7 +84,7 @@ async def jobs(visit: Visit) -> Response:
         "jobs.html",
         422 if mistake else 200,
         query=query,
-        rows=[_row(each, visit.now) for each in page.items],
+        rows=[row_of(each, visit.now) for each in page.items],
         next_cursor=page.next_cursor,
         is_short=page.next_cursor is not None and len(page.items) < PAGE,
         counts=counts,
@@ -131,7 +131,8 @@ async def delete_view(visit: Visit, view_id: str) -> Response:
 # -- what the page shows -----------------------------------------------------------------------------------------------
 
 
-def _row(job: Job, now: datetime) -> Row:
+def row_of(job: Job, now: datetime) -> Row:
+    """Return the line of a job in a table."""
     shown = states.job_state(job, now)
     when = job.run_at if job.state == "queued" else job.started_at if job.state == "running" else job.finished_at
     note = "" if job.state == "succeeded" or not job.last_error else job.last_error.strip().partition("\n")[0]

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from horae.api.admin import Admin, Definition
 from horae.api.jobs.room import Jobs
+from horae.console import states
 from horae.console.pages.bulk import DELAYS
 from horae.console.rendering import render
 from horae.console.routing import Doors
@@ -97,6 +98,7 @@ async def _show(visit: Visit, handler: str, form: Mapping[str, str], problems: M
         problem=problems.get("", ""),
         queue=form.get("queue", "" if chosen is None else chosen.queue),
         priorities=PRIORITIES,
+        states=states,
         delays={seconds: gettext(text) for seconds, text in DELAYS.items()},
         zone=zone_label(visit.now.astimezone(visit.clock.zone_for())),
         prefix=PREFIX,

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 from starlette.responses import Response
 
+from horae.api.operation import Sender
 from horae.api.queues import QueueDetail, Queues
+from horae.api.rooms import Rooms
 from horae.api.statistics import Figures
-from horae.console.rendering import render
+from horae.console import endings
+from horae.console.rendering import MOST, number, render
 from horae.console.routing import Doors
 from horae.console.texts import _, ngettext
 from horae.console.visitor import Flash, Visit
 from horae.core.jobs.job import ORDERS
+from horae.core.jobs.turns import FAIR
+from horae.core.statistics import Scope
 from horae.errors import InvalidInput
 
 doors = Doors()
@@ -22,31 +28,45 @@ DAY = timedelta(days=1)
 
 @doors.page("/queues", Queues.list)
 async def queues(visit: Visit) -> Response:
-    found, figures = await visit.read(
-        lambda rooms: (
-            rooms.queues.list(),
-            () if visit.known.queues else rooms.statistics.list("queue", since=visit.now - DAY),
-        )
-    )
+    found, figures, ended = await visit.read(lambda rooms: (rooms.queues.list(), *_figures(rooms, visit, "total")))
     by_name = {each.name: each for each in figures}
-    return render(visit, "queues.html", queues=found, figures=by_name, sentence=_sentence(found))
+    return render(
+        visit, "queues.html", queues=found, figures=by_name, sentence=_sentence(found), lead=_lead(found),
+        **_pictures(visit, ended),
+    )  # fmt: skip
 
 
 @doors.page("/queues/{name}", Queues.get)
 async def queue(visit: Visit, name: str) -> Response:
-    found, figures = await visit.read(
-        lambda rooms: (
-            rooms.queues.get(name),
-            () if visit.known.queues else rooms.statistics.list("queue", since=visit.now - DAY, limit=1000),
-        )
+    found, figures, ended = await visit.read(
+        lambda rooms: (rooms.queues.get(name), *_figures(rooms, visit, "queue", name))
     )
     today: Figures | None = next((each for each in figures if each.name == name), None)
-    return render(visit, "queue.html", queue=found, today=today, orders=ORDERS)
+    lead = _lead([found])
+    return render(visit, "queue.html", queue=found, today=today, orders=ORDERS, lead=lead, **_pictures(visit, ended))
+
+
+def _figures(
+    rooms: Rooms[Sender], visit: Visit, by: Scope, name: str = ""
+) -> tuple[tuple[Figures, ...], tuple[Figures, ...]]:
+    """Return the figures of a day by queue, and what ended in the last hours; a caller of some queues sees neither."""
+    if visit.known.queues:
+        return (), ()
+    day = rooms.statistics.list("queue", since=visit.now - DAY, limit=1000)
+    return day, rooms.statistics.series(by, name, grain="minute", since=visit.now - endings.REACH)
+
+
+def _pictures(visit: Visit, ended: Sequence[Figures]) -> dict[str, Any]:
+    """Return what the part of the page with the last hours shows."""
+    found = endings.bars(visit.now - endings.REACH, visit.now, endings.WIDTH, ended)
+    wide, narrow = (endings.past(visit, ended, width) for width in (endings.WIDTH, endings.WIDER))
+    return {"picture": wide, "narrow_picture": narrow, "hours": endings.by_hour(found)}
 
 
 @doors.act("/queues/{name}/pause", Queues.pause)
 async def pause(visit: Visit, name: str) -> Response:
-    await visit.act(lambda rooms: rooms.queues.pause(name, reason=visit.form.get("reason", "")))
+    until, reason = visit.instant("until"), visit.form.get("reason", "")
+    await visit.act(lambda rooms: rooms.queues.pause(name, until=until, reason=reason))
     return visit.redirect(f"/queues/{name}", Flash(_("Paused. Running jobs go on."), undo=f"/queues/{name}/resume"))
 
 
@@ -54,6 +74,15 @@ async def pause(visit: Visit, name: str) -> Response:
 async def resume(visit: Visit, name: str) -> Response:
     await visit.act(lambda rooms: rooms.queues.resume(name, reason=visit.form.get("reason", "")))
     return visit.redirect(f"/queues/{name}", Flash(_("Resumed."), undo=f"/queues/{name}/pause"))
+
+
+@doors.act("/queues/{name}/quiet", Queues.quiet)
+async def quiet(visit: Visit, name: str) -> Response:
+    hours, zone = visit.form.get("quiet_hours", "").strip() or None, visit.form.get("zone", "").strip() or "UTC"
+    reason = visit.form.get("reason", "")
+    await visit.act(lambda rooms: rooms.queues.quiet(name, hours, zone=zone, reason=reason))
+    text = _("It has no quiet hours any more.") if hours is None else _("No job starts in its quiet hours.")
+    return visit.redirect(f"/queues/{name}", Flash(text))
 
 
 @doors.act("/queues/{name}/limit", Queues.limit)
@@ -72,6 +101,13 @@ async def order(visit: Visit, name: str) -> Response:
     return visit.redirect(f"/queues/{name}", Flash(_("The order is set.")))
 
 
+@doors.act("/queues/{name}/fair", Queues.share)
+async def share(visit: Visit, name: str) -> Response:
+    fair = next((each for each in FAIR if each == visit.form.get("fair")), None)
+    await visit.act(lambda rooms: rooms.queues.share(name, fair, reason=visit.form.get("reason", "")))
+    return visit.redirect(f"/queues/{name}", Flash(_("Owners take turns.") if fair else _("First come, first served.")))
+
+
 def _sentence(found: Sequence[QueueDetail]) -> str:
     unserved = [each for each in found if each.jobs.get("queued") and not each.workers and each.paused_at is None]
     paused = [each for each in found if each.paused_at is not None]
@@ -82,6 +118,14 @@ def _sentence(found: Sequence[QueueDetail]) -> str:
     if paused:
         return ngettext("One queue is paused.", "%(num)s queues are paused.", len(paused))
     return ngettext("One queue, and it is served.", "%(num)s queues, all served.", len(found))
+
+
+def _lead(found: Sequence[QueueDetail]) -> str:
+    """Return how many jobs wait and run, in a sentence."""
+    waiting, running = (sum(each.jobs.get(state, 0) for each in found) for state in ("queued", "running"))
+    wait = ngettext("One job waits", "%(count)s jobs wait", waiting, count=number(waiting, most=MOST))
+    run = ngettext("one runs", "%(count)s run", running, count=number(running, most=MOST))
+    return _("%(wait)s, %(run)s.", wait=wait if waiting else _("No job waits"), run=run if running else _("none runs"))
 
 
 def _whole(text: str) -> int | None:

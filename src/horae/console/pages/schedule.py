@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 from starlette.responses import Response
 
+from horae.api.schedules.expectations import MissedRun
 from horae.api.schedules.room import Schedules
 from horae.api.schedules.values import Backfilled, Fire, Preview, ScheduleDetail, Version
 from horae.console import drawing, states, times
@@ -19,12 +20,13 @@ from horae.console.routing import Doors
 from horae.console.texts import _, gettext, language, mark, ngettext
 from horae.console.times import zone_named
 from horae.console.visitor import Flash, Visit
+from horae.core.schedules.expect import read_expect
 from horae.errors import InvalidInput
 from horae.words.languages import Language
 from horae.words.sentences import verb_phrase
 
 doors = Doors()
-NEXT, PAST, CHANGES = 10, 20, 20
+NEXT, PAST, CHANGES, MISSED = 10, 20, 20, 5
 MOST_DRAWN = 40
 LONGEST_BACKFILL = 366  # days
 MISFIRES = {
@@ -37,6 +39,16 @@ OVERLAPS = {
     "queue_one": mark("one more waits for its end"),
     "allow": mark("they run side by side"),
 }
+CALENDAR_RULES = {
+    "exclude": mark("its days are left out"),
+    "include": mark("only on its days"),
+    "move": mark("its days move to the next other day"),
+}
+MISSED_STATES = {
+    "open": mark("a run is missing"),
+    "recovered": mark("a run was late"),
+    "dropped": mark("a run was missing, and is not expected any more"),
+}
 BESIDE = {"version", "updated_at", "next_fire_at", "next_due_at", "last_fire_at", "fire_count", "tzdata"}
 
 
@@ -48,6 +60,7 @@ class Seen:
     preview: Preview
     fires: tuple[Fire, ...]
     versions: tuple[Version, ...]
+    missed: tuple[MissedRun, ...]
 
 
 @dataclass(frozen=True)
@@ -83,6 +96,7 @@ async def _show(
             rooms.schedules.preview(key, count=NEXT, owner=owner),
             rooms.schedules.history(key, owner=owner).page(limit=PAST).items,
             rooms.schedules.versions(key, owner=owner, limit=CHANGES),
+            rooms.expectations.list(owner=owner, schedule=key).page(limit=MISSED).items,
         )
     )
     found = seen.schedule
@@ -103,6 +117,10 @@ async def _show(
         strip=results_strip(visit, tuple(reversed(found.results)), len(found.results)) if found.results else "",
         if_missed=gettext(MISFIRES[found.misfire]),
         if_running=gettext(OVERLAPS[found.overlap]),
+        calendar_rule=gettext(CALENDAR_RULES[found.calendar_rule]),
+        expected=_expected(found, visit.language),
+        missed=seen.missed,
+        missing_words={state: gettext(text) for state, text in MISSED_STATES.items()},
         is_elsewhere=visit.now.astimezone(zone).utcoffset() != visit.now.astimezone(visit.clock.zone_for()).utcoffset(),
         coming=list(_coming(seen.preview.fires, zone, visit.now)),
         fires=seen.fires,
@@ -130,8 +148,8 @@ async def trigger(visit: Visit, key: str) -> Response:
 
 @doors.act("/schedules/{key:path}/pause", Schedules.pause)
 async def pause(visit: Visit, key: str) -> Response:
-    owner, reason = _owner(visit), _reason(visit)
-    await visit.act(lambda rooms: rooms.schedules.pause(key, owner=owner, reason=reason))
+    owner, reason, until = _owner(visit), _reason(visit), visit.instant("until")
+    await visit.act(lambda rooms: rooms.schedules.pause(key, until=until, owner=owner, reason=reason))
     undo = Flash(
         _("%(key)s is paused.", key=key), undo=f"/schedules/{key}/resume", undo_fields={"owner": owner or ""}
     )  # fmt: skip
@@ -230,6 +248,11 @@ def _coming(fires: Sequence[datetime], zone: tzinfo, now: datetime) -> Iterator[
             change = _("after clocks go forward") if offset > before else _("after clocks go back")
         before = offset
         yield Coming(at, f"{times.clock_time(at, now, zone)} {times.zone_label(there)}", change)
+
+
+def _expected(schedule: ScheduleDetail, language: Language) -> str:
+    """Return what is expected of a schedule, in words."""
+    return "" if schedule.expect is None else read_expect(schedule.expect).describe(language, schedule.zone)
 
 
 def _changes(versions: Sequence[Version]) -> Iterator[Change]:

@@ -15,10 +15,10 @@ from horae.api.rooms import Rooms
 from horae.api.schedules.room import Schedules
 from horae.api.schedules.values import Schedule, ScheduleResult
 from horae.console import drawing, series, states, times
-from horae.console.ahead import Ahead, look_ahead
+from horae.console.ahead import Ahead, look_ahead, name_of
 from horae.console.rendering import render
 from horae.console.routing import Doors
-from horae.console.texts import _, ngettext
+from horae.console.texts import _, listed, ngettext
 from horae.console.visitor import Visit
 
 doors = Doors()
@@ -94,14 +94,14 @@ def results_strip(visit: Visit, results: Sequence[ScheduleResult], most: int = R
         for each in results
     ]  # fmt: skip
     counted = Counter(states.word(each.outcome) for each in results)
-    told = ", ".join(f"{count} {word}" for word, count in counted.most_common())
+    told = listed(f"{count} {word}" for word, count in counted.most_common())
     return drawing.strip(drawn, name=_("Last results: %(told)s", told=told) if told else _("No result yet"), most=most)
 
 
 def _sentence(shown: Sequence[Schedule], ahead: Ahead, now: datetime) -> str:
     coming = next((each for each in ahead.fires if each.at > now), None)
     if coming is not None:
-        return _("%(key)s fires next, %(when)s.", key=coming.key, when=times.relative(coming.at, now))
+        return _("%(key)s fires next, %(when)s.", key=name_of(coming, shown), when=times.relative(coming.at, now))
     if shown:
         return _("Nothing fires in the next 24 hours.")
     return _("No schedule yet.")

@@ -11,7 +11,8 @@ from starlette.responses import Response
 
 from horae.api.access.room import Owners, Sessions, Tokens
 from horae.api.access.values import TokenMade
-from horae.api.admin import Admin, Examination, Retention
+from horae.api.admin import Admin, Retention
+from horae.api.examination import Examination
 from horae.api.operation import Sender
 from horae.api.overview import OverviewRoom
 from horae.api.rooms import Rooms
@@ -22,6 +23,7 @@ from horae.console.texts import _, gettext, mark, ngettext
 from horae.console.visitor import Flash, Visit
 from horae.core.access.callers import SCOPES
 from horae.errors import HoraeError, InvalidInput, NotAllowed
+from horae.words.sentences import setting_help
 
 doors = Doors()
 SHOWN = 50
@@ -200,13 +202,14 @@ async def owners(visit: Visit) -> Response:
 @doors.act("/settings/owners", Owners.put)
 async def put_owner(visit: Visit) -> Response:
     form = visit.form
-    owner, most = form.get("owner", "").strip(), form.get("max_enabled_tasks", "").strip()
+    owner, most, weight = (form.get(name, "").strip() for name in ("owner", "max_enabled_tasks", "weight"))
     networks = [each.strip() for each in form.get("allow_networks", "").replace(",", "\n").splitlines() if each.strip()]
     given: dict[str, Any] = {
         "allow_networks": networks,
         "allow_http": form.get("allow_http") == "yes",
         "ports": [_whole(each, "ports") for each in form.get("ports", "").replace(",", " ").split()],
         "max_enabled_tasks": _whole(most, "max_enabled_tasks") if most else None,
+        "weight": _whole(weight, "weight") if weight else 1,
         "reason": form.get("reason", "").strip(),
     }
     await visit.act(lambda rooms: rooms.owners.put(owner, **given))
@@ -229,7 +232,7 @@ async def server(visit: Visit) -> Response:
     usual = [each for each in found or () if each.origin == "default"]
     return _render(
         visit, "server_settings.html", "/settings/server", changed=changed, usual=usual, problem=problem,
-        instance=visit.service.options.instance, colour=visit.service.options.instance_colour,
+        help_of=setting_help, instance=visit.service.options.instance, colour=visit.service.options.instance_colour,
         sentence=ngettext(
             "One setting differs from its default.", "%(num)s settings differ from their defaults.", len(changed)
         ) if found else _("This server does not show its settings."),

@@ -146,7 +146,8 @@ async def trigger(visit: Visit, task_id: str) -> Response:
 @doors.act("/tasks/{task_id}/delete", ScheduledTasks.delete)
 async def delete(visit: Visit, task_id: str) -> Response:
     gone = await visit.read(lambda rooms: rooms.scheduled_tasks.get(task_id))
-    await visit.act(lambda rooms: rooms.scheduled_tasks.delete(task_id))
+    reason = visit.form.get("reason", "").strip()
+    await visit.act(lambda rooms: rooms.scheduled_tasks.delete(task_id, reason=reason))
     return visit.redirect("/tasks", Flash(_("%(name)s is deleted.", name=gone.name)))
 
 

@@ -1,4 +1,4 @@
-"""An operator's settings for one tenant: the networks that it may call, and its quotas."""
+"""An operator's settings for one tenant: the networks that it may call, its quotas, its share of fair queues."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from horae.core.jobs.turns import MAX_WEIGHT
 from horae.core.outgoing.addresses import allow_list
 from horae.core.outgoing.targets import DEFAULT_PORTS, Rules
 from horae.errors import InvalidInput
@@ -23,6 +24,7 @@ class OwnerSettings:
     allow_http: bool = False
     ports: tuple[int, ...] = ()  # instead of 443 and 8443, and 80 where http is allowed
     max_enabled_tasks: int | None = None  # 0: no limit; None: the default of the service
+    weight: int = 1  # its share of queues in which owners take turns, beside those of the others
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> OwnerSettings:
@@ -32,6 +34,7 @@ class OwnerSettings:
             allow_http=_flag(stored.get("allow_http")),
             ports=_ports(stored.get("ports")),
             max_enabled_tasks=_count(stored.get("max_enabled_tasks")),
+            weight=_weight(stored.get("weight", 1)),
         )
 
     def merge_into(self, stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,7 +46,9 @@ class OwnerSettings:
         }
         if self.max_enabled_tasks is not None:
             settings["max_enabled_tasks"] = self.max_enabled_tasks
-        return {key: value for key, value in stored.items() if key != "max_enabled_tasks"} | settings
+        if self.weight != 1:
+            settings["weight"] = self.weight
+        return {key: value for key, value in stored.items() if key not in ("max_enabled_tasks", "weight")} | settings
 
     @property
     def rules(self) -> Rules:
@@ -76,6 +81,12 @@ def _flag(given: Any) -> bool:
     if given is not None and not isinstance(given, bool):
         raise InvalidInput("allow_http_unreadable")
     return bool(given)
+
+
+def _weight(given: Any) -> int:
+    if type(given) is not int or not 1 <= given <= MAX_WEIGHT:
+        raise InvalidInput("weight_outside", most=MAX_WEIGHT)
+    return given
 
 
 def _count(given: Any) -> int | None:

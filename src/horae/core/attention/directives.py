@@ -1,4 +1,4 @@
-"""The answers of cognition and the results of actions: directives, facts, waits.
+"""The answers of cognition and the results of actions: directives and waits.
 
 A directive carries the context to keep: any JSON, stored and given back as it is, never read by the runtime. A wait
 without a finite timeout cannot be built.
@@ -8,112 +8,58 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Any, ClassVar, Literal, Never
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, ClassVar, Final, Literal, Never, get_args
 
-from horae.core.attention.task import Policy, wait_span
+from horae.core.attention.task import Policy, base_priority, wait_span
 from horae.core.governance.references import references
 from horae.core.jobs.payloads import encode, label, name, true_or_false
+from horae.core.time.spans import Span
 from horae.errors import InvalidInput
 
-FactKind = Literal[
-    "started", "resumed", "interrupted", "event", "late_event", "timed_out", "confirmed", "denied", "action_ok",
-    "action_failed", "action_partial", "action_unknown", "cancel_requested", "deadline_passed", "control_changed",
-    "recovered", "steer", "hold_exceeded", "grant_refused",
-]  # fmt: skip
-# What Horae added to the data of a fact before it had a place of its own.
-MERGED: Mapping[FactKind, tuple[str, ...]] = {
-    "event": ("key", "event", "late_by"),
-    "late_event": ("key", "event"),
-    "steer": ("key", "event"),
-    "action_ok": ("action", "step"),
-    "action_partial": ("action", "step"),
-    "action_failed": ("action", "step"),
-    "action_unknown": ("action", "step", "key"),
-}
 Effect = Literal["once", "idempotent", "transactional"]
 EFFECTS: tuple[Effect, ...] = ("once", "idempotent", "transactional")
 MAX_NOTE = 500
 MAX_KEYS = 20
+MAX_TASKS = 100  # that one directive starts or waits for
+Since = Literal["ever", "task", "now"]
+SINCE: tuple[Since, ...] = get_args(Since)
 UNBOUNDED = Policy(longest_wait=timedelta(days=36_500))  # a lane's own policy is applied when the wait is opened
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """Something that happened; shown to cognition once.
-
-    ``data`` is what the event or the action said, with every field as it came. ``about`` is what Horae adds: ``key``
-    and ``event`` of an event, ``action`` and ``step`` of an action. ``fact["name"]`` looks in ``data`` first.
-    """
-
-    kind: FactKind
-    at: datetime
-    data: Mapping[str, Any] = field(default_factory=dict)
-    about: Mapping[str, Any] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> Any:
-        return self.data[name] if name in self.data else self.about[name]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return self.data.get(name, self.about.get(name, default))
-
-    @property
-    def action(self) -> str | None:
-        """The action that this fact comes from, or that a person has decided about; None for other facts."""
-        return (self.about or self.data).get("action")
-
-    @property
-    def key(self) -> str | None:
-        """The key of the event that this fact brings, or the key of the effect of an action whose end is unknown."""
-        return (self.about or self.data).get("key")
-
-    @property
-    def grant(self) -> str:
-        """What a confirmation permits: exactly one intent, once."""
-        return str(self.data["grant"])
-
-
-@dataclass(frozen=True, slots=True)
-class FactList:
-    """The facts since the last turn, in the order in which they happened."""
-
-    facts: tuple[Fact, ...] = ()
-
-    def of(self, kind: FactKind, action: str | None = None, *, key: str | None = None) -> list[Fact]:
-        """List all of a kind; with *action* only those of that action, with *key* only events of that key."""
-        return [
-            fact
-            for fact in self.facts
-            if fact.kind == kind and action in (None, fact.action) and key in (None, fact.key)
-        ]
-
-    def last(self, kind: FactKind, action: str | None = None, *, key: str | None = None) -> Fact | None:
-        """Return the latest of those that :meth:`of` lists."""
-        found = self.of(kind, action, key=key)
-        return found[-1] if found else None
-
-    def __iter__(self) -> Iterator[Fact]:
-        return iter(self.facts)
-
-    def __len__(self) -> int:
-        return len(self.facts)
 
 
 # -- what cognition answers ----------------------------------------------------------------------------------------
 
 
+class Keep:
+    """The value of ``KEEP``: leave what is stored as it is."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "KEEP"
+
+
+KEEP: Final = Keep()
+
+
 class Directive:
-    """The answer of cognition: what to do next. Each carries the context to keep and, optionally, a note."""
+    """The answer of cognition: what to do next. Each carries a context and a note; left out, they stay as they are.
+
+    ``context=None`` and ``note=None`` clear them.
+    """
 
     is_final: ClassVar[bool] = False
     context: Any
-    note: str | None
+    note: str | Keep | None
 
 
 def _check_storable(directive: Directive) -> None:
-    encode(directive.context, "context")
+    if directive.context is not KEEP:
+        encode(directive.context, "context")
+    if directive.note is KEEP:
+        return
     encode(directive.note, "note")
     if directive.note is not None and (not isinstance(directive.note, str) or len(directive.note) > MAX_NOTE):
         raise InvalidInput("note_unreadable", most=MAX_NOTE)
@@ -136,8 +82,8 @@ class Act(Directive):
         *,
         cites: Sequence[str] = (),
         interruptible: bool = True,
-        context: Any = None,
-        note: str | None = None,
+        context: Any = KEEP,
+        note: str | Keep | None = KEEP,
         **unknown: Never,
     ) -> None:
         self.action = name(action, "action")
@@ -162,16 +108,96 @@ class Act(Directive):
 
 @dataclass(frozen=True, slots=True)
 class Wait(Directive):
-    """Park until one of these keys is posted or the time is up, whichever comes first."""
+    """Park until one of these keys is posted or the time is up, whichever comes first.
+
+    An event that came early counts too: one of *ever*, with ``since="task"`` only one that was posted after the task
+    was added, with ``since="now"`` none.
+    """
 
     on: str | Sequence[str]
-    timeout: timedelta | float
-    context: Any = None
-    note: str | None = None
+    timeout: Span
+    context: Any = KEEP
+    note: str | Keep | None = KEEP
+    since: Since = "ever"
 
     def __post_init__(self) -> None:
         wait_keys(self.on)
         wait_span(self.timeout, UNBOUNDED)
+        if self.since not in SINCE:
+            raise InvalidInput("choice_unknown", name="since", value=str(self.since), choices=list(SINCE))
+        _check_storable(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep(Directive):
+    """Park for a while; no event ends it."""
+
+    duration: Span
+    context: Any = KEEP
+    note: str | Keep | None = KEEP
+
+    def __post_init__(self) -> None:
+        wait_span(self.duration, UNBOUNDED)
+        _check_storable(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Join(Directive):
+    """Park until tasks of this lane have ended, every one of them or the first, or the time is up."""
+
+    tasks: str | Sequence[str]
+    timeout: Span
+    every: bool = True
+    context: Any = KEEP
+    note: str | Keep | None = KEEP
+
+    def __post_init__(self) -> None:
+        task_ids(self.tasks)
+        wait_span(self.timeout, UNBOUNDED)
+        true_or_false(self.every, "every")
+        _check_storable(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A task that another one starts. Without a priority it has its parent's.
+
+    It is cancelled when its parent ends before it, unless it is *detached*.
+    """
+
+    kind: str
+    payload: Any = None
+    priority: int | None = None
+    key: str | None = None
+    detached: bool = False
+
+    def __post_init__(self) -> None:
+        name(self.kind, "kind of task")
+        encode(self.payload, "payload")
+        if self.priority is not None:
+            base_priority(self.priority)
+        if self.key is not None:
+            label(self.key, "key")
+        true_or_false(self.detached, "detached")
+
+
+@dataclass(frozen=True, slots=True)
+class Start(Directive):
+    """Start child tasks, each exactly once; with a *timeout* park until they have ended, or the time is up."""
+
+    children: Child | Sequence[Child]
+    timeout: Span | None = None
+    every: bool = True
+    context: Any = KEEP
+    note: str | Keep | None = KEEP
+
+    def __post_init__(self) -> None:
+        started = listed_children(self.children)
+        if not 1 <= len(started) <= MAX_TASKS or not all(isinstance(each, Child) for each in started):
+            raise InvalidInput("children_unreadable", most=MAX_TASKS)
+        if self.timeout is not None:
+            wait_span(self.timeout, UNBOUNDED)
+        true_or_false(self.every, "every")
         _check_storable(self)
 
 
@@ -180,8 +206,8 @@ class Proceed(Directive):
     """Run exactly what was approved, once."""
 
     grant: str
-    context: Any = None
-    note: str | None = None
+    context: Any = KEEP
+    note: str | Keep | None = KEEP
 
     def __post_init__(self) -> None:
         label(self.grant, "grant", 100)
@@ -193,8 +219,8 @@ class Yield(Directive):
     """A safe point without an action; with *release* equals may take a turn."""
 
     release: bool = False
-    context: Any = None
-    note: str | None = None
+    context: Any = KEEP
+    note: str | Keep | None = KEEP
 
     def __post_init__(self) -> None:
         true_or_false(self.release, "release")
@@ -207,8 +233,8 @@ class Done(Directive):
 
     is_final: ClassVar[bool] = True
     result: Any = None
-    context: Any = None
-    note: str | None = None
+    context: Any = KEEP
+    note: str | Keep | None = KEEP
 
     def __post_init__(self) -> None:
         encode(self.result, "result")
@@ -221,14 +247,17 @@ class Fail(Directive):
 
     is_final: ClassVar[bool] = True
     reason: str
-    context: Any = None
-    note: str | None = None
+    context: Any = KEEP
+    note: str | Keep | None = KEEP
 
     def __post_init__(self) -> None:
         if not isinstance(self.reason, str) or not self.reason.strip():
             raise InvalidInput("failure_without_reason")
         encode(self.reason, "reason")
         _check_storable(self)
+
+
+DIRECTIVES = ("Act", "Wait", "Sleep", "Join", "Start", "Proceed", "Yield", "Done", "Fail")  # as cognition writes them
 
 
 # -- what actions return -------------------------------------------------------------------------------------------
@@ -259,7 +288,7 @@ class Pending:
     """The action has begun something outside and must wait to hear of it; checked as :class:`Facts` are."""
 
     on: str | Sequence[str]
-    timeout: timedelta | float
+    timeout: Span
 
 
 def check_answer(answer: Any, policy: Policy) -> Facts | Pending | None:
@@ -283,6 +312,21 @@ def wait_keys(on: str | Sequence[str]) -> tuple[str, ...]:
     if not 1 <= len(keys) <= MAX_KEYS:
         raise InvalidInput("wait_keys_outside", count=len(keys), most=MAX_KEYS)
     return tuple(label(key, "wait key", 200) for key in keys)
+
+
+def listed_children(children: Child | Sequence[Child]) -> tuple[Child, ...]:
+    """Return the children that a directive starts, also where it names only one."""
+    return (children,) if isinstance(children, Child) else tuple(children)
+
+
+def task_ids(tasks: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the ids of tasks that are waited for, each once."""
+    if not isinstance(tasks, Sequence):
+        raise InvalidInput("joined_tasks_unreadable", most=MAX_TASKS)
+    listed = (tasks,) if isinstance(tasks, str) else tuple(dict.fromkeys(tasks))
+    if not 1 <= len(listed) <= MAX_TASKS or not all(isinstance(each, str) for each in listed):
+        raise InvalidInput("joined_tasks_unreadable", most=MAX_TASKS)
+    return listed
 
 
 def step_key(lane: str, task: int, step: int) -> str:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from horae.core.attention.directives import MERGED, Effect, Fact, FactKind
+from horae.core.attention.directives import Effect
+from horae.core.attention.facts import MERGED, Fact, FactKind
 from horae.core.attention.task import Phase, TaskState, Weighed
 from horae.core.audit.chain import GENESIS, hash_link
 from horae.core.jobs.job import SYSTEM
@@ -22,7 +23,7 @@ from horae.core.time.instants import iso
 from horae.errors import InvalidName
 
 WaitState = Literal["open", "event", "timeout", "cancelled"]
-WaitKind = Literal["event", "confirm", "backoff"]
+WaitKind = Literal["event", "confirm", "backoff", "sleep", "task", "tasks", "budget"]  # tasks: every one of them
 EventState = Literal["pending", "used", "late", "expired", "dropped"]
 DIGESTED = frozenset({"payload", "context", "intent", "result", "data", "about", "note"})
 # Field names of rows that the journal spells differently. Stored journals are hashed and compared with the tables, so a
@@ -57,13 +58,15 @@ class Lane:
     created_at: datetime | None = None
     kinds: str | None = None  # the kinds of tasks that its last driver knew, as JSON; None: all
 
+    @property
+    def known_kinds(self) -> list[str] | None:
+        """The kinds of tasks that the driver has a cognition for; None: all."""
+        return None if self.kinds is None else list(decode(self.kinds))
+
     def knows(self, task: Task) -> bool:
         """Return whether the driver has a cognition for the task; one of older code may not."""
-        return self.kinds is None or task.kind in decode(self.kinds)
-
-    def rivals(self, live: Iterable[Task]) -> list[Weighed]:
-        """Return those beside whom the focus is weighed: of the backlog only those whose kind the driver knows."""
-        return [task.weighed for task in live if task.state != "ready" or self.knows(task)]
+        known = self.known_kinds
+        return known is None or task.kind in known
 
     def explain(self, task: Task) -> Task:
         """Return the task as people see it: one that the driver leaves alone carries the reason."""
@@ -114,6 +117,8 @@ class Task:
     reason: str | None = None
     start_job: int | None = None
     deadline_job: int | None = None
+    parent: int | None = None  # the task that started it, and whose end cancels it
+    charged: str | None = None  # what the open turn or step has taken from budgets, as JSON
 
     @property
     def id(self) -> str:
@@ -199,6 +204,9 @@ class StoredFact:
 
 
 Kept = Task | TaskWait | Event | StoredFact
+LIVE: dict[str, tuple[str, ...]] = {
+    "task": ("created", "ready", "running", "waiting", "suspended"), "wait": ("open",), "event": ("pending",)
+}  # fmt: skip
 TABLES: dict[str, type[Any]] = {"task": Task, "wait": TaskWait, "event": Event, "fact": StoredFact}
 
 
@@ -218,6 +226,16 @@ class Line:
     control: str = ""
     epoch: int = 0
     hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What was alive in a lane after a line of its journal: the fold up to there, without what had ended."""
+
+    lane: int
+    seq: int
+    rows: int
+    tables: Mapping[str, Mapping[int, Mapping[str, Any]]]
 
 
 # -- the journal: record, fold, chain ------------------------------------------------------------------------------
@@ -249,13 +267,47 @@ def change(table: str, before: Kept | None, after: Kept) -> list[Any] | None:
     return [table, after.number, new] if new else None
 
 
-def fold(lines: Iterable[Line]) -> dict[str, dict[int, dict[str, Any]]]:
-    """Return the tables as the journal tells them."""
-    folded: dict[str, dict[int, dict[str, Any]]] = {table: {} for table in TABLES}
+Folded = dict[str, dict[int, dict[str, Any]]]
+
+
+def fold(lines: Iterable[Line], before: Picture | Folded | None = None) -> Folded:
+    """Return the tables as the journal tells them; with what was *before* as the lines after that do."""
+    known = {} if before is None else before.tables if isinstance(before, Picture) else before
+    folded: Folded = {table: {number: dict(row) for number, row in known.get(table, {}).items()} for table in TABLES}
     for line in lines:
         for table, number, new in line.changes:
             folded[table].setdefault(int(number), {}).update(new)
     return folded
+
+
+def is_over(table: str, row: Mapping[str, Any]) -> bool:
+    """Return whether a folded row has ended: no later line is about it, so that the lane goes on without it."""
+    if table == "fact":
+        return row.get("turn") is not None
+    return row.get("state") not in LIVE[table]
+
+
+def alive(folded: Mapping[str, Mapping[int, Mapping[str, Any]]]) -> Folded:
+    """Return the rows that have not ended, and what those that have not ended may still need."""
+    tasks = {number for number, row in folded["task"].items() if not is_over("task", row)}
+    return {
+        table: {
+            number: dict(row)
+            for number, row in rows.items()
+            if not is_over(table, row) and (table in ("task", "event") or row.get("task") in tasks)
+        }
+        for table, rows in folded.items()
+    }
+
+
+def as_of(folded: Folded, last: Line | None) -> Folded:
+    """Return what was alive after the last line, and what that line itself ended."""
+    found = alive(folded)
+    for table, number, _ in () if last is None else last.changes:
+        row = folded[table][int(number)]
+        if "number" in row:  # a row that had ended before the picture is known in part only
+            found[table][int(number)] = row
+    return found
 
 
 def hash_line(previous: str, line: Line) -> str:

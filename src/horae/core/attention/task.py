@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 
 from horae.core.jobs.payloads import encode, label, name, true_or_false
 from horae.core.machine import Machine
+from horae.core.time.spans import span
 from horae.errors import InvalidInput
 
 TaskState = Literal["created", "ready", "running", "waiting", "suspended", "completed", "failed", "cancelled"]
@@ -60,17 +61,25 @@ class Policy:
     longest_hold: timedelta = timedelta(minutes=5)
     longest_wait: timedelta = timedelta(days=30)
     turn_errors: int = 3
+    max_turns: int = 10_000  # of one task; the next one fails it
+    max_steps: int = 10_000
+    max_tasks: int = 10_000  # of a lane that have not ended; with so many no task starts children
     crashes: int = 3
     clean_up_steps: int = 3
     starved_after: timedelta = timedelta(days=1)  # so long in the backlog, and the journal says so
     keep_events: timedelta = timedelta(days=7)
 
     def __post_init__(self) -> None:
+        for each in ("aging_every", "longest_hold", "longest_wait", "starved_after", "keep_events"):
+            object.__setattr__(self, each, span(getattr(self, each)))
         if not 0 <= self.aging_cap < self.margin:
             raise InvalidInput("aging_cap_too_high", aging_cap=self.aging_cap, margin=self.margin)
         if self.depth < 1 or self.aging_every <= timedelta(0):
             raise InvalidInput("stack_without_room")
-        if min(self.turn_errors, self.crashes) < 1 or self.clean_up_steps < 0:
+        if (
+            min(self.turn_errors, self.crashes, self.max_turns, self.max_steps, self.max_tasks) < 1
+            or self.clean_up_steps < 0
+        ):
             raise InvalidInput("policy_counts_too_low")
         if min(self.longest_wait, self.keep_events) <= timedelta(0):
             raise InvalidInput("policy_times_too_short")
@@ -229,21 +238,30 @@ def at_safe_point(focus: Weighed, tasks: Sequence[Weighed], control: Control, po
 
 Deed = Literal["task", "steer", "coalesce", "wake", "log"]
 DEEDS: tuple[str, ...] = get_args(Deed)
+Reach = Literal["one", "all"]  # how many of those who wait for an event it wakes
+REACHES: tuple[Reach, ...] = get_args(Reach)
+ANY = "*"  # in the event of a rule: any characters
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The rule for a kind of event: make a task, tell the focus, merge, wake a task, or write a journal line."""
+    """The rule for a kind of event: make a task, tell the focus, merge, wake a task, or write a journal line.
+
+    ``*`` in the event stands for any characters, as in ``db.*``. The exact name comes before a pattern, and a longer
+    pattern before a shorter one.
+    """
 
     event: str
     do: Deed
     kind: str | None = None
     priority: int = NORMAL
-    key: str | None = None  # "alert:{id}": filled from the event's data
+    key: str | None = None  # "alert:{id}": filled from the event's data; {event} is its name
     payload: Mapping[str, Any] = field(default_factory=dict)
+    to: Reach = "one"  # with do="wake"
 
     def __post_init__(self) -> None:
         label(self.event, "event", 200)
+        reach(self.to)
         base_priority(self.priority)
         if self.do not in DEEDS:
             raise InvalidInput("rule_action_unknown", event=self.event, action=self.do, choices=list(DEEDS))
@@ -267,12 +285,38 @@ class Rule:
         return cls(**{each.name: data[each.name] for each in fields(cls) if each.name in data})
 
 
+def reach(to: str) -> Reach:
+    """Return how many waiting tasks an event wakes, or refuse another word."""
+    if to not in REACHES:
+        raise InvalidInput("choice_unknown", name="to", value=str(to), choices=list(REACHES))
+    return "all" if to == "all" else "one"
+
+
+def rule_for(rules: Iterable[Rule], event: str) -> Rule:
+    """Return the rule of an event: its own, else the longest pattern that fits; without one it wakes a waiting task."""
+    fitting = [each for each in rules if each.event == event or (ANY in each.event and _fits(each.event, event))]
+    return max(fitting, key=lambda each: (each.event == event, len(each.event)), default=Rule(event, "wake"))
+
+
+def _fits(pattern: str, event: str) -> bool:
+    first, *middle, last = pattern.split(ANY)
+    if len(event) < len(first) + len(last) or not (event.startswith(first) and event.endswith(last)):
+        return False
+    rest, at = event[: len(event) - len(last)], len(first)
+    for part in middle:
+        found = rest.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
+
+
 def wait_span(timeout: object, policy: Policy) -> timedelta:
     """Return a timeout that a wait may have: positive and finite. There is no wait without one."""
-    if isinstance(timeout, int | float) and not isinstance(timeout, bool):
+    if isinstance(timeout, int | float | str) and not isinstance(timeout, bool):
         try:
-            timeout = timedelta(seconds=timeout)
-        except (OverflowError, ValueError):
+            timeout = span(timeout)
+        except InvalidInput:
             timeout = None
     if not isinstance(timeout, timedelta) or timeout <= timedelta(0):
         raise InvalidInput("wait_timeout_missing")

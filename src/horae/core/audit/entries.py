@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 from collections.abc import Hashable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
@@ -30,6 +29,8 @@ class PrivateReason:
 
     @property
     def digest(self) -> str:
+        import hmac  # few processes write a private reason
+
         return hmac.new(self.key.encode(), self.text.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
 
 

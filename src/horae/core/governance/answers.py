@@ -12,7 +12,7 @@ from horae.core.governance import machines
 from horae.core.governance.verdicts import Finding, finding_from
 from horae.core.jobs.payloads import encode
 from horae.core.jobs.payloads import name as checked_name
-from horae.core.jobs.retry import span
+from horae.core.time.spans import Span, span
 from horae.errors import InvalidInput
 
 ATTEND = "attend"
@@ -63,12 +63,12 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as it travels."""
-        told: dict[str, Any] = {"verdict": self.verdict, "evidence": self.evidence}
+        body: dict[str, Any] = {"verdict": self.verdict, "evidence": self.evidence}
         if isinstance(self.evidence, tuple):
-            told["evidence"] = list(self.evidence)
+            body["evidence"] = list(self.evidence)
         optional = {"confidence": self.confidence, "cost": self.cost, "note": self.note}
-        told |= {name: value for name, value in optional.items() if value not in (None, "", {})}
-        return told | ({"counterexample": "survived"} if self.survived else {})
+        body |= {name: value for name, value in optional.items() if value not in (None, "", {})}
+        return body | ({"counterexample": "survived"} if self.survived else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Attend:
 
     lane: str
     kind: str
-    timeout: timedelta | float
+    timeout: Span
     payload: Any = None
     priority: int = MOST_PRIORITY
 
@@ -101,8 +101,8 @@ class Attend:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as it travels: the timeout in seconds."""
-        told = {"lane": self.lane, "kind": self.kind, "timeout": self.limit.total_seconds(), "priority": self.priority}
-        return {ATTEND: told | ({} if self.payload is None else {"payload": self.payload})}
+        body = {"lane": self.lane, "kind": self.kind, "timeout": self.limit.total_seconds(), "priority": self.priority}
+        return {ATTEND: body | ({} if self.payload is None else {"payload": self.payload})}
 
 
 Answer = Finding | Attend
@@ -115,16 +115,16 @@ def answer_from(given: Any) -> Answer:
     if isinstance(given, Attend):
         return given
     if isinstance(given, Mapping) and ATTEND in given:
-        told = given[ATTEND]
-        missing = not isinstance(told, Mapping) or not {"lane", "kind", "timeout"} <= set(told) <= ATTEND_FIELDS
+        body = given[ATTEND]
+        missing = not isinstance(body, Mapping) or not {"lane", "kind", "timeout"} <= set(body) <= ATTEND_FIELDS
         if missing or len(given) > 1:
             raise InvalidInput("attend_unreadable", fields=sorted(ATTEND_FIELDS))
-        return Attend(**told)
+        return Attend(**body)
     return finding_from(given)
 
 
 def answer_as_json(given: Any, verifier: str) -> dict[str, Any]:
     """Return the answer of a verifier as its job's result; refuse one that is unreadable, in words."""
     answer_from(given)
-    told: dict[str, Any] = given.as_json() if isinstance(given, Verdict | Attend) else dict(given)
-    return told if ATTEND in told else {"verifier": verifier, **told}
+    body: dict[str, Any] = given.as_json() if isinstance(given, Verdict | Attend) else dict(given)
+    return body if ATTEND in body else {"verifier": verifier, **body}

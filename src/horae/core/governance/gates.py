@@ -78,6 +78,11 @@ def worst_standing(objects: Iterable[GovernedObject]) -> Standing:
     return "refuted" if worst == "refuted" else "uncertain" if worst == "uncertain" else "supported"
 
 
+def cognition_gate(standing: Standing) -> Gate:
+    """Return what the weakest cognition behind an action says about it."""
+    return _COGNITION[standing]
+
+
 def risk_gate(standing: Standing, risk: Risk) -> Gate:
     if risk == "high" and standing != "supported":
         return "block"
@@ -96,7 +101,7 @@ def weigh(
     standing = worst_standing(cited)
     persona, hits = persona_gate(boundaries, *texts)
     contested = tuple(each.id for each in cited if each.contested)
-    return Gates(persona, _COGNITION[standing], risk_gate(standing, risk), hits, contested, rollback_open)
+    return Gates(persona, cognition_gate(standing), risk_gate(standing, risk), hits, contested, rollback_open)
 
 
 def rule(cited: Sequence[GovernedObject], risk: Risk, gates: Gates) -> Ruling:

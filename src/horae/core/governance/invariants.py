@@ -26,8 +26,8 @@ class Broken:
     facts: Mapping[str, Any]
 
     def __str__(self) -> str:
-        told = ", ".join(f"{name}={value}" for name, value in self.facts.items())
-        return f"{self.rule}: {self.about} ({told})"
+        listed = ", ".join(f"{name}={value}" for name, value in self.facts.items())
+        return f"{self.rule}: {self.about} ({listed})"
 
 
 def check_object(

@@ -19,7 +19,7 @@ from horae.core.governance.machines import (
     status_of,
 )
 from horae.core.governance.policies import DAY, Category, Impact, Mode, Risk, UnknownType
-from horae.core.values import replacing
+from horae.core.values import replacing, swift
 
 PREFIXES: dict[str, str] = {"memory": "mem_", "experience": "exp_", "cognition": "cog_"}
 MAX_CONTENT = 256 * 1024
@@ -144,6 +144,7 @@ class GovernedObject:
         return unseen and self.reinforced_at >= self.stale_since
 
 
+make_object = swift(GovernedObject)  # the constructor, and quicker
 changed = replacing(GovernedObject)  # like dataclasses.replace, and quicker
 
 

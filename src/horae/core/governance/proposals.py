@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ from horae.core.governance.boundaries import agent_name
 from horae.core.governance.evidence import EVIDENCE_KINDS, EvidenceKind
 from horae.core.governance.gates import folded
 from horae.core.governance.machines import KINDS, MACHINES, Kind, is_uncertain
-from horae.core.governance.objects import MAX_CONTENT, MAX_SUBJECT, PREFIXES, GovernedObject, changed
+from horae.core.governance.objects import MAX_CONTENT, MAX_SUBJECT, PREFIXES, GovernedObject, changed, make_object
 from horae.core.governance.policies import (
     CATEGORIES,
     IMPACTS,
@@ -105,7 +105,7 @@ def check(proposal: Proposal, *, owner: str, proposer: str, fresh: str, now: dat
     expires_at = None if proposal.expires_at is None else aware(proposal.expires_at, "expires_at")
     if expires_at is not None and expires_at <= now:
         raise InvalidInput("expiry_passed", expires_at=expires_at.isoformat())
-    made = GovernedObject(
+    made = make_object(
         0,
         owner,
         proposal.kind,
@@ -147,11 +147,9 @@ def propose(
     A trusted source verifies a memory at once, never one of high risk. What a tamper score suspects, or what says again
     what was once rejected, is suspected at once; the second only a person may clear.
     """
-    it = changed(it, stability=policy.stability, needs_person=known_as_rejected, contested=known_as_rejected)
-    if is_uncertain(it.state):
-        it = changed(it, **begin_uncertainty(it, policy, now))
-    else:
-        it = changed(it, unknown_type=None, mode=None)
+    certain: dict[str, Any] = {"unknown_type": None, "mode": None}
+    doubt = begin_uncertainty(it, policy, now) if is_uncertain(it.state) else certain
+    it = changed(it, stability=policy.stability, needs_person=known_as_rejected, contested=known_as_rejected, **doubt)
     moves = [Move("proposed", it, it)]
     event = _first_event(it, policy, known_as_rejected)
     if event is not None:
@@ -165,7 +163,7 @@ def propose(
     it = changed(it, next_action=None if planned is None else planned.action, next_action_at=at)
     if event == "verified":
         it = changed(it, review_due_at=at)
-    moves[-1] = replace(moves[-1], after=it)
+    moves[-1] = Move(moves[-1].event, moves[-1].before, it)
     return Concluded(it, tuple(moves), planned)
 
 

@@ -137,7 +137,7 @@ def walk(it: GovernedObject, events: Sequence[str], policy: Policy, now: datetim
     if SETTLED & set(events):
         it = changed(it, review_due_at=due)
     if moves:
-        moves[-1] = replace(moves[-1], after=it)
+        moves[-1] = Move(moves[-1].event, moves[-1].before, it)
     return Concluded(it, tuple(moves), planned)
 
 
@@ -175,7 +175,8 @@ def conclude(
         changes |= {"uncertain_until": None, "mode": _mode_after_time(it)}
     done = walk(counted, events, policy, now, **changes)
     if done.moves:  # the first edge begins with the object as it was before the finding was counted
-        done = replace(done, moves=(replace(done.moves[0], before=it), *done.moves[1:]))
+        first, *others = done.moves
+        done = Concluded(done.object, (Move(first.event, it, first.after), *others), done.planned)
     return done if asked_at is None else ask(done, asked_at, policy, now)
 
 
@@ -206,7 +207,7 @@ def overtaken(it: GovernedObject, action: Action, policy: Policy, now: datetime)
     """Return an object that changed while it was looked at: the verdict is not applied, but the look was spent."""
     spent = action in ("verify", "revalidate") and it.is_uncertain and may_look(it, action, policy)
     used = it.verify_used + spent
-    again = replace(it, verify_used=used)
+    again = changed(it, verify_used=used)
     changes: dict[str, Any] = {"verify_used": used, "admitted_version": None}
     if action in ("decay", "archive") or may_look(again, action, policy):
         changes |= {"asked_action": action, "asked_at": now}
@@ -222,7 +223,7 @@ def take_evidence(it: GovernedObject, policy: Policy, now: datetime, *, new: int
     }
     is_new = bool(new or reinforced)
     if is_new and it.is_unknowable:
-        fresh = replace(it, unknown_type=None)
+        fresh = changed(it, unknown_type=None)
         changes |= begin_uncertainty(fresh, policy, now) if it.is_uncertain else {"unknown_type": None}
     comes_back = is_new and it.status == "archived" and not it.rejected and it.superseded_by is None
     return walk(it, ("reinstated",) if comes_back else (), policy, now, **changes)

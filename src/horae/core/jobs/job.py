@@ -25,6 +25,8 @@ from horae.errors import InvalidInput, NotFound, PastDue
 if TYPE_CHECKING:
     from horae.core.governance.budgets import JobBudget
     from horae.core.jobs.filters import Term
+    from horae.core.jobs.gathering import Gather
+    from horae.core.jobs.lines import Lines
 
 State = Literal["queued", "running", "succeeded", "dead", "cancelled"]
 Priority = Literal["high", "medium", "low"]
@@ -53,6 +55,8 @@ OPEN_HANDLERS = (
     "attend", "attention.deadline", "attention.start", "attention.timeout", "dispatch", "govern", WEBHOOK,
 )  # fmt: skip
 THREE_TIMES = Retry()
+DEBOUNCED, COLLECTED = "horae:debounce:", "horae:collect:"  # how the unique names of jobs of many calls begin
+NOT_KEPT = "ResultNotKept"  # how the error begins of a job that succeeded and whose result is lost
 
 JOB: Machine[State] = Machine(
     "job",
@@ -127,11 +131,16 @@ class Job:
     @property
     def run_id(self) -> str:
         """The current or last attempt: the job and its token."""
-        return f"{self.id}.{self.token}"
+        return f"job_{self.number}.{self.token}"
 
     @property
     def cancel_requested(self) -> bool:
         return self.cancel_reason is not None
+
+    @property
+    def holds_name(self) -> bool:
+        """Whether its unique name keeps others from being stored; that of a debounced or collecting job does not."""
+        return self.unique is not None and not self.unique.startswith((DEBOUNCED, COLLECTED))
 
     def is_due(self, now: datetime) -> bool:
         return self.state == "queued" and not self.held and self.run_at <= now
@@ -236,6 +245,12 @@ class NewJob:
     typed_key: str | None = None  # beside a default key: see :func:`typed_key`
     budget: str | None = None
     entry: Entry | None = None  # what the audit says about it, if it is stored; the store adds its id
+    gather: Gather | None = None  # how it joins others of its key, where it is debounced or collected
+
+    @property
+    def is_named(self) -> bool:
+        """Whether more than its row is to be written: a key, a unique name (of others that it joins, too), parents."""
+        return self.key is not None or self.unique is not None or bool(self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +280,7 @@ class Outcome:
     audit_event_id: str | None = None
     spent: Mapping[str, int] | None = None  # what the attempt as a whole has cost; None: not reported
     by: str | None = None  # the caller who reported it through a door; None: a worker with the database
+    lines: Lines | None = None  # what the handler has logged
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +311,7 @@ class Settlement:
 
 make_job, make_new_job = swift(Job), swift(NewJob)
 _make_change, _make_settlement = swift(Change), swift(Settlement)
+_ACKED = JOB.after("running", "acked")
 
 
 def job_number(job_id: str | int) -> int:
@@ -341,12 +358,12 @@ def request_hash(request: Mapping[str, Any]) -> str:
 
 def after(job: Job, outcome: Outcome, *, now: datetime, roll: float) -> Change:
     """Decide what becomes of a running job after this outcome; *roll* is a number in [0, 1)."""
-    if job.cancel_requested and outcome.ending != "succeeded":
+    if outcome.ending == "succeeded":  # first, because almost all do
+        return _make_change("acked", _ACKED, job.attempt, job.run_at, None, None)
+    if job.cancel_requested:
         counted = int(outcome.ending in ("failed", "timed_out", "lost"))
         return _change(job, "cancelled", run_at=job.run_at, failures=counted, error=outcome.error or job.last_error)
     match outcome.ending:
-        case "succeeded":
-            return _change(job, "acked", run_at=job.run_at)
         case "cancelled" | "skipped":
             return _change(job, "cancelled", run_at=job.run_at, error=outcome.error)
         case "released":
@@ -407,7 +424,7 @@ def settlement(job: Job, outcome: Outcome, *, now: datetime, roll: float) -> Set
         job.token,
         outcome,
         change,
-        job.unique is not None,
+        job.unique is not None and job.holds_name,
         job.has_dependents,
         now if outcome.ending == "lost" else None,
         _death(job, change, now) if change.state == "dead" else None,
@@ -416,7 +433,7 @@ def settlement(job: Job, outcome: Outcome, *, now: datetime, roll: float) -> Set
 
 def not_kept(why: str) -> str:
     """Say of a job that succeeded why its result could not be kept."""
-    return f"ResultNotKept: the job succeeded, but its result could not be kept. {why}"
+    return f"{NOT_KEPT}: the job succeeded, but its result could not be kept. {why}"
 
 
 def _death(job: Job, change: Change, now: datetime) -> Entry:

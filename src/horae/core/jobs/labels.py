@@ -7,6 +7,7 @@ but never too few of those below ``Labelling.labelled``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
@@ -34,9 +35,10 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """What of a job is labelled."""
+    """What is labelled of jobs that differ in nothing but their numbers, all of one block."""
 
-    number: int
+    block: int
+    members: int  # one bit for each number
     queue: str
     handler: str
     owner: str
@@ -46,12 +48,25 @@ class Labelled:
 
     @property
     def labels(self) -> list[tuple[Kind, str]]:
-        """Return kind and text of each label; plain pairs, because every job that is labelled makes some."""
+        """Return kind and text of each label; plain pairs, because there are many."""
         found: list[tuple[Kind, str]] = [("queue", self.queue), ("handler", self.handler), ("owner", self.owner)]
         found += [("tag", tag) for tag in self.tags]
         if self.object_type is not None:
             found += [("object", self.object_type), ("object", f"{self.object_type}/{self.object_id or ''}")]
         return found
+
+
+Blocks = dict[tuple[Kind, str, int], int]  # kind and text of a label and a block: the bits of its members
+
+
+def blocks_of(found: Iterable[Labelled]) -> Blocks:
+    """Return what these jobs add to the map."""
+    rows: Blocks = {}
+    for jobs in found:
+        for kind, label in jobs.labels:
+            row = (kind, label[:LONGEST], jobs.block)
+            rows[row] = rows.get(row, 0) | jobs.members
+    return rows
 
 
 @dataclass(frozen=True, slots=True)

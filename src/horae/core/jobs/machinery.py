@@ -8,8 +8,11 @@ What runs for people, a schedule that hands a task to an agent for example, is i
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from horae.core.jobs.job import Job
 from horae.core.jobs.payloads import label, name
+from horae.core.jobs.retry import Retry
 from horae.errors import InvalidName, ReservedQueue
 
 MACHINERY = "horae"
@@ -21,9 +24,13 @@ GATE = "governance.gate"  # asks again about jobs that a gate has put back, once
 ASK = "governance.ask"  # puts a question about an object into the lane of an agent, or takes it back
 LET_IN = "governance.let_in"  # lets objects come due for which a budget has room again
 THINKING = "verify:"  # prefix of the keys of tasks in which an agent thinks about an object
+PAUSE = "pause.end"  # lets a schedule or a queue go on whose pause has an end
+QUIET = "queue.quiet"  # pauses and resumes a queue by its quiet hours; the job is put off until the next boundary
+EXPECT = "schedule.expect"  # looks whether an expected run has succeeded; the job is put off until the next deadline
 ACT = "acts.batch"  # one batch of a bulk act; the job is put off until the next
 HANDLERS = (TIMEOUT, START, DEADLINE)
 OWN_NAMES = "horae:"  # prefix of the unique names of these jobs, reserved for them
+PERSISTENT = Retry(attempts=50, delay=timedelta(seconds=5))  # how these jobs are tried again
 SERVED_AT_ONCE = 20  # small, because every worker serves them, and each is a short transaction
 
 
@@ -61,6 +68,16 @@ def refuse_own(job: Job) -> None:
     elif job.handler in (ASK, LET_IN):
         kept = "the verification of an object going"
         advice = "let it run; it takes a moment"
+    elif job.handler == PAUSE:
+        kept = f"the end of the pause of {payload.get('what')} {payload.get('name')}"
+        advice = f"resume it: horae {payload.get('what')} resume {payload.get('name')}"
+    elif job.handler == EXPECT:
+        kept = f"an eye on what is expected of schedule {payload.get('schedule')}"
+        advice = f"expect nothing of it: horae schedule change {payload.get('schedule')} --expect none"
+    elif job.handler == QUIET:
+        what = "owner" if "owner" in payload else "queue"
+        kept = f"the quiet hours of {what} {payload.get(what)}"
+        advice = f"lift them: horae {what} quiet {payload.get(what)} none"
     elif job.handler == TIMEOUT:
         kept = f"the timeout of wait {payload.get('wait')}"
         advice = "post what that waits for, or cancel the task that waits (horae attention …)"

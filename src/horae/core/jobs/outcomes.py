@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from horae.core.time.spans import Span, span
+
 
 class Snooze(Exception):
     """Raise in a handler: not now, ask again after *delay*; no attempt is counted."""
 
-    def __init__(self, delay: timedelta | float, reason: str = "") -> None:
-        self.delay = delay if isinstance(delay, timedelta) else timedelta(seconds=delay)
+    def __init__(self, delay: Span, reason: str = "") -> None:
+        self.delay: timedelta = span(delay)
         self.reason = reason
         super().__init__(reason or f"snoozed for {self.delay}")
 

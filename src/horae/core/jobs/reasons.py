@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from horae.core.jobs.batch import HELD_BY_BATCH, Batch
+from horae.core.jobs.gathering import collected
 from horae.core.jobs.job import CLOSED, Job, OnParentDead, Run
 from horae.core.time.instants import iso
 from horae.errors import Fact
@@ -82,6 +84,7 @@ class Around:
 
     paused_at: datetime | None = None
     paused_by: str | None = None
+    paused_until: datetime | None = None
     pause_reason: str | None = None
     max_running: int | None = None
     running: int = 0
@@ -89,8 +92,11 @@ class Around:
     workers: int = 0
     holders: tuple[str, ...] = ()
     parents: tuple[Parent, ...] = ()
+    batch: Batch | None = None  # of a callback: the one that it follows
     last_run: Run | None = None
     budgets: tuple[BudgetWait, ...] = ()  # those that it waits for
+    in_turns: bool = False  # owners take turns in the queue
+    owner_quiet_until: datetime | None = None  # when the quiet hours of its owner end, in which it is
     shows_others: bool = True  # whether the reader may know how much others run; a tenant may not
 
 
@@ -129,7 +135,14 @@ def _waiting(job: Job, around: Around, now: datetime) -> Iterator[Reason]:
     if around.paused_at is not None:
         by = around.paused_by or UNKNOWN
         yield explained("queue_paused", "queue_paused", around.pause_reason, queue=job.queue, by=by)
-    if job.held == "needs":
+        if around.paused_until is not None:
+            yield Reason("queue_paused", "pause_ends", {"until": iso(around.paused_until)})
+    if around.owner_quiet_until is not None:
+        yield Reason("owner_quiet", "owner_is_quiet", {"owner": job.owner, "until": iso(around.owner_quiet_until)})
+    if job.held == HELD_BY_BATCH and around.batch is not None:
+        facts: dict[str, Fact] = {"batch": around.batch.id, "open": around.batch.open, "total": around.batch.total}
+        yield Reason("held", "waits_for_batch", facts)
+    elif job.held == "needs":
         yield from _parents(around.parents)
     elif job.held:
         yield _held(job, around)
@@ -143,9 +156,16 @@ def _waiting(job: Job, around: Around, now: datetime) -> Iterator[Reason]:
     is_full = bool(most) and running >= most
     if is_full:
         yield _limited("global_limit", around, most, running)
-    nothing_else = around.paused_at is None and not job.held and job.run_at <= now and not is_full
+    nothing_else = (
+        around.paused_at is None
+        and around.owner_quiet_until is None
+        and not job.held
+        and job.run_at <= now
+        and not is_full
+    )
     if nothing_else and around.workers and (around.max_running is None or around.running < around.max_running):
-        yield Reason("due", "due_since", {"run_at": iso(job.run_at)})
+        since = {"run_at": iso(job.run_at)}
+        yield Reason("due", "due_in_turns", since) if around.in_turns else Reason("due", "due_since", since)
 
 
 def _limited(code: str, around: Around, most: int, running: int, **facts: Fact) -> Reason:
@@ -197,5 +217,11 @@ def _later(job: Job, around: Around) -> Iterator[Reason]:
     elif last is not None and last.outcome in ("failed", "timed_out", "lost"):
         attempts = {"attempt": job.attempt, "max_attempts": job.max_attempts}
         yield Reason("retry", f"attempt_{last.outcome}", {**attempts, "run_at": when})
+    elif job.unique is not None and not job.holds_name and job.token == 0:
+        count = collected(job.unique, job.payload)
+        if count is None:
+            yield Reason("gathering", "debounced", {"run_at": when})
+        else:
+            yield Reason("gathering", "collects", {"run_at": when, "count": count})
     else:
         yield Reason("scheduled", "scheduled_for", {"run_at": when})

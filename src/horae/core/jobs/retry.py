@@ -7,29 +7,25 @@ handler, can decide what follows a failure or a lost lease.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, Self
 
+from horae.core.time.spans import Span, span
 from horae.core.values import PYDANTIC
 from horae.errors import DefinitionError, InvalidInput
 
+Failures = type[BaseException] | str | Iterable[type[BaseException] | str]  # exceptions, or their names
 Kind = Literal["none", "fixed", "exponential", "external"]
 KINDS: tuple[Kind, ...] = ("none", "fixed", "exponential", "external")
 MAX_ATTEMPTS = 1_000_000  # beyond any job's life; and every database can count so far
+MOST_TYPES, LONGEST_NAME = 50, 200
 LONGEST = timedelta(seconds=10**10)  # some three hundred years: more than any calendar of jobs, less than a store keeps
 
 
-def span(value: timedelta | float) -> timedelta:
-    """Return a timedelta; a number is taken as seconds."""
-    try:
-        return value if isinstance(value, timedelta) else timedelta(seconds=value)
-    except (TypeError, ValueError, OverflowError):  # text, NaN, infinity or beyond any calendar
-        raise InvalidInput("span_unreadable", value=repr(value)) from None
-
-
-def time_limit(value: timedelta | float | None, what: str = "timeout") -> timedelta | None:
-    """Return how long an attempt may take; None means without limit. A number is taken as seconds."""
+def time_limit(value: Span | None, what: str = "timeout") -> timedelta | None:
+    """Return how long an attempt may take; None means without limit."""
     if value is None:
         return None
     limit = span(value)
@@ -46,6 +42,11 @@ class Retry:
 
     ``attempts`` counts executions, not repetitions: three attempts are one try and two retries.
     Build one with :meth:`none`, :meth:`fixed`, :meth:`exponential` or :meth:`external`.
+
+    ``on`` names the exceptions after which it is tried again, ``never`` those after which it is not; without ``on``
+    every failure is tried again, and ``never`` wins over ``on``. Give classes, or their names as text:
+    ``"requests.ConnectionError"`` with its module, or ``"ConnectionError"`` for any class of that name. A subclass
+    counts as its base, and an attempt over its time limit as ``TimeoutError``. The worker that ran the attempt judges.
     """
 
     __pydantic_config__ = PYDANTIC
@@ -58,8 +59,12 @@ class Retry:
     jitter: bool = True
     deadline: timedelta = timedelta(seconds=30)
     gives_up: bool = False
+    on: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.on != () or self.never != ():  # mostly there are none, and every claimed job makes a policy
+            self._check_types()
         if self.kind not in KINDS:
             raise DefinitionError("retry_kind_unknown", kind=self.kind, choices=list(KINDS))
         if self.kind == "none":  # JSON may give only the kind, which means one attempt
@@ -78,38 +83,75 @@ class Retry:
         if not math.isfinite(self.factor) or self.factor < 1:
             raise DefinitionError("retry_factor_too_low", factor=self.factor)
 
+    def _check_types(self) -> None:
+        for option in ("on", "never"):
+            object.__setattr__(self, option, _type_names(option, getattr(self, option)))
+        both = sorted({*self.on} & {*self.never})
+        if both:
+            raise DefinitionError("retry_type_twice", name=both[0])
+
     @classmethod
     def none(cls) -> Self:
         """Make one attempt; a failure is final."""
         return cls("none", attempts=1, delay=timedelta(0))
 
     @classmethod
-    def fixed(cls, delay: timedelta | float = 300, attempts: int = 3) -> Self:
+    def fixed(cls, delay: Span = 300, attempts: int = 3, *, on: Failures = (), never: Failures = ()) -> Self:
         """Wait equally long after each failure."""
-        return cls("fixed", attempts=attempts, delay=span(delay))
+        return cls("fixed", attempts, span(delay), on=_type_names("on", on), never=_type_names("never", never))
 
     @classmethod
     def exponential(
         cls,
-        first: timedelta | float = 1,
+        first: Span = 1,
         attempts: int = 5,
         factor: float = 2.0,
-        cap: timedelta | float = 3600,
+        cap: Span = 3600,
         jitter: bool = True,
+        *,
+        on: Failures = (),
+        never: Failures = (),
     ) -> Self:
         """Let waits grow by *factor* up to *cap*; with jitter, draw each evenly from zero up to that bound."""
-        return cls("exponential", attempts=attempts, delay=span(first), factor=factor, cap=span(cap), jitter=jitter)
+        return cls(
+            "exponential", attempts, span(first), factor, span(cap), jitter,
+            on=_type_names("on", on), never=_type_names("never", never),
+        )  # fmt: skip
 
     @classmethod
     def external(
-        cls, attempts: int = 3, deadline: timedelta | float = 30, default: timedelta | float | None = None
+        cls,
+        attempts: int = 3,
+        deadline: Span = 30,
+        default: Span | None = None,
+        *,
+        on: Failures = (),
+        never: Failures = (),
     ) -> Self:
         """Ask the definition's ``decide`` callback, which must answer within *deadline*.
 
-        Without an answer the job waits *default*, or, when that is None, counts as given up.
+        Without an answer the job waits *default*, or, when that is None, counts as given up. It is not asked about an
+        exception after which *on* and *never* rule another attempt out.
         """
         wait = timedelta(0) if default is None else span(default)
-        return cls("external", attempts=attempts, delay=wait, deadline=span(deadline), gives_up=default is None)
+        return cls(
+            "external", attempts, wait, deadline=span(deadline), gives_up=default is None,
+            on=_type_names("on", on), never=_type_names("never", never),
+        )  # fmt: skip
+
+    @property
+    def judges_types(self) -> bool:
+        """Whether the type of an exception matters."""
+        return bool(self.on or self.never)
+
+    def rules_out(self, problems: Sequence[Collection[str]]) -> bool:
+        """Return whether these exceptions must not be tried again; each is given by all names that it goes by.
+
+        There are several where a handler raised a group: one that must not be repeated is enough to give up.
+        """
+        if any(not frozenset(names).isdisjoint(self.never) for names in problems):
+            return True
+        return bool(self.on) and any(frozenset(names).isdisjoint(self.on) for names in problems)
 
     def wait(self, failures: int, roll: float) -> timedelta:
         """Return how long to rest after the n-th failure; *roll* is a number in [0, 1)."""
@@ -127,6 +169,8 @@ class Retry:
             stored |= {"factor": self.factor, "cap": self.cap.total_seconds(), "jitter": self.jitter}
         if self.kind == "external":
             stored |= {"deadline": self.deadline.total_seconds(), "gives_up": self.gives_up}
+        if self.judges_types:
+            stored |= {"on": list(self.on), "never": list(self.never)}
         return stored
 
     @classmethod
@@ -141,7 +185,39 @@ class Retry:
             jitter=data.get("jitter", True),
             deadline=_clamp(data.get("deadline", 30)),
             gives_up=data.get("gives_up", False),
+            on=tuple(data.get("on", ())),
+            never=tuple(data.get("never", ())),
         )
+
+
+def type_name(kind: type) -> str:
+    """Return the name by which an exception is stored: with its module, unless that is Python's own or the program.
+
+    A class of the program that was started has another module where a worker imports it: its bare name fits both.
+    """
+    bare = kind.__module__ in ("builtins", "__main__")
+    return kind.__qualname__ if bare else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _type_names(option: str, given: Failures) -> tuple[str, ...]:
+    """Return exceptions by their names; refuse what is no exception, and no name of one."""
+    if isinstance(given, str | type):
+        given = (given,)
+    try:
+        kinds = tuple(given)
+    except TypeError:
+        raise DefinitionError("retry_type_unreadable", option=option, value=repr(given)[:100]) from None
+    if len(kinds) > MOST_TYPES:
+        raise DefinitionError("retry_types_too_many", option=option, count=len(kinds), most=MOST_TYPES)
+    return tuple(dict.fromkeys(_type_name(option, each) for each in kinds))
+
+
+def _type_name(option: str, given: object) -> str:
+    if isinstance(given, type) and issubclass(given, BaseException):
+        return type_name(given)
+    if isinstance(given, str) and len(given) <= LONGEST_NAME and all(map(str.isidentifier, given.split("."))):
+        return given
+    raise DefinitionError("retry_type_unreadable", option=option, value=repr(given)[:100])
 
 
 def _clamp(seconds: float) -> timedelta:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from horae.core.jobs.payloads import encode
+from horae.core.jobs.reasons import Reason
 from horae.errors import DispatchFailed, InvalidPayload
 
 ROUTING = ("agent", "forced_agent", "items")  # a payload with these would bypass the orchestrator
@@ -29,14 +30,10 @@ class Routing:
     mode: str = "hybrid"
 
 
-def drop_routing(payload: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def drop_routing(payload: Mapping[str, Any]) -> tuple[dict[str, Any], list[Reason]]:
     """Return the payload without the keys that would override routing, and a warning for each that was there."""
     kept = {key: value for key, value in payload.items() if key not in ROUTING}
-    warnings = [
-        f"{key} was dropped: a payload cannot bypass the orchestrator; name a default_agent instead."
-        for key in ROUTING
-        if key in payload
-    ]
+    warnings = [Reason("routing", "routing_dropped", {"key": key}) for key in ROUTING if key in payload]
     return kept, warnings
 
 

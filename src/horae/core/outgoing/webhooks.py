@@ -28,7 +28,7 @@ _CREDENTIAL_NAME = re.compile(
 )
 _CREDENTIAL_VALUE = re.compile(r"\s*(bearer|basic|digest|apikey|token)\s+\S", re.IGNORECASE)
 _USER_IN_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*@")
-_HEADER = re.compile(r"accept-language|x-(?!forwarded-|real-ip|http-method|original-)[a-z0-9-]{1,60}")
+_HEADER = re.compile(r"accept-language|ce-[a-z0-9]{1,20}|x-(?!forwarded-|real-ip|http-method|original-)[a-z0-9-]{1,60}")
 _VALUE = re.compile(r"[\x20-\x7e]{0,1024}")
 
 

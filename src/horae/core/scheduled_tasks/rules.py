@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 
+from horae.core.jobs.reasons import Reason
 from horae.core.schedules.schedule import Schedule
 from horae.core.time.cron import DAY_MATCHES, Cron
 from horae.errors import IntervalRefused, InvalidCron, InvalidInput
@@ -22,6 +23,8 @@ _ADVICE = (
     (re.compile(r"\bpass lenient=True"), "send lenient: true"),
     (re.compile(r"\bwith lenient=True"), "with lenient: true"),
     (re.compile(r'\bpass day_match="or"'), 'send day_match: "or"'),
+    (re.compile(r"\bPass every=\S+"), "Send an interval in seconds"),
+    (re.compile(r"\bpass zone="), "send timezone: "),
     (re.compile(r", with seconds.*"), ""),
 )
 
@@ -42,23 +45,20 @@ def apply_shortest_interval(schedule: Schedule, shortest: timedelta) -> Schedule
     return schedule if float(schedule.expression) >= least else replace(schedule, expression=str(least))
 
 
-def explain_interval(schedule: Schedule, shortest: timedelta) -> str | None:
+def explain_interval(schedule: Schedule, shortest: timedelta) -> Reason | None:
     """Tell a user that a task runs less often than it says; None where it runs as it says."""
     runs = apply_shortest_interval(schedule, shortest)
     if runs is schedule:
         return None
-    return (
-        f"The interval of {schedule.expression} seconds is shorter than the operator allows now; "
-        f"the task runs every {runs.expression} seconds."
-    )
+    return Reason("interval", "interval_lengthened", {"asked": schedule.expression, "runs": runs.expression})
 
 
-def expression_of(schedule: Schedule, text: str, shortest: timedelta, warnings: list[str]) -> str:
+def expression_of(schedule: Schedule, text: str, shortest: timedelta, warnings: list[Reason]) -> str:
     """Check what a user says about when, and return it as it is stored."""
     if schedule.kind == "every":
         return _seconds(text, shortest, warnings)
     if not text:
-        warnings.append(f"schedule_expr is empty; the task runs every minute ({EVERY_MINUTE}).")
+        warnings.append(Reason("expression", "expression_empty", {"expression": EVERY_MINUTE}))
         return EVERY_MINUTE
     if _cron(schedule, text).parsed.has_seconds:
         raise InvalidInput("cron_has_seconds", expression=text)
@@ -89,13 +89,13 @@ def _cron(schedule: Schedule, text: str) -> Cron:
         ) from None
 
 
-def _seconds(text: str, shortest: timedelta, warnings: list[str]) -> str:
+def _seconds(text: str, shortest: timedelta, warnings: list[Reason]) -> str:
     if not _INTEGER.fullmatch(text):
         raise IntervalRefused("task_interval_unreadable", expression=text)
     seconds, least = int(text), shortest.total_seconds()
     if seconds <= 0:
         seconds = max(FALLBACK, math.ceil(least))
-        warnings.append(f"An interval of {text} seconds cannot be kept; it is {seconds} seconds.")
+        warnings.append(Reason("interval", "interval_replaced", {"asked": text, "runs": seconds}))
     if seconds < least:
         raise IntervalRefused("task_interval_too_short", seconds=seconds, least=least)
     if seconds > LONGEST_INTERVAL:

@@ -91,8 +91,8 @@ class Plan:
     first: datetime | None  # the next fire, where it does not follow from the rule alone
     arms: bool  # it was off and is on now, so it counts against the quota
     retimed: bool  # whatever waits for the old times must not run any more
-    warnings: tuple[str, ...]
-    about_payload: tuple[str, ...] = ()  # which of the warnings are about the payload, and say nothing of times
+    warnings: tuple[Reason, ...]
+    about_payload: tuple[Reason, ...] = ()  # which of the warnings are about the payload, and say nothing of times
 
 
 Timed = tuple[Schedule, datetime | None, bool]  # the schedule, its first fire where one was named, whether it moved
@@ -113,7 +113,7 @@ class Facts:
         return apply_shortest_interval(self.schedule, self.shortest)
 
     @property
-    def notices(self) -> tuple[str, ...]:
+    def notices(self) -> tuple[Reason, ...]:
         """What its user should know whenever the task is shown."""
         text = explain_interval(self.schedule, self.shortest)
         return () if text is None else (text,)
@@ -195,8 +195,8 @@ def plan(before: Facts, wish: Wish, terms: Terms, rules: Rules, now: datetime) -
     """Return what a wish makes of a task; whatever cannot be granted is refused in words for its user."""
     was = before.schedule
     is_new = was.number == 0
-    warnings: list[str] = []
-    about_payload: Sequence[str] = ()
+    warnings: list[Reason] = []
+    about_payload: Sequence[Reason] = ()
     handler = _handler(wish.handler or was.handler or terms.handler, terms)
     zone = was.zone if wish.timezone is None else _zone(wish.timezone)
     draft = replace(
@@ -248,7 +248,7 @@ def _asked_rule(was: Schedule, draft: Schedule, wish: Wish) -> str | None:
 
 
 def _once(
-    was: Schedule, draft: Schedule, asked: datetime | None, was_on: bool, now: datetime, warnings: list[str]
+    was: Schedule, draft: Schedule, asked: datetime | None, was_on: bool, now: datetime, warnings: list[Reason]
 ) -> Timed:
     """Return a single instant: the one that is asked for, or the one it had, as long as that lies ahead."""
     stored = from_iso(was.expression) if was.kind == "once" else None
@@ -260,7 +260,7 @@ def _once(
     anew = asked is not None and (asked != stored or arms)
     at = asked or stored or now
     if anew and at <= now:
-        warnings.append(f"next_run_at {iso(at)} has passed; the task runs at once.")
+        warnings.append(Reason("late", "runs_at_once", {"next_run_at": iso(at)}))
         at = at if was.last_fire_at is None or at > was.last_fire_at else max(now, was.last_fire_at + MICROSECOND)
     timed = replace(draft, expression=iso(at), starts_at=None, max_fires=1, overlap="queue_one")
     if anew:
@@ -275,7 +275,7 @@ def _rhythm(
     asked: datetime | None,
     was_on: bool,
     now: datetime,
-    warnings: list[str],
+    warnings: list[Reason],
     shortest: timedelta,
 ) -> Timed:
     """Cron or interval: from the instant that is asked for, or by the rule from now on."""
@@ -293,12 +293,12 @@ def _rhythm(
             seconds=int(apply_shortest_interval(draft, shortest).expression)
         )  # S1-29: after + seconds
     if asked is not None and asked <= now:
-        warnings.append(f"next_run_at {iso(asked)} has passed; the task runs at once.")
+        warnings.append(Reason("late", "runs_at_once", {"next_run_at": iso(asked)}))
         asked = now if was.last_fire_at is None else max(now, was.last_fire_at + MICROSECOND)
     return replace(draft, starts_at=asked), asked, True
 
 
-def check_payload(handler: str, payload: Mapping[str, Any], rules: Rules) -> tuple[dict[str, Any], Sequence[str]]:
+def check_payload(handler: str, payload: Mapping[str, Any], rules: Rules) -> tuple[dict[str, Any], Sequence[Reason]]:
     """Return the payload as it is stored, and what the user should know about it."""
     taken = next((key for key in RESERVED if key in payload), None)
     if taken is not None:
@@ -313,7 +313,7 @@ def check_payload(handler: str, payload: Mapping[str, Any], rules: Rules) -> tup
     try:
         question(kept, Routing(), {})
     except InvalidPayload as problem:
-        warnings = [*warnings, f"Its runs will fail: {problem}"]
+        warnings = [*warnings, Reason("payload", "runs_will_fail", {"problem": str(problem)})]
     return kept, warnings
 
 
@@ -330,14 +330,13 @@ def check_attended(payload: Mapping[str, Any]) -> None:
     base_priority(payload.get("priority", NORMAL))
 
 
-def _asked(text: str, zone: str, warnings: list[str]) -> datetime:
+def _asked(text: str, zone: str, warnings: list[Reason]) -> datetime:
     """C-7: without an offset it is a time of the task's own zone."""
     moment = instant_from(text, zone, "next_run_at")
     second = second_of(text, zone)
     if second is not None:
-        warnings.append(
-            f"next_run_at {text} comes twice in {zone}; the first is taken, {iso(moment)}. The second is {iso(second)}."
-        )
+        facts = {"text": text, "zone": zone, "first": iso(moment), "second": iso(second)}
+        warnings.append(Reason("clock", "comes_twice", facts))
     if moment < EPOCH:
         raise InvalidInput("next_run_at_too_early", text=text)
     return moment

@@ -27,18 +27,18 @@ def decide(schedule: Schedule, now: datetime, unfinished: Unfinished, roll: floa
     assert first is not None
     count, recent = _find_missed(schedule, first, now)
     silent = _find_silent(schedule, unfinished, now)
-    unfinished = replace(unfinished, running=tuple(job for job in unfinished.running if job not in silent))
+    if silent:
+        unfinished = replace(unfinished, running=tuple(job for job in unfinished.running if job not in silent))
     fires = _apply_misfire(schedule, first, recent, count, now, roll)
     if schedule.overlap != "allow":
         fires = _apply_overlap(schedule, fires, unfinished)
     fires = _apply_max_fires(schedule, fires)
     ran = _count_runs(fires)
-    spent = replace(schedule, fire_count=schedule.fire_count + ran)
-    follows = None
-    if not spent.is_spent and not (schedule.rests and ran):
+    fire_count, follows = schedule.fire_count + ran, None
+    if not schedule.is_spent_after(fire_count) and not (schedule.rests and ran):
         follows = next_fire(schedule, max(recent[-1], now) if schedule.rests else recent[-1])
     dropped = tuple(unfinished.retrying) if ran and schedule.overlap != "allow" else ()
-    return Firing(schedule, tuple(fires), follows, due_at(schedule, follows, roll), spent.fire_count, dropped, silent)
+    return Firing(schedule, tuple(fires), follows, due_at(schedule, follows, roll), fire_count, dropped, silent)
 
 
 def drop_recorded(firing: Firing, recorded: Container[datetime]) -> Firing:

@@ -13,10 +13,11 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Literal
 
-from horae.core.schedules.rules import Cron, Every, Rule
+from horae.core.schedules.rules import Cron, Every, Once, Rule
 from horae.core.time.calendars import days_in
-from horae.core.time.cron_text import DAY, HOUR, MINUTE, MONTH, WEEKDAY, Field, Parsed
-from horae.core.time.instants import MICROSECOND, later
+from horae.core.time.cron_hints import Field
+from horae.core.time.cron_text import DAY, HOUR, MINUTE, MONTH, WEEKDAY, Parsed
+from horae.core.time.instants import MICROSECOND, earlier, later
 from horae.core.time.zones import spans_of, zone_named
 
 AHEAD = timedelta(days=396)  # thirteen months: every yearly change of clocks, once at least
@@ -25,7 +26,10 @@ RARE = timedelta(days=366)
 _DAY = timedelta(days=1)
 _WINDOWS = (timedelta(hours=3), timedelta(days=3))  # where the fires before a change are looked for
 
-Outcome = Literal["moved", "merged", "skipped", "once", "doubled", "even", "uneven", "shifted", "untouched"]
+Outcome = Literal[
+    "moved", "merged", "skipped", "once", "doubled", "even", "uneven", "shifted", "untouched",
+    "before_change", "after_change", "first_pass", "second_pass",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,9 @@ def effects(rule: Rule, zone: str, start: datetime, ahead: timedelta = AHEAD) ->
         return [_on_cron(rule, change) for change in coming]
     if isinstance(rule, Every):
         return [_on_interval(rule, change) for change in coming]
+    if isinstance(rule, Once):
+        around = changes(zone, max(start, earlier(rule.at, _DAY)), later(rule.at, _DAY)) if rule.at > start else []
+        return [_on_instant(rule, change) for change in sorted({*coming, *around}, key=lambda change: change.at)]
     return []
 
 
@@ -140,6 +147,17 @@ def _on_interval(rule: Every, change: Change) -> Effect:
     following = rule.next_after(change.at - MICROSECOND)
     moves = rule.anchor == "start" and following is not None and change.size % rule.period
     return Effect(change, "shifted" if moves else "untouched", fires=() if following is None else (following,))
+
+
+def _on_instant(rule: Once, change: Change) -> Effect:
+    """Describe the effect on a single instant: it stays where it is; in a fold, which of two readings it has."""
+    before_change = rule.at < change.at
+    reading = rule.at + (change.before if before_change else change.after)
+    low, high = change.readings
+    outcome: Outcome = "before_change" if before_change else "after_change"
+    if change.kind == "fold" and low <= reading < high:
+        outcome = "first_pass" if before_change else "second_pass"
+    return Effect(change, outcome, (reading,), (rule.at,))
 
 
 # -- where dialects differ, and what is easily overlooked -----------------------------------------------------------
@@ -202,7 +220,7 @@ def _uneven(each: Field, bits: int) -> tuple[int, int, int | None] | None:
 
 def _about_minutes(rule: Cron) -> Iterator[Note]:
     parsed = rule.parsed
-    count = parsed.seconds.bit_count() * parsed.minutes.bit_count() * parsed.hours.bit_count()
+    count = parsed.times_a_day
     if parsed.minutes == MINUTE.full and parsed.hours != HOUR.full:
         yield Note("each_minute", {"hour": _columns(rule)[HOUR.name], "count": count})
     elif count >= OFTEN:
@@ -219,7 +237,7 @@ def _about_rarity(rule: Cron, start: datetime) -> Iterator[Note]:
 
 def _months_without(parsed: Parsed) -> tuple[int, ...]:
     """Return months that are named and have none of the days that are named, in common years."""
-    if parsed.any_day or parsed.last_day or parsed.last_workday or parsed.workdays_nearest:
+    if parsed.any_day or parsed.has_day_marks:
         return ()
     months = [month for month in range(1, 13) if parsed.months >> month & 1]
     return tuple(month for month in months if not parsed.days & (2 << days_in(2001, month)) - 1)

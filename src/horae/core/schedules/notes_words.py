@@ -58,26 +58,30 @@ TEXTS: dict[str, dict[str, str]] = {
         "later": "later",
         "earlier": "earlier",
         "untouched": "Untouched: no fire falls into it.",
+        "before_change": "It fires before that, at {times} ({fires}).",
+        "after_change": "It fires after that, when clocks show {times} ({fires}).",
+        "first_pass": "{times} comes twice; it fires the first time ({fires}).",
+        "second_pass": "{times} comes twice; it fires the second time ({fires}).",
         "interval": "Untouched: an interval counts elapsed time, and its fires read as before.",
         "quiet": "The clocks of {zone} do not change within the next {months} months.",
     },
     "zh": {
-        "day_and_weekday": "日（{day}）与星期（{weekday}）须同时满足；许多其他 cron 只要满足其一就触发，"
+        "day_and_weekday": "日字段（{day}）与周字段（{weekday}）须同时满足；许多其他 cron 只要满足其一就触发，"
         'day_match="or" 即为此意。',
-        "star_and": "日 {day} 与星期 {weekday} 表示两者同时满足，与 Debian 的 cron 相同；有些 cron 只要满足其一就触发，"
-        'day_match="or" 即为此意。',
-        "day_or_weekday": "日（{day}）与星期（{weekday}）满足其一即触发。",
+        "star_and": "日字段 {day} 与周字段 {weekday} 表示两者同时满足，与 Debian 的 cron 相同；"
+        '有些 cron 只要满足其一就触发，day_match="or" 即为此意。',
+        "day_or_weekday": "日字段（{day}）与周字段（{weekday}）满足其一即触发。",
         "absent_days": "{months}没有 {day} 日，不会触发。",
         "leap_days": "2月只有闰年才会触发。",
         "seconds_first": "共六个字段：第一个（{second}）是秒；有些 cron 把秒放在最后。",
-        "sunday_is_zero": "星期 {weekday}：这里星期日为 0；在 Quartz 中为 1。",
-        "uneven_minute": "{text} 每小时重新开始：第 {last} 分钟之后 {rest} 分钟就到第 {first} 分钟，"
+        "sunday_is_zero": "周字段 {weekday}：这里周日为 0；在 Quartz 中为 1。",
+        "uneven_minute": "{text} 每小时重新开始：{last:02}分之后 {rest} 分钟就到 {first:02}分，"
         "而不是 {step} 分钟。需要均匀节奏请用时间间隔。",
         "uneven_hour": "{text} 每天重新开始：{last}:00 之后 {rest} 小时就到 0:00，而不是 {step} 小时。"
         "需要均匀节奏请用时间间隔。",
         "uneven_day": "{text} 每月重新开始：最后一个匹配日之后就是次月1日，不论相距几天。",
         "uneven_month": "{text} 每年重新开始：{last}月之后 {rest} 个月就到{first}月，而不是 {step} 个月。",
-        "uneven_weekday": "{text} 每周重新开始：星期 {last} 的次日就是 {first}（星期日）。",
+        "uneven_weekday": "{text} 每周重新开始：周字段 {last} 的次日就是 {first}（周日）。",
         "each_minute": "在 {hour} 点的每一分钟都会触发：每天 {count:,} 次。若每小时只需一次，请把分钟写成一个数字。",
         "often": "每天触发 {count:,} 次。",
         "rare": "很少触发：下一次在 {days:,} 天之后。",
@@ -101,6 +105,10 @@ TEXTS: dict[str, dict[str, str]] = {
         "later": "晚",
         "earlier": "早",
         "untouched": "不受影响：其间没有触发。",
+        "before_change": "在此之前触发：{times}（{fires}）。",
+        "after_change": "在此之后触发：届时时钟显示 {times}（{fires}）。",
+        "first_pass": "{times} 出现两次；在第一次触发（{fires}）。",
+        "second_pass": "{times} 出现两次；在第二次触发（{fires}）。",
         "interval": "不受影响：间隔按实际经过的时间计算，显示的触发时间不变。",
         "quiet": "{zone} 的时钟在未来 {months} 个月内不调整。",
     },

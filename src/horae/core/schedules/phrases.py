@@ -46,6 +46,10 @@ class AtTimes:
 
     times: tuple[tuple[int, int, int], ...]
 
+    @property
+    def is_daily(self) -> bool:
+        return True
+
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
@@ -56,6 +60,11 @@ class Rhythm:
     last: int
     whole_day: bool
 
+    @property
+    def is_daily(self) -> bool:
+        """Whether its words leave room for "every day"."""
+        return not self.whole_day
+
 
 @dataclass(frozen=True, slots=True)
 class OnClock:
@@ -64,6 +73,10 @@ class OnClock:
     seconds: Choice | None
     minutes: Choice
     hours: Choice
+
+    @property
+    def is_daily(self) -> bool:
+        return self.hours != EVERY
 
 
 Time = AtTimes | Rhythm | OnClock
@@ -75,8 +88,30 @@ class Days:
 
     days: Choice
     last: bool
+    before_last: tuple[int, ...]
     last_workday: bool
     workdays_nearest: tuple[int, ...]
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The days by number; a range is spelled out."""
+        return tuple(number for part in self.days for number in members(part))
+
+    @property
+    def has_marks(self) -> bool:
+        return bool(self.last or self.before_last or self.last_workday or self.workdays_nearest)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it names one day of a month."""
+        marks = self.last + len(self.before_last) + self.last_workday + len(self.workdays_nearest)
+        return len(self.numbers) + marks == 1
+
+    @property
+    def is_within_a_week(self) -> bool:
+        """Whether at most one of its days falls on any given weekday."""
+        numbers = self.numbers
+        return not self.has_marks and numbers[-1] - numbers[0] < 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +121,11 @@ class Weekdays:
     weekdays: tuple[Part, ...]
     nth: tuple[tuple[int, int], ...]
     last: tuple[int, ...]
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it names one weekday, whichever place it has in the month."""
+        return not (self.nth or self.last) and sum(len(members(part)) for part in self.weekdays) == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +145,22 @@ class Sentence:
     time: Time
     dates: Dates
     zone: str
+
+
+def members(part: Part) -> range | tuple[int, ...]:
+    """Return the values that a part allows."""
+    match part:
+        case Values(values):
+            return values
+        case Run(first, last):
+            return range(first, last + 1)
+        case Steps(first, last, step):
+            return range(first, last + 1, step)
+
+
+def is_one(choice: Choice) -> bool:
+    """Return whether a choice allows a single value."""
+    return len(choice) == 1 and len(members(choice[0])) == 1
 
 
 def spread(parts: Sequence[Part], render: Callable[[int], str], run: str) -> list[str]:

@@ -1,8 +1,8 @@
 """Rules of schedules: cron, intervals, and single instants.
 
-A rule is a frozen value and answers four questions: the next fire after an instant, the fires of a range, how many
-there are, and how to say it in words. It reads no clock; the scheduler hands it instants. All instants are aware, all
-answers are in UTC.
+A rule is a frozen value and answers five questions: the next fire after an instant, the last one before it, the fires
+of a range, how many there are, and how to say it in words. It reads no clock; the scheduler hands it instants. All
+instants are aware, all answers are in UTC.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 
 from horae.core.time.cron import Cron
-from horae.core.time.instants import EPOCH, aware, later
+from horae.core.time.instants import EPOCH, MICROSECOND, aware, later
+from horae.core.time.spans import Span, span
 from horae.errors import InvalidInput, InvalidInterval
 from horae.words.languages import Language
 
@@ -32,6 +33,7 @@ class Rule(Hashable, Protocol):
     """The common interface of rules."""
 
     def next_after(self, instant: datetime) -> datetime | None: ...
+    def previous_before(self, instant: datetime) -> datetime | None: ...
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]: ...
     def count(self, start: datetime, end: datetime) -> int: ...
     def describe(self, language: Language = "en") -> str: ...
@@ -39,7 +41,7 @@ class Rule(Hashable, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """An interval: ``Every(60)`` or ``Every(timedelta(minutes=1))``; a number is taken as seconds.
+    """An interval: ``Every(60)`` or ``Every(timedelta(minutes=1))``; a number is taken as seconds, text as in ``"5m"``.
 
     ``anchor="start"`` is a fixed rate. Fires lie on a grid that begins at ``start`` plus ``initial_delay`` and do not
     drift, however long a run takes. The scheduler binds the grid with :meth:`starting`, at the instant the schedule was
@@ -59,10 +61,10 @@ class Every:
 
     def __init__(
         self,
-        period: float | timedelta,
+        period: Span,
         *,
         anchor: Anchor = "start",
-        initial_delay: float | timedelta = timedelta(0),
+        initial_delay: Span = timedelta(0),
         start: datetime | None = None,
     ) -> None:
         if anchor not in ("start", "finish"):
@@ -93,6 +95,20 @@ class Every:
             return first + ((instant - first) // self.period + 1) * self.period
         except OverflowError:
             return None
+
+    def previous_before(self, instant: datetime) -> datetime | None:
+        """Return the last fire strictly earlier than the instant; None before the first one.
+
+        None too with ``anchor="finish"``: its fires follow the ends of runs, which only the store knows.
+        """
+        if self.anchor == "finish":
+            return None
+        try:
+            first = (self.start or EPOCH) + self.initial_delay
+            fire = first + ((aware(instant) - first - MICROSECOND) // self.period) * self.period
+        except OverflowError:
+            return None
+        return None if self.start is not None and fire < first else fire
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
         """Return the fires after *start* up to and including *end*, computed as they are asked for."""
@@ -127,6 +143,10 @@ class Once:
         """Return the fire, when it is strictly later than the instant."""
         return self.at if self.at > aware(instant) else None
 
+    def previous_before(self, instant: datetime) -> datetime | None:
+        """Return the fire, when it is strictly earlier than the instant."""
+        return self.at if self.at < aware(instant) else None
+
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
         """Return the fire, when it lies after *start* and not after *end*."""
         if aware(start, "start") < self.at <= aware(end, "end"):
@@ -143,12 +163,12 @@ class Once:
         return describe_once(self.at, language)
 
 
-def _duration(value: float | timedelta, name: str, least: timedelta) -> timedelta:
-    """Return a number of seconds, or a timedelta, in whole milliseconds and not below the least."""
+def _duration(value: Span, name: str, least: timedelta) -> timedelta:
+    """Return a span in whole milliseconds and not below the least."""
     try:
-        span = value if isinstance(value, timedelta) else timedelta(seconds=value)
-    except (TypeError, ValueError, OverflowError):  # text, NaN, infinity or beyond any calendar
+        length = span(value)
+    except InvalidInput:
         raise InvalidInterval("interval_invalid", name=name, value=repr(value)) from None
-    if isinstance(value, bool) or span < least or span % _FINEST:
+    if isinstance(value, bool) or length < least or length % _FINEST:
         raise InvalidInterval("interval_too_short", name=name, value=str(value), least=least.total_seconds())
-    return span
+    return length

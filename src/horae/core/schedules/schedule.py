@@ -4,6 +4,7 @@ A fire is identified by its schedule and its nominal instant. What becomes of it
 :mod:`horae.core.schedules.decisions`.
 """
 
+# size: one value with all its fields, and the checks of each
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -16,10 +17,13 @@ from horae.core.governance.budgets import job_budget
 from horae.core.jobs.job import PRIORITIES, SYSTEM, Priority
 from horae.core.jobs.payloads import name as checked_name
 from horae.core.jobs.retry import LONGEST, Retry
+from horae.core.schedules.expect import check_expect
 from horae.core.schedules.rules import Every, Once, Rule
+from horae.core.schedules.windows import CalendarRule, check_windows, in_windows
 from horae.core.time.cron import DAY_MATCHES, FOLDS, GAPS, Cron
 from horae.core.time.instants import MICROSECOND, aware, earlier, from_iso, iso, later
 from horae.core.time.zones import zone_named
+from horae.core.values import replacing, swift
 from horae.errors import InvalidInput
 
 Kind = Literal["cron", "every", "once", "after"]
@@ -42,14 +46,14 @@ SPANS = ("initial_delay", "spread", "grace", "jitter")
 LIMITS = ("timeout", "lock_ttl", "stale_timeout")  # None: there is none
 # The types of values, checked before they are compared.
 SHAPES: tuple[tuple[type, str, tuple[str, ...]], ...] = (
-    (str, "text", ("expression", "zone")),
+    (str, "text", ("expression", "zone", "quiet_hours", "calendar", "expect")),
     (bool, "True or False", ("enabled", "lenient")),
     (int, "a whole number", ("catch_up", "max_fires")),
     (timedelta, "a timedelta", (*SPANS, *LIMITS)),
     (datetime, "an aware datetime", ("starts_at", "ends_at")),
     (Retry, "a Retry", ("retry",)),
 )
-MAY_BE_NONE = ("max_fires", "starts_at", "ends_at", *LIMITS)
+MAY_BE_NONE = ("quiet_hours", "calendar", "expect", "max_fires", "starts_at", "ends_at", *LIMITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,7 @@ class Schedule:
     paused_at: datetime | None = None
     paused_by: str | None = None
     pause_reason: str | None = None
+    paused_until: datetime | None = None  # when the pause ends by itself; None: when somebody resumes it
     next_fire_at: datetime | None = None
     next_due_at: datetime | None = None
     tzdata: str = ""
@@ -107,6 +112,15 @@ class Schedule:
     toggled: bool | None = None  # wins over ``enabled`` until a worker of its application starts again
     budget: str | None = None  # who pays for its jobs: the name of a budget, or name/agent
     cost: Mapping[str, int] | None = None  # the most that one attempt may cost, by unit; None: one call
+    quiet_hours: str | None = None  # hours of the day without fires: 22:00-07:00
+    calendar: str | None = None  # the name of a calendar, and what its days mean
+    calendar_rule: CalendarRule = "exclude"
+    calendar_days: tuple[str, ...] = ()  # a copy of its days, kept up to date with it
+    expect: str | None = None  # when a run must have succeeded: within 10m, by 06:00, every 1d
+    expected_since: datetime | None = None  # up to where its deadlines are judged
+    succeeded_at: datetime | None = None  # a success that came late, until the next check
+    missed_at: datetime | None = None  # the deadline since when a run is missing; None: nothing is missing
+    check_job: int | None = None  # the job of Horae's own that looks at the next deadline
 
     @property
     def is_on(self) -> bool:
@@ -119,7 +133,11 @@ class Schedule:
     @property
     def is_spent(self) -> bool:
         """Whether it has fired as often as it may."""
-        return self.max_fires is not None and self.fire_count >= self.max_fires
+        return self.is_spent_after(self.fire_count)
+
+    def is_spent_after(self, fires: int) -> bool:
+        """Return whether so many fires are as many as it may have."""
+        return self.max_fires is not None and fires >= self.max_fires
 
     @property
     def rests(self) -> bool:
@@ -128,7 +146,15 @@ class Schedule:
 
     @property
     def rule(self) -> Rule | None:
-        """The time rule; None for a schedule that only follows others."""
+        """The time rule inside its windows; None for a schedule that only follows others."""
+        rule = self.plain_rule
+        if rule is None or (self.quiet_hours is None and self.calendar is None):
+            return rule
+        return _in_windows(rule, self.zone, self.quiet_hours, self.calendar, self.calendar_days, self.calendar_rule)
+
+    @property
+    def plain_rule(self) -> Rule | None:
+        """The time rule without quiet hours and calendar."""
         if self.kind == "cron":
             return _cron(self.expression, self.zone, self.day_match, self.gap, self.fold, self.lenient)
         if self.kind == "every":
@@ -139,6 +165,14 @@ class Schedule:
         """Return when it fires next, one of its jobs having ended now; None where that moves nothing."""
         counts = self.rests and self.next_fire_at is None and self.mode == "SINGLE_NODE"
         return next_fire(self, now) if counts and self.is_active and not self.is_spent else None
+
+    def after_success(self, now: datetime) -> Schedule | None:
+        """Return what is expected of it, a run having succeeded now; None where that changes nothing."""
+        if self.expect is None:
+            return None
+        from horae.core.schedules.expectations import after_success  # for those of which something is expected
+
+        return after_success(self, now)
 
     def after_leaders(self, now: datetime) -> datetime | None:
         """Return when it fires, all that it follows having succeeded now; None where it must not."""
@@ -177,6 +211,11 @@ def _every(seconds: str, anchor: Any, initial_delay: timedelta, start: datetime 
 @lru_cache(maxsize=20_000)
 def _once(moment: str) -> Once:
     return Once(from_iso(moment))
+
+
+_in_windows = lru_cache(maxsize=20_000)(in_windows)
+make_schedule = swift(Schedule)
+changed = replacing(Schedule, make_schedule)  # like dataclasses.replace, and quicker
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,10 +299,13 @@ def first_fire(schedule: Schedule, now: datetime) -> datetime | None:
         at = from_iso(schedule.expression)  # a past instant fires at once
         return None if at == fired else _within(schedule, at)
     begin = now if fired is None else max(now, fired)
-    rule = schedule.rule
-    if isinstance(rule, Every):
-        first = rule.first_fire(schedule.created_at or now)
-        return _within(schedule, first if first >= begin and first != fired else rule.next_after(begin))
+    rule, plain = schedule.rule, schedule.plain_rule
+    if rule is not None and isinstance(plain, Every):
+        first: datetime | None = plain.first_fire(schedule.created_at or now)
+        if first is not None and rule is not plain:
+            first = rule.next_after(earlier(first, MICROSECOND))
+        is_new = first is not None and first >= begin and first != fired
+        return _within(schedule, first if is_new else rule.next_after(begin))
     return next_fire(schedule, begin)
 
 
@@ -273,7 +315,13 @@ def next_fire(schedule: Schedule, after: datetime) -> datetime | None:
     if rule is None:
         return None
     begin = after if schedule.starts_at is None else max(after, earlier(schedule.starts_at, MICROSECOND))
-    return _within(schedule, rule.next_after(begin))
+    return _within(schedule, _next_cached(rule, begin))
+
+
+@lru_cache(maxsize=4096)
+def _next_cached(rule: Rule, after: datetime) -> datetime | None:
+    """Return the next instant of a rule, cached: the schedules of a burst share few rules and one instant."""
+    return rule.next_after(after)
 
 
 def _within(schedule: Schedule, moment: datetime | None) -> datetime | None:
@@ -321,7 +369,10 @@ def check(schedule: Schedule) -> Schedule:
         raise InvalidInput("ends_before_start", ends_at=iso(schedule.ends_at), starts_at=iso(schedule.starts_at))
     if len(schedule.expression) > MAX_EXPRESSION:
         raise InvalidInput("expression_too_long", length=len(schedule.expression), most=MAX_EXPRESSION)
-    _ = schedule.rule
+    check_windows(
+        schedule.plain_rule, schedule.kind, schedule.quiet_hours, schedule.calendar, schedule.calendar_rule
+    )  # fmt: skip
+    check_expect(schedule.expect, schedule.kind, schedule.mode)
     if job_budget(schedule.budget, schedule.cost) is not None and schedule.mode == "ALL_NODES":
         raise InvalidInput("budget_on_all_nodes")
     return schedule
@@ -354,26 +405,3 @@ def _check_numbers(schedule: Schedule) -> None:
             raise InvalidInput(
                 "span_too_long", name=name, value=getattr(schedule, name).total_seconds(), most_days=LONGEST.days
             )
-
-
-def cycle(edges: Mapping[str, tuple[str, ...]]) -> tuple[str, ...] | None:
-    """Return a circle among "follows" relations, as the path that closes it; None when there is none."""
-    done: set[str] = set()
-    for start in sorted(edges):
-        path: dict[str, None] = {}  # in the order walked
-        walking = [(start, iter(edges.get(start, ())))] if start not in done else []
-        path[start] = None
-        while walking:
-            key, parents = walking[-1]
-            parent = next(parents, None)
-            if parent is None:
-                walking.pop()
-                del path[key]
-                done.add(key)
-            elif parent in path:
-                walked = list(path)
-                return (*walked[walked.index(parent) :], parent)
-            elif parent not in done:
-                path[parent] = None
-                walking.append((parent, iter(edges.get(parent, ()))))
-    return None

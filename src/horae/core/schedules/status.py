@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -43,8 +44,13 @@ def describe_or_explain(schedule: Schedule) -> str:
 
 
 def why_silent(schedule: Schedule, now: datetime) -> tuple[Reason, ...]:
-    """Return why the schedule will not fire at its next time; nothing if it will."""
-    return tuple(_stopped(schedule)) + tuple(_by_nature(schedule, now))
+    """Return why the schedule will not fire at its next time, and since when a run is missing that was expected."""
+    return tuple(_missing(schedule)) + tuple(_stopped(schedule)) + tuple(_by_nature(schedule, now))
+
+
+def _missing(schedule: Schedule) -> Iterator[Reason]:
+    if schedule.missed_at is not None:
+        yield Reason("missed", "missed_deadline", {"due_at": iso(schedule.missed_at), "expect": schedule.expect})
 
 
 def _stopped(schedule: Schedule) -> Iterator[Reason]:
@@ -57,6 +63,8 @@ def _stopped(schedule: Schedule) -> Iterator[Reason]:
     if schedule.paused_at is not None:
         by, at = schedule.paused_by or UNKNOWN, iso(schedule.paused_at)
         yield explained("paused", "schedule_paused", schedule.pause_reason, by=by, paused_at=at)
+        if schedule.paused_until is not None:
+            yield Reason("paused", "pause_ends", {"until": iso(schedule.paused_until)})
 
 
 def _by_nature(schedule: Schedule, now: datetime) -> Iterator[Reason]:
@@ -72,6 +80,21 @@ def _by_nature(schedule: Schedule, now: datetime) -> Iterator[Reason]:
         yield Reason("due", "overdue_since", {"due_at": iso(schedule.next_due_at or now)})
     elif schedule.starts_at is not None and schedule.starts_at > now:
         yield Reason("not_yet", "begins_later", {"starts_at": iso(schedule.starts_at)})
+    else:
+        yield from _in_window(schedule, now)
+
+
+def _in_window(schedule: Schedule, now: datetime) -> Iterator[Reason]:
+    """Name the window that keeps the next fire from its time."""
+    planned = None if schedule.plain_rule is None else schedule.plain_rule.next_after(now)
+    if schedule.next_fire_at is None or planned is None or planned >= schedule.next_fire_at:
+        return
+    facts = {"planned": iso(planned), "next": iso(schedule.next_fire_at)}
+    awake = replace(schedule, calendar=None).rule
+    if schedule.calendar is not None and (awake is None or awake.next_after(now) != schedule.next_fire_at):
+        yield Reason("calendar", "kept_by_calendar", {**facts, "calendar": schedule.calendar})
+    elif schedule.quiet_hours is not None:
+        yield Reason("quiet", "kept_by_quiet", {**facts, "quiet": schedule.quiet_hours})
 
 
 def _pool_exhausted(schedule: Schedule) -> Reason:

@@ -29,7 +29,8 @@ from horae.core.schedules.phrases import (
     Values,
     Weekdays,
 )
-from horae.core.time.cron_text import DAY, HOUR, LAST, MINUTE, MONTH, SECOND, Field, Parsed
+from horae.core.time.cron_hints import Field
+from horae.core.time.cron_text import DAY, HOUR, LAST, MINUTE, MONTH, SECOND, WEEKDAY, Parsed
 from horae.core.time.readings import local
 from horae.errors import InvalidInput
 from horae.words.languages import Language
@@ -77,21 +78,30 @@ def _renderer(language: str) -> Renderer:
 
 def sentence(parsed: Parsed, day_match: Literal["and", "or"], zone: str) -> Sentence:
     """Return what is to be said about a parsed expression."""
-    days = None
-    if not parsed.any_day:
-        numbers = _members(parsed.days)
-        marks = parsed.last_day, parsed.last_workday, parsed.workdays_nearest
-        days = Days(_choice(numbers, DAY) or _parts(numbers), *marks)
-    weekdays = None
-    if not parsed.any_weekday:
-        nth = tuple(pair for pair in parsed.nth_weekdays if pair[1] != LAST)
-        last = tuple(weekday for weekday, number in parsed.nth_weekdays if number == LAST)
-        week = sorted(
-            weekday or 7 for weekday in _members(parsed.weekdays)
-        )  # the week is written from Monday to Sunday
-        weekdays = Weekdays(_parts(week), nth, last)
     months = _choice(_members(parsed.months), MONTH)
+    days, weekdays = _days(parsed), _weekdays(parsed)
+    is_free = parsed.any_day or parsed.any_weekday
+    if day_match == "or" and not is_free and (days is None or weekdays is None):
+        days = weekdays = None  # one of them allows every day, so that the other does not matter
     return Sentence(_time(parsed), Dates(months, days, weekdays, day_match), zone)
+
+
+def _days(parsed: Parsed) -> Days | None:
+    """Return the days of the month; None where all are allowed, whether by a star or by a list of them."""
+    if parsed.any_day or parsed.days == DAY.full:
+        return None
+    numbers = _members(parsed.days)
+    marks = parsed.last_day, parsed.days_before_last, parsed.last_workday, parsed.workdays_nearest
+    return Days(_choice(numbers, DAY) or _parts(numbers), *marks)
+
+
+def _weekdays(parsed: Parsed) -> Weekdays | None:
+    if parsed.any_weekday or parsed.weekdays == WEEKDAY.full:
+        return None
+    nth = tuple(pair for pair in parsed.nth_weekdays if pair[1] != LAST)
+    last = tuple(weekday for weekday, number in parsed.nth_weekdays if number == LAST)
+    week = sorted(weekday or 7 for weekday in _members(parsed.weekdays))  # written from Monday to Sunday
+    return Weekdays(_parts(week), nth, last)
 
 
 def _time(parsed: Parsed) -> Time:

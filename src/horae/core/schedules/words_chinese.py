@@ -1,6 +1,7 @@
 """Phrases in Simplified Chinese. Nothing is decided here: see :mod:`horae.core.schedules.words`.
 
-"每隔" is avoided throughout: readers disagree whether 每隔两天 means every second or every third day.
+"每隔" is avoided throughout: readers disagree whether 每隔两天 means every second or every third day. A weekday is 周一
+everywhere, and minutes are read off the clock: 05分.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from horae.core.schedules.phrases import (
     Sentence,
     Steps,
     Time,
-    Values,
     Weekdays,
     clock_time,
+    is_one,
     spread,
 )
 
@@ -33,10 +34,9 @@ WORKDAY = "工作日（周一至周五）"
 
 def cron(sentence: Sentence) -> str:
     time, dates = _time(sentence.time), _dates(sentence.dates)
-    if not dates and _needs_day(sentence.time):
+    if not dates and sentence.time.is_daily:
         dates = "每天"
-    joint = "" if not dates else "，" if dates.endswith("时") else " "
-    return f"{dates}{joint}{time}（{sentence.zone}）"
+    return f"{dates}{' ' if dates else ''}{time}（{sentence.zone}）"
 
 
 def every(period: timedelta, after_finish: bool, initial_delay: timedelta) -> str:
@@ -48,16 +48,6 @@ def once(at: datetime, zone: str) -> str:
     return f"仅一次：{at.year}年{at.month}月{at.day}日 {at:%H:%M:%S}（{zone}）"
 
 
-def _needs_day(time: Time) -> bool:
-    match time:
-        case AtTimes():
-            return True
-        case Rhythm():
-            return not time.whole_day
-        case OnClock():
-            return time.hours != EVERY
-
-
 def _time(time: Time) -> str:
     match time:
         case AtTimes(times):
@@ -65,9 +55,8 @@ def _time(time: Time) -> str:
         case Rhythm():
             return _rhythm(time)
         case OnClock(seconds, minutes, hours):
-            texts = [_hours(hours), _numbers(minutes, "分钟")]
-            texts += [] if seconds is None else [_numbers(seconds, "秒")]
-            return texts[0] + "".join(text if text.startswith("从") else f"的{text}" for text in texts[1:])
+            texts = [_hours(hours) + ("" if hours == EVERY else "的"), _numbers(minutes, "分", "每分钟")]
+            return "".join(texts if seconds is None else [*texts, "的", _numbers(seconds, "秒", "每秒")])
 
 
 def _rhythm(time: Rhythm) -> str:
@@ -79,33 +68,36 @@ def _rhythm(time: Rhythm) -> str:
     if time.step > 3600:
         return f"从{clock_time(time.first)}起{text}"
     minute, second = divmod(time.first, 60)
-    hand = f"第{second}秒" if time.step <= 60 else f"第{minute}分{second}秒" if second else f"第{minute}分钟"
-    return f"{text}的{hand}" if time.step in (60, 3600) else f"从{hand}起{text}"
+    hand = f"每分钟第{second}秒" if time.step <= 60 else f"每小时{minute:02}分" + (f"{second:02}秒" if second else "")
+    return hand if time.step in (60, 3600) else f"{hand}起{text}"
 
 
 def _hours(choice: Choice) -> str:
     if choice == EVERY:
         return "每小时"
     if isinstance(choice[0], Steps):
-        return f"从{choice[0].first}点到{choice[0].last}点每{choice[0].step}小时"
+        return f"{choice[0].first}点至{choice[0].last}点每{choice[0].step}小时"
     return _join(spread(choice, lambda hour: f"{hour}点", RUN))
 
 
-def _numbers(choice: Choice, unit: str) -> str:
+def _numbers(choice: Choice, unit: str, each: str) -> str:
     if choice == EVERY:
-        return f"每{unit}"
+        return each
     if isinstance(choice[0], Steps):
-        return f"从第{choice[0].first}到第{choice[0].last}{unit}每{choice[0].step}{unit}"
-    return f"第{_join(spread(choice, str, RUN))}{unit}"
+        steps = choice[0]
+        return f"{steps.first:02}{unit}至{steps.last:02}{unit}{each.replace('每', f'每{steps.step}')}"
+    return _join(spread(choice, lambda value: f"{value:02}{unit}", RUN))
 
 
 def _dates(dates: Dates) -> str:
     days, weekdays, months = dates.days, dates.weekdays, _months(dates.months)
     if days is not None and weekdays is not None:
+        if dates.joined == "and" and days.is_single:
+            return f"{_of_months(dates.months)}{_days(days)}（若为{_condition(weekdays, '或')}）"
         if dates.joined == "and":
-            return f"{_of_months(dates.months)}{_days(days)}且为{_condition(weekdays)}时"
+            return f"{_of_months(dates.months)}{_days(days)}中的{_condition(weekdays, '和')}"
         within = f"每年{months}内，" if months else "每月"
-        return f"{within}{_days(days)}或{_whenever(weekdays)}"
+        return f"{within}{_days(days)}以及{_weekdays(weekdays, '' if months else '每月')}"
     if days is not None:
         return f"{_of_months(dates.months)}{_days(days)}"
     if weekdays is not None:
@@ -117,22 +109,22 @@ def _of_months(choice: Choice) -> str:
     """Return what stands before a day: 每月15日, 每年2月29日, 每年1月和7月的15日."""
     if choice == EVERY:
         return "每月"
-    single = len(choice) == 1 and isinstance(choice[0], Values) and len(choice[0].values) == 1
-    return f"每年{_months(choice)}" + ("" if single else "的")
+    return f"每年{_months(choice)}" + ("" if is_one(choice) else "的")
 
 
 def _months(choice: Choice) -> str:
     if choice and isinstance(choice[0], Steps):
-        return f"从{choice[0].first}月到{choice[0].last}月每{choice[0].step}个月"
+        return f"{choice[0].first}月至{choice[0].last}月每{choice[0].step}个月"
     return _join(spread(choice, lambda month: f"{month}月", RUN))
 
 
 def _days(days: Days) -> str:
     if days.days and isinstance(days.days[0], Steps):
         steps = days.days[0]
-        texts = [f"从{steps.first}日到{steps.last}日每{steps.step}天"]
+        texts = [f"{steps.first}日至{steps.last}日每{steps.step}天"]
     else:
         texts = spread(days.days, lambda day: f"{day}日", RUN)
+    texts += [f"倒数第{number + 1}天" for number in days.before_last]
     texts += ["最后一天"] if days.last else []
     texts += [f"最后一个{WORKDAY}"] if days.last_workday else []
     texts += [f"离{day}日最近的{WORKDAY}" for day in days.workdays_nearest]
@@ -146,19 +138,14 @@ def _weekdays(weekdays: Weekdays, each_month: str) -> str:
     return "以及".join(texts + ([each_month + ordinals] if ordinals else []))
 
 
-def _whenever(weekdays: Weekdays) -> str:
-    plain = _join(spread(weekdays.weekdays, lambda day: f"星期{WEEKDAYS[day]}", RUN))
-    return "或".join([*([f"每逢{plain}"] if plain else []), *_ordinals(weekdays, "当月")])
-
-
-def _condition(weekdays: Weekdays) -> str:
-    plain = spread(weekdays.weekdays, lambda day: f"星期{WEEKDAYS[day]}", RUN)
-    return _join(plain + _ordinals(weekdays, "当月"), "或")
+def _condition(weekdays: Weekdays, last: str) -> str:
+    plain = spread(weekdays.weekdays, lambda day: f"周{WEEKDAYS[day]}", RUN)
+    return _join(plain + _ordinals(weekdays, "当月"), last)
 
 
 def _ordinals(weekdays: Weekdays, of_month: str) -> list[str]:
-    ordinals = [f"{of_month}第{NTH[number]}个星期{WEEKDAYS[day]}" for day, number in weekdays.nth]
-    return ordinals + [f"{of_month}最后一个星期{WEEKDAYS[day]}" for day in weekdays.last]
+    ordinals = [f"{of_month}第{NTH[number]}个周{WEEKDAYS[day]}" for day, number in weekdays.nth]
+    return ordinals + [f"{of_month}最后一个周{WEEKDAYS[day]}" for day in weekdays.last]
 
 
 def _join(texts: Sequence[str], last: str = "和") -> str:

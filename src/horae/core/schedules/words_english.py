@@ -20,6 +20,7 @@ from horae.core.schedules.phrases import (
     Values,
     Weekdays,
     clock_time,
+    is_one,
     spread,
 )
 
@@ -35,9 +36,9 @@ WORKDAY = "working day (Monday to Friday)"
 
 def cron(sentence: Sentence) -> str:
     time, dates = _time(sentence.time), _dates(sentence.dates)
-    if not dates and isinstance(sentence.time, AtTimes):
+    if not dates and sentence.time.is_daily:
         dates = "every day"
-    close = isinstance(sentence.time, AtTimes) and not dates.startswith("from")
+    close = isinstance(sentence.time, AtTimes) and dates.startswith(("on", "every day"))
     text = time + ("" if not dates else " " if close else ", ") + dates
     return f"{text[0].upper()}{text[1:]} ({sentence.zone})"
 
@@ -72,10 +73,9 @@ def _rhythm(time: Rhythm) -> str:
         return text
     if time.step > 3600:
         return f"{text} from {clock_time(time.first)}"
-    minute, second = divmod(time.first, 60)
-    hand = [f"minute {minute}"] if time.step > 60 else []
-    hand += [f"second {second}"] if second else []
-    return f"{text} {'at' if time.step in (60, 3600) else 'from'} {', '.join(hand)}"
+    unit = "hour" if time.step > 60 else "minute"
+    past = length(timedelta(seconds=time.first)) + " past"
+    return f"at {past} every {unit}" if time.step in (60, 3600) else f"{text} from {past} the {unit}"
 
 
 def _numbers(choice: Choice, unit: str) -> str:
@@ -83,7 +83,7 @@ def _numbers(choice: Choice, unit: str) -> str:
     if choice == EVERY:
         return f"every {unit}"
     if isinstance(choice[0], Steps):
-        return f"every {_ordinal(choice[0].step)} {unit} from {choice[0].first} to {choice[0].last}"
+        return f"every {choice[0].step} {unit}s from {unit} {choice[0].first} to {choice[0].last}"
     texts = spread(choice, str, RUN)
     return f"{unit}{'s' if len(texts) > 1 or not isinstance(choice[0], Values) else ''} {_join(texts)}"
 
@@ -92,15 +92,32 @@ def _dates(dates: Dates) -> str:
     days, weekdays, months = dates.days, dates.weekdays, _months(dates.months)
     if days is not None and weekdays is not None:
         if dates.joined == "and":
-            of = f" of {months}" if months else " of the month" if _has_marks(days) else ""
-            return f"on {_days(days)}{of}, if it is {_condition(weekdays)}"
-        of = " of the month" if _has_marks(days) else ""
-        return f"on {_days(days)}{of} or {_weekdays(weekdays)}" + (f", in {months}" if months else "")
+            return _both(days, weekdays, f" of {months}" if months else "")
+        of = "" if months else " of every month"
+        return f"on {_days(days)}{of} and {_weekdays(weekdays, every=True)}" + (f", in {months}" if months else "")
+    if days is not None and days.is_single and days.numbers and is_one(dates.months):
+        return f"on {days.numbers[0]} {months}"
     if days is not None:
-        return f"on {_days(days)} of {months or 'every month'}"
+        return f"on {_days(days)} of {_each_month(dates.months)}"
     if weekdays is not None:
         return _weekdays(weekdays) + (f", in {months}" if months else "")
     return f"every day in {months}" if months else ""
+
+
+def _each_month(choice: Choice) -> str:
+    """Return months behind a day: "every month from March to May", "January and July"."""
+    is_run = len(choice) == 1 and isinstance(choice[0], Run)
+    return f"every month from {_months(choice)}" if is_run else _months(choice) or "every month"
+
+
+def _both(days: Days, weekdays: Weekdays, of: str) -> str:
+    """Say days that must be days of the week too, as one says them: if it is, whichever is, but only on."""
+    if days.is_single:
+        of = of or (" of the month" if days.has_marks else "")
+        return f"on {_days(days)}{of}, if it is {_condition(weekdays)}"
+    if days.is_within_a_week and weekdays.is_single:
+        return f"on {_days(days, 'or')}{of}, whichever is {_condition(weekdays)}"
+    return f"on {_days(days)}{of or ' of every month'}, but only {_weekdays(weekdays)}"
 
 
 def _months(choice: Choice) -> str:
@@ -110,30 +127,31 @@ def _months(choice: Choice) -> str:
     return _join(spread(choice, MONTHS.__getitem__, RUN))
 
 
-def _days(days: Days) -> str:
+def _days(days: Days, last: str = "and") -> str:
     if days.days and isinstance(days.days[0], Steps):
         steps = days.days[0]
         texts = [f"every {_ordinal(steps.step)} day from the {_ordinal(steps.first)} to the {_ordinal(steps.last)}"]
     else:
         texts = spread(days.days, lambda day: f"the {_ordinal(day)}", RUN)
+    texts += [
+        f"the {_ordinal(number) + ' ' if number > 1 else ''}day before the last day" for number in days.before_last
+    ]
     texts += ["the last day"] if days.last else []
     texts += [f"the last {WORKDAY}"] if days.last_workday else []
     texts += [f"the {WORKDAY} nearest the {_ordinal(day)}" for day in days.workdays_nearest]
-    return _join(texts)
+    return _join(texts, last)
 
 
-def _has_marks(days: Days) -> bool:
-    return days.last or days.last_workday or bool(days.workdays_nearest)
-
-
-def _weekdays(weekdays: Weekdays) -> str:
+def _weekdays(weekdays: Weekdays, *, every: bool = False) -> str:
+    """Return weekdays as "on Mondays", "Monday to Friday"; with *every*, beside other days, "on every Monday"."""
     texts = []
     for part in weekdays.weekdays:
         match part:
             case Values(values):
-                texts.append("on " + _join([WEEKDAYS[day] + "s" for day in values]))
+                days = [f"every {WEEKDAYS[day]}" if every else WEEKDAYS[day] + "s" for day in values]
+                texts.append("on " + _join(days))
             case Run(first, last) | Steps(first, last):
-                texts.append(f"from {WEEKDAYS[first]} to {WEEKDAYS[last]}")
+                texts.append(f"{'every ' if every else ''}{WEEKDAYS[first]} to {WEEKDAYS[last]}")
     return _join(texts + [f"on {ordinal}" for ordinal in _ordinals(weekdays)])
 
 

@@ -46,7 +46,7 @@ class Calendar:
         self._first_hour = _lowest(parsed.hours)
         self._every_day = parsed.any_day and parsed.any_weekday
         self._joins = day_match == "or" and not parsed.any_day and not parsed.any_weekday
-        self._plain = not (parsed.last_day or parsed.last_workday or parsed.workdays_nearest or parsed.nth_weekdays)
+        self._plain = not (parsed.has_day_marks or parsed.nth_weekdays)
 
     def first_after(self, reading: datetime) -> datetime | None:
         """Return the first matching reading strictly later than this one; None when the calendar ends before it."""
@@ -172,6 +172,8 @@ class Calendar:
         parsed, bits = self._parsed, 0
         if parsed.last_day:
             bits |= 1 << length
+        for days in parsed.days_before_last:
+            bits |= 1 << length - days if days < length else 0
         if parsed.last_workday:
             bits |= 1 << _nearest_workday(length, first, length)
         for day in parsed.workdays_nearest:

@@ -4,7 +4,7 @@ The calendar (:mod:`horae.core.time.calendars`) knows which readings match; the 
 is a line of spans, each with one offset. Inside a span the answer is an addition. Only where a span ends do the rules
 for gaps and folds speak::
 
-    fixed time   neither the minute nor the hour field begins with a star: times of day
+    fixed time   no item of the minute and the hour field begins with a star: times of day
                  in a gap   one fire at the first instant after it for all the times it swallowed (gap="after"),
                             or none ("skip")
                  in a fold  the first of the two (fold="first"), or each ("both")
@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 from zoneinfo import ZoneInfo
 
 from horae.core.time.calendars import Calendar, DayMatch
@@ -39,6 +39,7 @@ Fold = Literal["first", "both"]
 DAY_MATCHES, GAPS, FOLDS = ("and", "or"), ("after", "skip"), ("first", "both")
 _TICK = timedelta(microseconds=1)
 _EDGE = timedelta(days=2)  # no change of offset reaches further
+_WINDOWS = tuple(timedelta(days=days) for days in (0.002, 0.05, 1.5, 40, 400, 3700, 15_000, 150_000))
 _CYCLE = 400  # years after which the calendar repeats: what did not fire in so many will not fire
 
 
@@ -93,6 +94,10 @@ class Cron:
         except OverflowError:  # the calendar ends here: some zone's clock shows year 0 or year 10000
             early = EARLIEST + _EDGE
             return self.next_after(early) if instant < early else None
+
+    def previous_before(self, instant: datetime) -> datetime | None:
+        """Return the last fire strictly earlier than the instant, in UTC; None where there is none."""
+        return last_before(self, instant)
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
         """Return the fires after *start* up to and including *end*, computed as they are asked for.
@@ -182,6 +187,34 @@ class Cron:
     @property
     def _fires_after_gaps(self) -> bool:
         return self.parsed.fixed_time and self.gap == "after"
+
+
+class Countable(Protocol):
+    """A rule that can count its fires without visiting each of them."""
+
+    def next_after(self, instant: datetime) -> datetime | None: ...
+    def count(self, start: datetime, end: datetime) -> int: ...
+
+
+def last_before(rule: Countable, instant: datetime) -> datetime | None:
+    """Return the last fire of a rule strictly earlier than an instant.
+
+    Fires are counted in a window that grows until it has one, then in halves of it until it has only that one.
+    """
+    until = shift(aware(instant), -_TICK)
+    for window in _WINDOWS:
+        since = shift(until, -window)
+        if rule.count(since, until):
+            return _last_in(rule, since, until)
+    return None
+
+
+def _last_in(rule: Countable, since: datetime, until: datetime) -> datetime | None:
+    """Return the last fire after *since* and up to *until*, where there is one."""
+    while rule.count(since, until) > 1:
+        middle = since + (until - since) / 2
+        since, until = (middle, until) if rule.count(middle, until) else (since, middle)
+    return rule.next_after(since)
 
 
 def _unknown_option(cron: Cron) -> InvalidInput:

@@ -1,18 +1,18 @@
 """Cron text to bit sets, or an error that points at the mistake.
 
 Strict grammar: five fields (six with leading seconds) of ``*``, numbers, ranges ``a-b``, steps ``*/n`` and
-``a-b/n``, and lists of these; Sunday is 0. Lenient grammar adds names, 7 for Sunday, ``a/n``, ``?``, ``L``, ``LW``,
-``15W``, ``5L``, ``1#2`` and nicknames such as ``@daily``. What neither knows is refused, never guessed.
+``a-b/n``, and lists of these; Sunday is 0. Lenient grammar adds names, 7 for Sunday, ``a/n``, ranges over the end of
+a field (``22-2``, ``FRI-MON``), ``?``, ``L``, ``L-3``, ``LW``, ``15W``, ``5L``, ``1#2`` and nicknames such as
+``@daily``. What neither knows is refused, never guessed; :mod:`horae.core.time.cron_mistakes` says what is wrong.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from horae.errors import InvalidCron
+from horae.core.time.cron_hints import Field, Mistake, hint_for_value, refuse_field, refuse_item, refuse_whole
 
 LAST = -1  # as the number of a weekday within its month: the last one
 
@@ -30,18 +30,6 @@ MAX_LENGTH = 1000
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 _ITEM = re.compile(r"(?:\*|([0-9]{1,4}|[A-Z]{3})(?:-([0-9]{1,4}|[A-Z]{3}))?)(?:/([0-9]{1,4}))?", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Field:
-    """One column of a cron expression; ``full`` has a bit for every value, ``marks`` that L, W and # live there."""
-
-    name: str
-    low: int
-    high: int
-    full: int
-    names: tuple[str, ...] = ()
-    marks: bool = False
 
 
 SECOND = Field("second", 0, 59, (1 << 60) - 1)
@@ -72,19 +60,23 @@ class Parsed(NamedTuple):
     any_day: bool
     any_weekday: bool
     last_day: bool = False
+    days_before_last: tuple[int, ...] = ()
     last_workday: bool = False
     workdays_nearest: tuple[int, ...] = ()
     nth_weekdays: tuple[tuple[int, int], ...] = ()
 
+    @property
+    def times_a_day(self) -> int:
+        """How many times of day match."""
+        return self.seconds.bit_count() * self.minutes.bit_count() * self.hours.bit_count()
+
+    @property
+    def has_day_marks(self) -> bool:
+        """Whether some of its days depend on the length of the month or on its weekdays."""
+        return bool(self.last_day or self.days_before_last or self.last_workday or self.workdays_nearest)
+
 
 _Mark = tuple[str, int, int]  # what a bit set cannot hold: kind, day or weekday, which one in the month
-
-
-class _Mistake(Exception):
-    """Found inside one field; the caller knows the field and where it stands."""
-
-    def __init__(self, offset: int, found: str, advice: str = "") -> None:
-        self.offset, self.found, self.advice = offset, found, advice
 
 
 def parse(expression: str, *, lenient: bool = False) -> Parsed:
@@ -98,21 +90,30 @@ def parse(expression: str, *, lenient: bool = False) -> Parsed:
     for field, text in zip(_SIX, columns, strict=True):
         try:
             allowed, found = _read_field(field, text, lenient)
-        except _Mistake as mistake:
-            raise _refusal(expression, field, mistake, has_seconds, lenient) from None
+        except Mistake as mistake:
+            raise refuse_field(expression, field, _SIX.index(field) - (not has_seconds), mistake, lenient) from None
         bits.append(allowed)
         marks += found
     seconds, minutes, hours, days, months, weekdays = bits
-    any_day = days == DAY.full and columns[3][0] in "*?"
-    any_weekday = weekdays == WEEKDAY.full and columns[5][0] in "*?"
-    fixed_time = columns[1][0] != "*" and columns[2][0] != "*"
+    any_day, any_weekday = _has_star(columns[3]), _has_star(columns[5])
+    fixed_time = not (_has_rhythm(columns[1]) or _has_rhythm(columns[2]))
     parsed = Parsed(seconds, minutes, hours, days, months, weekdays, has_seconds, fixed_time, any_day, any_weekday)
     return _with_marks(parsed, set(marks)) if marks else parsed
+
+
+def _has_star(column: str) -> bool:
+    """Return whether a column leaves nothing out because it says so, wherever the star stands in its list."""
+    return column == "?" or any(item in ("*", "*/1") for item in column.split(","))
+
+
+def _has_rhythm(column: str) -> bool:
+    return any(item.startswith("*") for item in column.split(","))
 
 
 def _with_marks(parsed: Parsed, marks: set[_Mark]) -> Parsed:
     return parsed._replace(
         last_day=("last day", 0, 0) in marks,
+        days_before_last=tuple(sorted(day for kind, day, _ in marks if kind == "before last")),
         last_workday=("last workday", 0, 0) in marks,
         workdays_nearest=tuple(sorted(day for kind, day, _ in marks if kind == "workday")),
         nth_weekdays=tuple(sorted((weekday, nth) for kind, weekday, nth in marks if kind == "weekday")),
@@ -121,30 +122,12 @@ def _with_marks(parsed: Parsed, marks: set[_Mark]) -> Parsed:
 
 def _columns(expression: str, lenient: bool) -> list[str]:
     """Return the fields as text; nicknames are spelled out."""
-    if not isinstance(expression, str) or not expression.strip():
-        raise _whole(expression, "nothing", 'Write five fields, for example "0 9 * * 1-5" for nine on working days.')
-    if len(expression) > MAX_LENGTH:
-        raise _whole(expression[:20] + "…", f"{len(expression)} characters", f"At most {MAX_LENGTH} are read.")
-    columns = expression.split()
-    if columns[0].startswith("@"):
-        return _nickname(expression, columns, lenient)
-    if len(columns) not in (5, 6):
-        advice = "Give minute, hour, day, month and weekday, with seconds in front of them where you need them."
-        if len(columns) == 7:
-            advice += " A year field is not known; end the schedule by its end date instead."
-        raise _whole(expression, f"{len(columns)} field{'' if len(columns) == 1 else 's'}", advice)
+    columns = expression.split() if isinstance(expression, str) and len(expression) <= MAX_LENGTH else []
+    if len(columns) == 1 and lenient and columns[0].lower() in NICKNAMES:
+        return NICKNAMES[columns[0].lower()].split()
+    if len(columns) not in (5, 6) or columns[0].startswith("@") or "=" in columns[0]:
+        raise refuse_whole(expression, MAX_LENGTH, NICKNAMES)
     return columns
-
-
-def _nickname(expression: str, columns: list[str], lenient: bool) -> list[str]:
-    meaning = NICKNAMES.get(columns[0].lower())
-    if lenient and meaning is not None and len(columns) == 1:
-        return meaning.split()
-    if meaning is not None and len(columns) == 1:
-        advice = f'Write "{meaning}", or pass lenient=True to allow nicknames.'
-    else:
-        advice = f"Known nicknames, with lenient=True and alone, are {', '.join(NICKNAMES)}."
-    raise _whole(expression, f'"{columns[0]}"', advice)
 
 
 @lru_cache(maxsize=4096)  # many schedules, few different fields
@@ -160,7 +143,7 @@ def _read_field(field: Field, text: str, lenient: bool) -> tuple[int, tuple[_Mar
                 bits |= _read_item(field, item, lenient)
             else:
                 marks.append(mark)
-        except _Mistake as mistake:
+        except Mistake as mistake:
             mistake.offset += offset
             raise
         offset += len(item) + 1
@@ -173,25 +156,28 @@ def _read_item(field: Field, item: str, lenient: bool) -> int:
         return 1 << int(item)
     match = _ITEM.fullmatch(item)
     if match is None:
-        raise _explain_item(field, item, lenient)
+        raise refuse_item(field, item, lenient, _ITEM)
     start, stop, step = match.groups()
     low, high = field.low, field.high
     if start is not None:
         low = _value(field, start, match.start(1), lenient)
         if stop is not None:
             high = _value(field, stop, match.start(2), lenient)
-            if high == 0 and low > 0 and field is WEEKDAY and lenient and stop != "0":
-                high = 7  # FRI-SUN: as the end of a range, Sunday closes the week
         elif step is None:
             high = low
         elif not lenient:
-            raise _Mistake(0, item, f"Write {start}-{field.high}/{step} for every {step} from {start} on.")
+            raise Mistake(
+                match.start(3) - 1, item, f"Write {start}-{field.high}/{step} for every {step} from {start} on."
+            )
+    if high < low and lenient:  # over the end of the field: 22-2, FRI-MON
+        high += field.high - field.low + 1
     if high < low:
-        raise _Mistake(0, item, f"The range runs backwards; write {low}-{field.high},{field.low}-{high} instead.")
+        both = f"{low}-{field.high},{field.low}-{high}"
+        raise Mistake(0, item, f"The range runs backwards; write {both}, or pass lenient=True to allow it.")
     if step is not None and not 1 <= int(step) <= field.high - field.low:
-        raise _Mistake(match.start(3), step, f"A step is a number from 1 to {field.high - field.low}.")
+        raise Mistake(match.start(3), step, f"A step is a number from 1 to {field.high - field.low}.")
     bits = _progression(low, high, int(step) if step else 1)
-    return (bits | bits >> 7) & 0x7F if field is WEEKDAY else bits
+    return (bits | bits >> field.high - field.low + 1) & field.full
 
 
 def _progression(low: int, high: int, step: int) -> int:
@@ -208,84 +194,50 @@ def _value(field: Field, text: str, offset: int, lenient: bool) -> int:
     if not text.isdigit():
         name = text.upper()
         if name not in field.names:
-            raise _Mistake(offset, text)
+            raise Mistake(offset, text, hint_for_value(field, text))
         number = field.names.index(name) + field.low
         if not lenient:
-            raise _Mistake(offset, text, f"Write {number}, or pass lenient=True to allow names.")
+            raise Mistake(offset, text, f"Write {number}, or pass lenient=True to allow names.")
         return number
     number = int(text)
     if field is WEEKDAY and number == 7:
         if lenient:
             return 7
-        raise _Mistake(offset, text, "Sunday is 0; pass lenient=True to allow 7 as well.")
+        raise Mistake(offset, text, "Sunday is 0; pass lenient=True to allow 7 as well.")
     if not field.low <= number <= field.high:
-        raise _Mistake(offset, text)
+        raise Mistake(offset, text, hint_for_value(field, text))
     return number
 
 
 def _read_mark(field: Field, item: str) -> _Mark | None:
-    """Take ``L``, ``LW``, ``15W``, ``5L`` or ``1#2``; None for anything that is not one of them."""
+    """Take ``L``, ``L-3``, ``LW``, ``15W``, ``5L`` or ``1#2``; None for anything that is not one of them."""
     if field is DAY:
         if item == "L":
             return "last day", 0, 0
         if item == "LW":
             return "last workday", 0, 0
+        if item.startswith("L-"):
+            return "before last", _before_last(item[2:]), 0
         if re.fullmatch(r"[0-9]{1,4}W", item):
             return "workday", _value(DAY, item[:-1], 0, True), 0
         return None
     weekday, mark, number = item.partition("#")
     if mark:
         if number not in ("1", "2", "3", "4", "5"):
-            raise _Mistake(len(weekday) + 1, number, "A month has a first to fifth weekday of a kind: 1#1 to 1#5.")
+            raise Mistake(len(weekday) + 1, number, "A month has a first to fifth weekday of a kind: 1#1 to 1#5.")
         return "weekday", _one_weekday(weekday, item), int(number)
     if item.endswith("L") and len(item) > 1:
         return "weekday", _one_weekday(item[:-1], item), LAST
     return None
 
 
+def _before_last(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,2}", text) or not 1 <= int(text) <= 30:
+        raise Mistake(2, text or "nothing", "L-3 is three days before the last day of the month: L-1 to L-30.")
+    return int(text)
+
+
 def _one_weekday(text: str, item: str) -> int:
     if not re.fullmatch(r"[0-9]{1,4}|[A-Z]{3}", text):
-        raise _Mistake(0, item, "Put one weekday in front of the mark, as in 5L or 1#2.")
+        raise Mistake(0, item, "Put one weekday in front of the mark, as in 5L or 1#2.")
     return _value(WEEKDAY, text, 0, True) % 7
-
-
-def _explain_item(field: Field, item: str, lenient: bool) -> _Mistake:
-    """Return the best account of text that fits no form at all."""
-    if item == "":
-        return _Mistake(0, "nothing", "Two commas in a row, or a comma at an end, leave a gap in the list.")
-    if item == "L" and field is WEEKDAY:
-        return _Mistake(0, item, "Write 6 for Saturday, or 6L for the last Saturday of the month.")
-    if item == "?" and lenient and field.marks:
-        return _Mistake(0, item, "The question mark stands alone in its field.")
-    if not lenient and field.marks and re.fullmatch(r"\?|LW?|[0-9]{1,2}W|\w{1,3}L|\w{1,3}#[1-5]", item):
-        return _Mistake(0, item, "Pass lenient=True to allow ?, L, W and #.")
-    if re.fullmatch(r"-[0-9]+", item):
-        return _Mistake(0, item, "Numbers are not negative.")
-    wrong = re.search(r"[^0-9A-Z*,/-]", item, re.IGNORECASE)
-    return _Mistake(wrong.start() if wrong and len(item) > 3 else 0, item)
-
-
-def _allowed(field: Field, lenient: bool) -> str:
-    names = f", names {field.names[0]} to {field.names[-1]}" if lenient and field.names else ""
-    sunday = " (Sunday is 0 or 7)" if lenient else " (Sunday is 0)"
-    marks = {DAY: ", ?, L, LW, 15W", WEEKDAY: ", ?, 5L, 1#2"}.get(field, "") if lenient else ""
-    return f"{field.low}-{field.high}{sunday if field is WEEKDAY else ''}, *, a-b, */n, a-b/n, lists{names}{marks}"
-
-
-def _refusal(expression: str, field: Field, mistake: _Mistake, has_seconds: bool, lenient: bool) -> InvalidCron:
-    starts = [match.start() for match in re.finditer(r"\S+", expression)]
-    column = _SIX.index(field) - (0 if has_seconds else 1)
-    return InvalidCron(
-        expression,
-        field=field.name,
-        position=starts[column] + mistake.offset + 1,
-        found=mistake.found,
-        allowed=_allowed(field, lenient),
-        advice=mistake.advice,
-    )
-
-
-def _whole(expression: str, found: str, advice: str) -> InvalidCron:
-    return InvalidCron(
-        expression, field="expression", position=1, found=found, allowed="five or six fields", advice=advice
-    )

@@ -28,7 +28,8 @@ from horae.actions.jobs.leftovers import find_lost_parents, let_in_forgotten
 from horae.actions.metrics import count_live
 from horae.actions.retention import Retention, clean_step
 from horae.errors import HandlerFailed, HoraeError, StoreError
-from horae.ports import Upcoming, World
+from horae.ports.workers import Upcoming
+from horae.ports.world import World
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.loop import Alarm
 from horae.runtime.worker.calls import call_through
@@ -41,6 +42,7 @@ AWAY = timedelta(minutes=1)  # how long a chore rests, at most, after the store 
 HOUR = timedelta(hours=1)
 REPAIR = timedelta(minutes=10)  # between two looks at what might have been left behind
 SOON = timedelta(milliseconds=50)  # before a chore that another process has just given back is asked for again
+LONGEST_REST = timedelta(seconds=1)  # of a chore that is done gently, between two steps
 LONG = timedelta(days=1)  # nothing to expect: the next look rings
 
 
@@ -50,7 +52,9 @@ class Chore:
 
     *work* does one bounded step. When it returns true or a number above 0 there may be more: the next step follows at
     once, and other chores get their turn in between. With *when* it is done only while the last look at the store says
-    that there is something to do, and no more often than *every*.
+    that there is something to do, and no more often than *every*. A process that starts begins at once with what has a
+    *when*, and with the rest after a random part of *every*; so too with what is *spread*, because no caller waits for
+    it and a process that starts has jobs to run.
     """
 
     name: str
@@ -59,6 +63,9 @@ class Chore:
     when: Callable[[Upcoming], bool] | None = None
     lock: str | None = None  # the name under which processes take turns; None: the chore's own name
     goes_on: bool = True  # False: one step each time, whatever it returns
+    spread: bool = False
+    hinted: bool = False  # also a process without a worker looks when it hears of new work or endings
+    gently: bool = False  # after each step rest much longer than it took: no caller waits for it, and jobs do
 
 
 # What is done on every store, by one process at a time. Add a line here to have something done.
@@ -70,20 +77,28 @@ CHORES = (
         lambda look: look.unsealed,
     ),
     Chore("roll up endings", timedelta(minutes=1), roll_up.keep_up, lambda look: look.unrolled),
-    Chore("label jobs", timedelta(seconds=10), label_jobs, lambda look: look.unlabelled or look.unrolled),
+    Chore(
+        "label jobs",
+        timedelta(seconds=10),
+        label_jobs,
+        lambda look: look.unlabelled or look.unrolled,
+        spread=True,
+        gently=True,
+    ),
     Chore(
         "count live jobs",
         timedelta(minutes=1),
         count_live,
         lambda look: look.unlabelled or look.unrolled,
         goes_on=False,
+        spread=True,
     ),
     Chore("settle children", timedelta(seconds=10), jobs.settle_children, lambda look: look.unsettled),
     Chore("seal journals", timedelta(minutes=5), seal_left, lambda look: look.unsealed_lines),
     Chore("repair what Horae keeps", timedelta(minutes=30), machinery.repair, goes_on=False),
     Chore("look after governed objects", REPAIR, lambda world: _look_after(world), lambda look: "objects" in look.open),
     Chore("count endings that came late", 2 * HOUR, roll_up.keep_up, goes_on=False),
-    Chore("keep the partitions of the history", 12 * HOUR, partitions.keep_history, goes_on=False),
+    Chore("keep the partitions of the history", 12 * HOUR, partitions.keep_history),
     # Repairs: only while there is something that could have been left behind.
     Chore(
         "let in forgotten jobs", REPAIR, lambda world: _let_in(world), lambda look: "slots" in look.open, goes_on=False
@@ -98,6 +113,7 @@ CHORES = (
     Chore(
         "find lost parents", REPAIR, lambda world: _find_lost(world), lambda look: "needs" in look.open, goes_on=False
     ),
+    Chore("mend batches", REPAIR, lambda world: _mend(world), lambda look: "batches" in look.open, goes_on=False),
 )
 
 
@@ -110,8 +126,8 @@ def cleaning(retention: Retention) -> Chore:
 
 def _look_after(world: World) -> int:
     """Do what no worker has claimed for an hour; plan objects whose job is missing. Return how much was done."""
-    from horae.actions.governance.keeping import do_unclaimed  # not imported by processes that never get here
-    from horae.actions.governance.replanning import plan_missing
+    from horae.actions.governance.keeper import do_unclaimed  # not imported by processes that never get here
+    from horae.actions.governance.plans import plan_missing
 
     done = do_unclaimed(world)
     planned = 0 if done else plan_missing(world)
@@ -137,6 +153,14 @@ def _find_lost(world: World) -> None:
     lost = find_lost_parents(world)
     if lost:
         log.warning("repaired %s jobs that still waited for jobs which had already ended", lost)
+
+
+def _mend(world: World) -> None:
+    from horae.actions.jobs.batch import mend  # not imported by processes that never get here
+
+    mended = mend(world)
+    if mended:
+        log.warning("repaired %s batches and jobs of batches that were being cancelled", mended)
 
 
 class _Round:
@@ -186,6 +210,7 @@ class Janitor:
     async def run(self) -> None:
         """Do each chore in its own rhythm until :meth:`stop`, one step of one chore at a time."""
         self._turn = asyncio.Lock()
+        self._rest = Alarm(self._world.clock)  # never rung: a plain pause
         self._rounds = [self._round(chore) for chore in self._chores]
         if self._upcoming is not None:
             self.expect(self._upcoming)
@@ -194,8 +219,8 @@ class Janitor:
                 all_chores.create_task(self._attend(each), name=f"horae-chore {each.chore.name}")
 
     def _round(self, chore: Chore) -> _Round:
-        clock = self._world.clock
-        first = min(chore.every, FIRST).total_seconds() * self._world.dice.roll() if chore.when is None else 0.0
+        clock, is_spread = self._world.clock, chore.spread or chore.when is None
+        first = min(chore.every, FIRST).total_seconds() * self._world.dice.roll() if is_spread else 0.0
         return _Round(chore, clock.monotonic() + first, Alarm(clock))
 
     async def _attend(self, each: _Round) -> None:
@@ -240,6 +265,7 @@ class Janitor:
         """Do one step after the other; return whether the last one ended well, and when the chore is due again."""
         while await hold.is_kept():
             async with self._turn:
+                began = self._world.clock.monotonic()
                 result, problem = await self._step(chore, hold)
             if isinstance(problem, StoreError):
                 raise problem
@@ -254,6 +280,9 @@ class Janitor:
                 return True, chore.every
             if self._stopping:
                 return True, timedelta(0)  # another process goes on with it
+            if chore.gently:
+                took = timedelta(seconds=self._world.clock.monotonic() - began)
+                await self._rest.sleep(None, min(10 * took, LONGEST_REST))
         log.warning("this process lost the chore %s: a step took longer than its lease", chore.name)
         return False, chore.every
 

@@ -21,7 +21,8 @@ from horae.actions.jobs.claims import peek
 from horae.core.jobs.job import Job
 from horae.core.jobs.machinery import MACHINERY
 from horae.errors import HoraeError, StoreError
-from horae.ports import Dice, Upcoming, World
+from horae.ports.workers import Upcoming
+from horae.ports.world import Dice, World
 from horae.runtime.chores.janitor import LEASE, Chore, Janitor
 from horae.runtime.chores.machinery import Machinery
 from horae.runtime.chores.reaper import Reaper
@@ -60,6 +61,7 @@ class Keeper:
         self._scheduler = Scheduler(world, database, fired)
         self._machinery = Machinery(world, database, name)
         self._janitor = Janitor(world, database, chores, name=name, lease=lease)
+        self.heeds_hints = any(chore.hinted for chore in chores)
         self.is_stopping = False
 
     # -- for whoever looks at the store ----------------------------------------------------------------------------
@@ -162,7 +164,7 @@ class LoneKeeper:
         await self._alarm.until(lambda: self._keeper.is_stopping, max(duration, timedelta(0)))
 
     def _wake(self, queue: str) -> None:
-        if queue in ("*", MACHINERY):
+        if queue in ("*", MACHINERY) or self._keeper.heeds_hints:
             self._alarm.ring_from_elsewhere()
 
 

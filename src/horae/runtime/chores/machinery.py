@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 
 from horae.actions.jobs.machinery import LEASE, serve_due
 from horae.errors import StoreError
-from horae.ports import Upcoming, World
+from horae.ports.workers import Upcoming
+from horae.ports.world import World
 from horae.runtime.database import DatabaseThreads
 
 log = logging.getLogger("horae.machinery")

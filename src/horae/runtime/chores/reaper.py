@@ -10,7 +10,7 @@ from horae.actions.jobs.endings import lose_expired
 from horae.actions.jobs.jobs import get
 from horae.core.jobs.job import Job
 from horae.core.jobs.machinery import MACHINERY
-from horae.ports import World
+from horae.ports.world import World
 from horae.runtime.database import DatabaseThreads
 
 log = logging.getLogger("horae.reaper")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from typing import Any
 
 from horae.actions.attention.turns import ActionResult, Perform
@@ -16,7 +15,9 @@ from horae.actions.jobs.jobs import truncate
 from horae.core.attention.directives import Facts, Pending, check_answer, wait_keys
 from horae.core.attention.task import Policy
 from horae.core.jobs.payloads import decode, encode
+from horae.core.time.spans import span
 from horae.errors import InvalidInput
+from horae.runtime.steps import inside_transaction
 from horae.runtime.worker.calls import Uncaught, is_awaitable, refuse_generator
 from horae.runtime.worker.tracebacks import error_line
 
@@ -38,7 +39,8 @@ def run_transactional(
 ) -> ActionResult:
     """Run a transactional action; an error in it or in its answer rolls it back."""
     try:
-        answer = run(connection, **arguments)
+        with inside_transaction("a transactional action"):
+            answer = run(connection, **arguments)
         if is_awaitable(answer):
             raise TypeError("a transactional action shares a synchronous transaction, so it is a plain function")
         return _to_result(check_answer(refuse_generator(f"action {name}", answer), policy))
@@ -74,6 +76,5 @@ def _to_result(answer: Facts | Pending | None) -> ActionResult:
     if isinstance(answer, Facts):
         return ActionResult("partial" if answer.is_partial else "ok", answer.data)
     if isinstance(answer, Pending):
-        timeout = answer.timeout if isinstance(answer.timeout, timedelta) else timedelta(seconds=answer.timeout)
-        return ActionResult("pending", {}, wait_keys(answer.on), timeout)
+        return ActionResult("pending", {}, wait_keys(answer.on), span(answer.timeout))
     return ActionResult("ok", {})

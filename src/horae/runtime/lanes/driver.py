@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,19 +19,24 @@ from horae.actions import hints
 from horae.actions.attention import lanes, turns
 from horae.actions.attention.journal_chain import seal
 from horae.actions.attention.lanes import Drive
-from horae.actions.attention.queries import would_yield
-from horae.actions.attention.turns import ActionResult, Perform, Think
+from horae.actions.attention.queries import find_holder, would_yield
+from horae.actions.attention.turns import ActionResult, Perform, Think, Work
 from horae.actions.jobs.claims import peek
 from horae.actions.jobs.machinery import serve_due
-from horae.core.attention.directives import Directive, Effect, FactList
-from horae.core.attention.task import CLOSED, Control, Policy, Rule
+from horae.core.attention.directives import DIRECTIVES, Directive
+from horae.core.attention.task import CLOSED, Control
 from horae.core.jobs.payloads import decode
+from horae.core.time.instants import iso
 from horae.errors import HoraeError, InvalidInput, LaneLost, StoreError
-from horae.ports import World
+from horae.ports.store import LoanExpired
+from horae.ports.world import World
 from horae.runtime.database import DatabaseThreads
-from horae.runtime.lanes.action_answers import line_of, result_of, run_transactional
+from horae.runtime.lanes.action_answers import Raised, line_of, result_of, run_transactional
 from horae.runtime.lanes.lease import Keeper
+from horae.runtime.lanes.spec import AgentSpec, Bill, Step, Turn
+from horae.runtime.lanes.steps import LaneSteps
 from horae.runtime.loop import Alarm, Backoff
+from horae.runtime.steps import has_run
 from horae.runtime.worker.calls import Ended, Uncaught, call_through
 from horae.runtime.worker.threads import Threads
 from horae.runtime.worker.tracebacks import loggable
@@ -41,61 +46,8 @@ log = logging.getLogger("horae.attention")
 SEAL_EVERY = 2.0  # seconds between two seals of a lane that always has work
 QUIET = timedelta(seconds=1)  # how long to sleep where no hints arrive
 LONG = timedelta(seconds=30)
-
-
-@dataclass(frozen=True, slots=True)
-class ActionDef:
-    """One action of the agent: its function, its effect and its time limit."""
-
-    name: str
-    run: Callable[..., Any]
-    effect: Effect
-    timeout: timedelta
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """The input of one call of cognition."""
-
-    task_id: str
-    kind: str
-    payload: Any
-    context: Any
-    facts: FactList
-    control: Control
-    now: datetime
-    number: int
-    note: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One run of an action. ``key`` is the same for every try of this step: pass it on as an idempotency key."""
-
-    key: str
-    task_id: str
-    number: int
-    effect: Effect
-    asks: Callable[[], bool] = field(repr=False, compare=False)
-
-    def should_yield(self) -> bool:
-        """Return whether a more urgent task or a cancel waits for a safe point; long work may return partial facts."""
-        return self.asks()
-
-
-@dataclass(frozen=True)
-class AgentSpec:
-    """The definition of an agent: its lane, functions, policy and limits."""
-
-    lane: str
-    owner: str
-    cognitions: Mapping[str, Callable[..., Any]]
-    actions: Mapping[str, ActionDef]
-    control: Callable[[], Any]
-    policy: Policy = field(default_factory=Policy)
-    turn_timeout: timedelta = timedelta(minutes=5)
-    lease: timedelta = timedelta(seconds=30)
-    rules: Sequence[Rule] = ()
+LOOK_EVERY = timedelta(milliseconds=500)  # at the lease of another driver
+ROLL_BACK = timedelta(seconds=5)  # for the end of a transactional action whose time is up
 
 
 class LaneDriver:
@@ -146,8 +98,12 @@ class LaneDriver:
             await self.close()
 
     async def until_idle(self) -> None:
-        """Do everything that is due now; tasks that wait for a later time or for an event stay waiting."""
+        """Do everything that is due now; tasks that wait for a later time or for an event stay waiting.
+
+        A lane whose driver has died is free when its lease has run out; until then this waits, and says so.
+        """
         try:
+            await self._await_lease()
             while await self.step():
                 pass
         finally:
@@ -162,6 +118,24 @@ class LaneDriver:
                 await self._ask(lambda: lanes.let_go(self.world, drive))
         self._threads.close()
         self._database.close()
+
+    async def _await_lease(self) -> None:
+        """Wait until the lease of another driver has run out, or until that driver renews it: then it is alive."""
+        alarm, first = Alarm(self.world.clock), None
+        while not await self._drives():
+            holder = await self._ask(lambda: find_holder(self.world, self.spec.lane, owner=self.spec.owner))
+            if holder is None:
+                continue
+            if first is None:
+                first = holder
+                log.warning(
+                    "lane %s is driven by %s, whose lease ends at %s; waiting for it, unless it is renewed",
+                    self.spec.lane, holder.driver, iso(holder.until),
+                )  # fmt: skip
+            elif (holder.driver, holder.leased_until) != (first.driver, first.leased_until):
+                log.warning("lane %s: its driver %s is alive; nothing is done here", self.spec.lane, holder.driver)
+                return
+            await alarm.sleep(holder.until, min(LOOK_EVERY, self.spec.lease))
 
     async def _rest(self) -> None:
         assert self._alarm is not None
@@ -201,14 +175,18 @@ class LaneDriver:
                 )
             )  # fmt: skip
             if self.drive is not None:
-                self._keeper = Keeper(self.world, self.drive, self.spec.lease)
-                self._keeper.start()
+                self.keep(self.drive)
         return self.drive is not None
+
+    def keep(self, drive: Drive) -> None:
+        """Renew the lease from now on, from a thread of its own."""
+        self._keeper = Keeper(self.world, drive, self.spec.lease)
+        self._keeper.start()
 
     async def _work(self) -> bool:
         drive = self._require_drive()
         control = await self.control()
-        work = await self._ask(lambda: turns.next_work(self.world, drive, control, self.spec.policy))
+        work = await self._ask(lambda: turns.next_work(self.world, drive, control, self.spec.policy, self.spec.costs))
         if work is None:
             return bool(await self._seal(drive))
         while work is not None:
@@ -223,6 +201,8 @@ class LaneDriver:
 
     async def control(self) -> Control:
         """Return the control state now; if the control function fails, the most restrictive one."""
+        if self.spec.control is Control:  # none was declared: three of the nine thread hops of a step are saved
+            return Control()
         try:
             state = await self._call("the control function", self.spec.control, self.spec.turn_timeout)
             if not isinstance(state, Control):
@@ -236,45 +216,54 @@ class LaneDriver:
             return CLOSED
         return state
 
-    async def _think(self, think: Think) -> turns.Work | None:
+    async def _think(self, think: Think) -> Work | None:
         drive, task = self._require_drive(), think.task
-        cognition = self.spec.cognitions.get(task.kind)
+        cognition, bill = self.spec.cognitions.get(task.kind), Bill()
         assert cognition is not None  # the lane offers only kinds that this driver declared
         try:
             turn = Turn(
                 task.id, task.kind, decode(task.payload), None if task.context is None else decode(task.context),
-                think.facts, think.control, self.world.clock.now(), task.turn + 1, task.note,
+                think.facts, think.control, self.world.clock.now(), task.turn + 1, task.note, bill,
+                steps=self._steps(drive, task.number, f"turn:{task.turn + 1}"),
             )  # fmt: skip
             directive = await self._call(f"cognition {task.kind}", lambda: cognition(turn), self.spec.turn_timeout)
             if not isinstance(directive, Directive):
                 kind = type(directive).__name__
-                raise TypeError(f"cognition answered {kind}; answer Act, Wait, Proceed, Yield, Done or Fail")
+                raise TypeError(f"cognition answered {kind}; answer {', '.join(DIRECTIVES)}")
         except Exception as problem:
             log.error("cognition for %s failed: %s", task.id, line_of(problem), exc_info=loggable(problem))
-            await self._count_error(drive, think, line_of(problem))
+            await self._count_error(drive, think, line_of(problem), bill)
             return None
         asked = replace(think, control=await self.control())  # it may have changed during the call
         try:
             return await self._ask(
                 lambda: turns.commit_turn(
-                    self.world, drive, asked, directive, policy=self.spec.policy, effects=self._effects
+                    self.world,
+                    drive,
+                    asked,
+                    directive,
+                    policy=self.spec.policy,
+                    effects=self._effects,
+                    costs=self.spec.costs,
+                    spent=bill.spent,
                 )
-            )
+            )  # fmt: skip
         except (LaneLost, StoreError):
             raise
         except Exception as problem:  # an invalid directive: asked again, cognition would repeat it
             error = str(problem) if isinstance(problem, InvalidInput) else line_of(problem)
             log.warning("the directive of cognition for %s is invalid: %s", task.id, error)
-            await self._count_error(drive, asked, error)
+            await self._count_error(drive, asked, error, bill)
             return None
 
-    async def _count_error(self, drive: Drive, think: Think, error: str) -> None:
-        await self._ask(lambda: turns.commit_error(self.world, drive, think, error, self.spec.policy))
+    async def _count_error(self, drive: Drive, think: Think, error: str, bill: Bill) -> None:
+        await self._ask(lambda: turns.commit_error(self.world, drive, think, error, self.spec.policy, spent=bill.spent))
 
     async def _perform(self, perform: Perform) -> None:
         drive, task = self._require_drive(), perform.task
         asks = partial(would_yield, self.world, task, perform.control, self.spec.policy)
-        step = Step(perform.key, task.id, task.step, perform.effect, asks)
+        bill, kept = Bill(), self._steps(drive, task.number, f"step:{task.step}")
+        step = Step(perform.key, task.id, task.step, perform.effect, asks, bill, steps=kept)
         try:
             action = self.spec.actions.get(perform.action)
             if action is None:
@@ -283,7 +272,7 @@ class LaneDriver:
                 inside = partial(
                     run_transactional, self.spec.policy, action.name, partial(action.run, step), perform.arguments
                 )
-                await self._write_facts(drive, perform, inside, limit=action.timeout)
+                await self._write_within(drive, perform, inside, bill, action.timeout)
                 return
             answer = await self._call(
                 f"action {perform.action}", lambda: action.run(step, **perform.arguments), action.timeout
@@ -293,22 +282,41 @@ class LaneDriver:
         except Exception as problem:  # a transactional action has been rolled back
             line = line_of(problem)
             log.warning("action %s of %s failed: %s", perform.action, task.id, line, exc_info=loggable(problem))
-            unknown = isinstance(problem, TimeoutError) and perform.effect == "once"  # its thread may still be running
+            timed_out = (
+                isinstance(problem, TimeoutError) and perform.effect == "once"
+            )  # its thread may still be running
+            unknown = timed_out or has_run(problem)
             found = ActionResult("unknown" if unknown else "failed", {"error": line})
         else:
             found = result_of(self.spec.policy, perform, answer)
-        await self._write_facts(drive, perform, found)
+        await self._write_facts(drive, perform, found, bill)
+
+    async def _write_within(
+        self, drive: Drive, perform: Perform, inside: Callable[[Any], ActionResult], bill: Bill, limit: timedelta
+    ) -> None:
+        """Run a transactional action within its time limit; one that takes longer is rolled back and left behind."""
+        too_long = Raised(f"TimeoutError: it took longer than {limit.total_seconds():g} s and was rolled back")
+        try:
+            await self._write_facts(drive, perform, inside, bill, limit=limit)
+        except (TimeoutError, LoanExpired):
+            raise too_long from None
 
     async def _write_facts(
         self,
         drive: Drive,
         perform: Perform,
         found: ActionResult | Callable[[Any], ActionResult],
+        bill: Bill,
         limit: timedelta | None = None,
     ) -> None:
         asked = replace(perform, control=await self.control())  # a safe point: the control state of now decides
-        lasts = {"limit": limit, "held_for": self.spec.lease}
-        await self._ask(lambda: turns.commit_facts(self.world, drive, asked, found, self.spec.policy, **lasts))
+        await self._ask(
+            lambda: turns.commit_facts(
+                self.world, drive, asked, found, self.spec.policy, limit=limit, held_for=self.spec.lease,
+                spent=lambda: bill.spent,
+            ),
+            limit,
+        )  # fmt: skip
 
     # -- the parts -----------------------------------------------------------------------------------------------
 
@@ -317,13 +325,24 @@ class LaneDriver:
             raise LaneLost(self.name, 0 if self.drive is None else self.drive.epoch)
         return self.drive
 
+    def _steps(self, drive: Drive, task: int, scope: str) -> LaneSteps:
+        return LaneSteps(self.world, drive, task, scope, self._threads)
+
     def _stop_keeping(self) -> None:
         if self._keeper is not None:
             self._keeper.stop()
         self._keeper = None
 
-    async def _ask(self, work: Callable[[], T]) -> T:
-        return await self._database.call(work)
+    async def _ask(self, work: Callable[[], T], limit: timedelta | None = None) -> T:
+        """Call a verb in a thread; with a *limit*, which its own code keeps, do not wait much longer for it."""
+        if limit is None:
+            return await self._database.call(work)
+        try:
+            async with asyncio.timeout((limit + ROLL_BACK).total_seconds()):
+                return await self._database.call(work)
+        except TimeoutError:
+            self._database.give_up_one()  # its thread may never finish
+            raise
 
     async def _call(self, name: str, work: Callable[[], Any], limit: timedelta) -> Any:
         """Call a plain or async function within a time limit.

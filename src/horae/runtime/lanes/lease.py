@@ -10,7 +10,7 @@ from datetime import timedelta
 from horae.actions.attention import lanes
 from horae.actions.attention.lanes import Drive
 from horae.errors import LaneLost, StoreError
-from horae.ports import World
+from horae.ports.world import World
 
 log = logging.getLogger("horae.attention")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -17,7 +17,8 @@ from horae.actions.schedules.declared import Plan, bring_in_line, local
 from horae.core.jobs.job import Outcome
 from horae.core.schedules.schedule import Schedule
 from horae.errors import HoraeError, StoreError
-from horae.ports import LockManager, World
+from horae.ports.locks import LockManager
+from horae.ports.world import World
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.loop import Alarm, Backoff
 from horae.runtime.schedules.locks import LockKeeper
@@ -169,9 +170,9 @@ class Declared:
 
     # -- running -------------------------------------------------------------------------------------------------
 
-    async def run(self, ctx: Context, work: Work) -> Outcome:
+    def run(self, ctx: Context, work: Work) -> Awaitable[Outcome]:
         """Run one attempt at a job from the queue under its lock, and report it to the listeners."""
-        return await self.occurrences.run(ctx, work, self._lock_threads.call)
+        return self.occurrences.run(ctx, work, self._lock_threads.call)
 
 
 def _local(plan: Plan) -> list[Schedule]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from horae.core.jobs.job import renewal_pause
-from horae.ports import Clock, Lock
+from horae.ports.locks import Lock
+from horae.ports.world import Clock
 
 log = logging.getLogger("horae.locks")
 AGAIN = 1.0  # seconds until a failed extension is tried again, or sooner where the lock is short

@@ -9,36 +9,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-from horae.actions.schedules.occurrences import is_over, occurrence_of, put_back, snooze_for_lock
+from horae.actions.schedules.occurrences import Occurrence, is_over, occurrences_of, put_back, snooze_for_lock
 from horae.core.jobs.job import Job, Outcome
 from horae.core.jobs.locks import LockHolder
 from horae.core.time.instants import micros
 from horae.errors import ConfigurationError, HandlerFailed
-from horae.ports import AttemptLocks, Lock, LockManager, World
-from horae.runtime.logs import job_fields, running_job
+from horae.ports.locks import AttemptLocks, BatchLocks, Lock, LockManager
+from horae.ports.world import World
+from horae.runtime.logs import job_fields, logger_name, running_job
+from horae.runtime.schedules.batches import Batches, Call
 from horae.runtime.schedules.locks import LockKeeper
 from horae.runtime.worker.calls import is_cancelled_from_outside
 from horae.runtime.worker.context import Context
 from horae.runtime.worker.listeners import Listeners
 from horae.runtime.worker.tracebacks import for_log
 
-T = TypeVar("T")
+Acquired = tuple[Lock, timedelta] | Outcome | None  # a lock and its lifetime; why there is none; or no need of one
 Work = Callable[[], Awaitable[Outcome]]
 Ttls = Mapping[str, timedelta | None]  # lifetime of each declared job's lock without extension
 log = logging.getLogger("horae.worker")
 LOCKED_WAIT = timedelta(seconds=5)  # until a worker without a store tries to lock again
 START_PATIENCE = 5.0  # seconds a job waits at most for the listeners of its start
-
-
-class Call(Protocol):
-    """Run a blocking call off the event loop."""
-
-    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
 
 
 class Occurrences:
@@ -61,12 +57,15 @@ class Occurrences:
         self._keeper = keeper
         self._ttls = ttls
         self._beside: set[asyncio.Task[None]] = set()
+        self._acquiring = Batches(self._acquire_each)
+        self._releasing = Batches(self._release_each)
 
-    async def run(self, ctx: Context, work: Work, call: Call) -> Outcome:
-        """Run one attempt and return its outcome."""
+    def run(self, ctx: Context, work: Work, call: Call) -> Awaitable[Outcome]:
+        """Run one attempt; what it returns is to be awaited, for the outcome."""
+        return work() if ctx.claimed.schedule_id is None else self._run_scheduled(ctx, work, call)
+
+    async def _run_scheduled(self, ctx: Context, work: Work, call: Call) -> Outcome:
         job = ctx.claimed
-        if job.schedule_id is None:
-            return await work()
         if not self._declares(job.handler):
             return await self._run_and_report(ctx, work)
         asked_at = self._world.clock.monotonic()
@@ -102,9 +101,9 @@ class Occurrences:
 
     # -- the lock ------------------------------------------------------------------------------------------------
 
-    async def _acquire_in_thread(self, job: Job, call: Call) -> tuple[Lock, timedelta] | Outcome | None:
+    async def _acquire_in_thread(self, job: Job, call: Call) -> Acquired:
         """Acquire the lock in a thread; if the attempt is cancelled meanwhile, release the lock that it may get."""
-        asking = asyncio.ensure_future(call(lambda: self._acquire(job)))
+        asking = self._ask_for(job, call)
         try:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:
@@ -113,28 +112,54 @@ class Occurrences:
             undoing.add_done_callback(self._beside.discard)
             raise
 
-    async def _undo(
-        self, asking: asyncio.Future[tuple[Lock, timedelta] | Outcome | None], job: Job, call: Call
-    ) -> None:
+    def _ask_for(self, job: Job, call: Call) -> asyncio.Future[Acquired]:
+        """Ask for the lock of a job, with others where the lock manager takes many in one step."""
+        if self._ttls is None and isinstance(self._locks(), BatchLocks):
+            return self._acquiring.ask(job, call)
+        return asyncio.ensure_future(call(lambda: self._acquire(job)))
+
+    async def _undo(self, asking: asyncio.Future[Acquired], job: Job, call: Call) -> None:
         with suppress(Exception):
             answer = await asking
             if isinstance(answer, tuple):
                 await call(lambda: _release(answer[0], job))
 
-    def _acquire(self, job: Job) -> tuple[Lock, timedelta] | Outcome | None:
+    def _acquire(self, job: Job) -> Acquired:
         """Return the lock of a job and its lifetime; an outcome if the lock is busy; None if the job needs no lock.
 
         Blocks on store and lock manager.
         """
         if self._ttls is not None:
             return self._acquire_without_store(job, self._ttls.get(job.handler))
-        occurrence = occurrence_of(self._world, job)
-        if occurrence.is_replaced:
-            return Outcome("skipped", error="lock")
-        ttl = occurrence.lock_ttl
-        if ttl is None:
-            return None
-        key, manager, seen = f"job:{job.handler}", self._manager(), list[LockHolder]()
+        answer = _lifetime(occurrences_of(self._world, [job])[0])
+        return self._acquire_for(job, answer) if isinstance(answer, timedelta) else answer
+
+    def _acquire_each(self, jobs: Sequence[Job]) -> list[Acquired | Exception]:
+        """Do the same for jobs that began together: one read, and one write for all locks that are free."""
+        answers = [_lifetime(each) for each in occurrences_of(self._world, jobs)]
+        manager = self._manager()
+        asked = [
+            (_key(job), ttl, LockHolder.of(job))
+            for job, ttl in zip(jobs, answers, strict=True)
+            if isinstance(ttl, timedelta)
+        ]
+        taken = iter(manager.try_lock_each(asked) if isinstance(manager, BatchLocks) else [None] * len(asked))
+        return [
+            self._lock_or_ask(job, answer, next(taken)) if isinstance(answer, timedelta) else answer
+            for job, answer in zip(jobs, answers, strict=True)
+        ]
+
+    def _lock_or_ask(self, job: Job, ttl: timedelta, taken: Lock | None) -> Acquired | Exception:
+        """Return the lock, or ask for one that was not free by itself: its holder may be over."""
+        if taken is not None:
+            return taken, ttl
+        try:
+            return self._acquire_for(job, ttl)
+        except Exception as problem:
+            return problem
+
+    def _acquire_for(self, job: Job, ttl: timedelta) -> tuple[Lock, timedelta] | Outcome:
+        key, manager, seen = _key(job), self._manager(), list[LockHolder]()
         if not isinstance(manager, AttemptLocks):
             lock = manager.try_lock(key, ttl)
         else:
@@ -148,11 +173,11 @@ class Occurrences:
             return put_back(self._world, job, key, seen[-1] if seen else None, self._world.clock.now())
         return lock, ttl
 
-    def _acquire_without_store(self, job: Job, ttl: timedelta | None) -> tuple[Lock, timedelta] | Outcome | None:
+    def _acquire_without_store(self, job: Job, ttl: timedelta | None) -> Acquired:
         """Acquire the lock without a store that knows whether its holder is alive; snooze the job if it is busy."""
         if ttl is None:
             return None
-        lock = self._manager().try_lock(key := f"job:{job.handler}", ttl)
+        lock = self._manager().try_lock(key := _key(job), ttl)
         if lock is None:
             return Outcome("snoozed", error=f"waits for the lock {key}, which another process holds", delay=LOCKED_WAIT)
         return lock, ttl
@@ -179,15 +204,38 @@ class Occurrences:
             hold.end()
             if self._keeper is not None:
                 self._keeper.drop(lock)
-            await call(lambda: _release(lock, ctx.claimed))
+            await self._release_in_thread(lock, ctx.claimed, call)
         return _lost(lock) if hold.was_stopped(outcome) else outcome
+
+    async def _release_in_thread(self, lock: Lock, job: Job, call: Call) -> None:
+        """Release a lock, with others that are released at the same time where the lock manager can."""
+        if isinstance(self._locks(), BatchLocks):
+            await asyncio.shield(self._releasing.ask((lock, job), call))
+        else:
+            await call(lambda: _release(lock, job))
+
+    def _release_each(self, held: Sequence[tuple[Lock, Job]]) -> list[None]:
+        manager = self._manager()
+        try:
+            assert isinstance(manager, BatchLocks)
+            released = manager.release_each([lock for lock, _ in held])
+        except Exception as problem:
+            for lock, _ in held:
+                _log_unreleased(lock, problem)
+        else:
+            for (_, job), was_ours in zip(held, released, strict=True):
+                if not was_ours:
+                    _log_lost(job)
+        return [None] * len(held)
 
     # -- events --------------------------------------------------------------------------------------------------
 
     async def _run_and_report(self, ctx: Context, work: Work) -> Outcome:
-        job, logger = ctx.claimed, ctx.logger.logger
-        fire_time = _fire_time(job)
-        logger.info("job.started %s", job.handler, extra=job_fields(job, fire_time=fire_time))
+        job = ctx.claimed
+        logger, fire_time = logging.getLogger(logger_name(job.handler)), _fire_time(job)
+        is_noted = logger.isEnabledFor(logging.INFO)  # the fields of a line cost more than the rest of this
+        if is_noted:
+            logger.info("job.started %s", job.handler, extra=job_fields(job, fire_time=fire_time))
         begun = self._tell(None, "on_start", job.handler, fire_time)
         if begun is not None:
             await asyncio.wait([begun], timeout=START_PATIENCE)
@@ -195,7 +243,9 @@ class Occurrences:
         outcome = await work()
         duration = round((self._world.clock.monotonic() - started) * 1000)
         if outcome.ending == "succeeded":
-            logger.info("job.done %s", job.handler, extra=job_fields(job, fire_time=fire_time, duration=duration))
+            if is_noted:
+                fields = job_fields(job, fire_time=fire_time, duration=duration)
+                logger.info("job.done %s", job.handler, extra=fields)
             self._tell(begun, "on_success", job.handler, fire_time, duration)
         elif outcome.ending in ("failed", "timed_out"):
             text, problem = for_log(ctx.problem, outcome.error)
@@ -267,12 +317,28 @@ class _Hold:
 def _release(lock: Lock, job: Job) -> None:
     try:
         if not lock.release():
-            fields = job_fields(job)
-            log.warning(
-                "%s no longer held its lock when it ended; give it a longer lock_ttl", job.handler, extra=fields
-            )
+            _log_lost(job)
     except Exception as problem:
-        log.warning("lock %s could not be released and expires by itself: %s", lock.key, problem)
+        _log_unreleased(lock, problem)
+
+
+def _log_lost(job: Job) -> None:
+    log.warning(
+        "%s no longer held its lock when it ended; give it a longer lock_ttl", job.handler, extra=job_fields(job)
+    )
+
+
+def _log_unreleased(lock: Lock, problem: Exception) -> None:
+    log.warning("lock %s could not be released and expires by itself: %s", lock.key, problem)
+
+
+def _key(job: Job) -> str:
+    return f"job:{job.handler}"
+
+
+def _lifetime(occurrence: Occurrence) -> timedelta | Outcome | None:
+    """Return how long the lock of an occurrence holds unrenewed; an outcome if a later occurrence has replaced it."""
+    return Outcome("skipped", error="lock") if occurrence.is_replaced else occurrence.lock_ttl
 
 
 def _lost(lock: Lock) -> Outcome:

@@ -6,16 +6,17 @@ the worker's peek returned, so that an idle process sends no queries of its own.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from horae.actions.jobs.claims import peek
-from horae.actions.schedules.fires import FIRE_BATCH, fire_due, recompute_zones
+from horae.actions.schedules.fires import FIRE_BATCH, batches_at_once, fire_due, recompute_zones
 from horae.core.schedules.schedule import Firing
 from horae.core.time.instants import iso
 from horae.errors import StoreError
-from horae.ports import World
+from horae.ports.world import World
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.loop import Alarm, Backoff
 
@@ -80,7 +81,7 @@ class Scheduler:
             await self._alarm.sleep(self._next, LONG)
             return
         fired = await self.step()
-        if fired == self._batch:
+        if fired >= self._batch:
             self._batch = min(self._batch * 2, FIRE_BATCH)
         else:
             self._batch = FIRST_BATCH
@@ -99,12 +100,18 @@ class Scheduler:
         self._next = min((moment for moment in known if moment is not None), default=None)
 
     async def step(self) -> int:
-        """Fire one batch; return the number of schedules fired."""
-        made = await self._database.call(lambda: fire_due(self._world, self._batch))
+        """Fire one batch, in a burst several at once; return the number of schedules fired."""
+        at_once = 1 if self._batch == FIRST_BATCH else batches_at_once(self._world)
+        writing = [self._database.submit(lambda: fire_due(self._world, self._batch)) for _ in range(at_once)]
+        batches = await asyncio.gather(*writing, return_exceptions=True)
+        made = [each for batch in batches if not isinstance(batch, BaseException) for each in batch]
         for firing, job_ids in made:
             _log_firing(firing, job_ids)
             if self._fired is not None:
                 self._fired(firing, job_ids)
+        for problem in batches:
+            if isinstance(problem, BaseException):  # of one batch; the others have fired and were reported
+                raise problem
         return len(made)
 
     async def check_zones(self) -> None:

@@ -10,14 +10,17 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from horae.actions.jobs.claims import MAX_PULL
 from horae.actions.jobs.held_jobs import Ending, EndingOutcome, Hold, Settled
+from horae.actions.jobs.steps import encode_result
 from horae.api.admin import Admin, definition_body
-from horae.api.jobs.local import Heartbeat, WorkerState
+from horae.api.jobs.held import Heartbeat, WorkerState
 from horae.api.jobs.remote import core_job
 from horae.api.jobs.room import Jobs
 from horae.api.operation import Sender
 from horae.core.governance.budgets import Spending
 from horae.core.jobs.job import Change, Job, Lease, Outcome, job_number, settlement
+from horae.core.jobs.parents import ParentResult
 from horae.core.jobs.payloads import decode, encode
+from horae.core.jobs.steps import KeptResult
 from horae.errors import (
     Forbidden,
     HoraeError,
@@ -28,7 +31,10 @@ from horae.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from horae.ports import Clock, Node, Renewed, StoredDefinition, Upcoming
+from horae.ports.claims import Renewed
+from horae.ports.definitions import StoredDefinition
+from horae.ports.workers import Node, Upcoming
+from horae.ports.world import Clock
 
 log = logging.getLogger("horae.worker")
 T = TypeVar("T")
@@ -132,6 +138,9 @@ class HttpSource:
         except NotFound:  # the job has ended and was deleted, so no worker holds it
             raise LeaseLost(lease.job_id, lease.token) from None
 
+    def parents(self, lease: Lease) -> tuple[ParentResult, ...]:
+        return self._patient.parents(lease.job_id)
+
     def spend(self, lease: Lease, cost: Mapping[str, int], key: str) -> Spending:
         try:
             return self._patient.spend(lease.job_id, lease.token, cost, key=key)
@@ -154,6 +163,20 @@ class HttpSource:
         held_for: timedelta | None = None,
     ) -> NoReturn:
         raise NeedsDatabase("once_needs_database", step=step)
+
+    def recall(self, lease: Lease, step: str) -> KeptResult | None:
+        try:
+            known = _ask(lambda: self._patient.recall_step(lease.job_id, lease.token, step))
+        except NotFound:
+            raise LeaseLost(lease.job_id, lease.token) from None
+        return KeptResult(known.value) if known.kept else None
+
+    def keep(self, lease: Lease, step: str, value: Any) -> Any:
+        encode_result(step, value, self._max_bytes)
+        try:
+            return _ask(lambda: self._patient.keep_step(lease.job_id, lease.token, step, value)).value
+        except (NotFound, LeaseLost):
+            raise LeaseLost(lease.job_id, lease.token, step=step) from None
 
     def leave(self, node: Node) -> None:
         _ask(lambda: self._jobs.peek((), worker=replace(_heartbeat(node), state="ended")))
@@ -206,6 +229,8 @@ def _ending(job: Job, outcome: Outcome) -> Ending:
         next_action_at=outcome.next_action_at,
         audit_event_id=outcome.audit_event_id,
         spent=None if outcome.spent is None else dict(outcome.spent),
+        lines=() if outcome.lines is None else outcome.lines.lines,
+        lines_dropped=0 if outcome.lines is None else outcome.lines.dropped,
     )
 
 

@@ -8,10 +8,15 @@ from typing import Any
 
 from horae.actions import hints
 from horae.actions.budgets import spending
-from horae.actions.jobs import claims, endings
+from horae.actions.jobs import claims, endings, steps
+from horae.actions.jobs.jobs import parent_results
 from horae.core.governance.budgets import Spending
 from horae.core.jobs.job import Change, Job, Lease, Outcome
-from horae.ports import Node, Renewed, Upcoming, World
+from horae.core.jobs.parents import ParentResult
+from horae.core.jobs.steps import KeptResult
+from horae.ports.claims import Renewed
+from horae.ports.workers import Node, Upcoming
+from horae.ports.world import World
 
 
 class StoreSource:
@@ -55,6 +60,15 @@ class StoreSource:
         held_for: timedelta | None = None,
     ) -> Any:
         return claims.once(self._world, lease, step, work, limit=limit, held_for=held_for)
+
+    def recall(self, lease: Lease, step: str) -> KeptResult | None:
+        return steps.recall_step(self._world, lease, step)
+
+    def keep(self, lease: Lease, step: str, value: Any) -> Any:
+        return steps.keep_step(self._world, lease, step, value)
+
+    def parents(self, lease: Lease) -> tuple[ParentResult, ...]:
+        return parent_results(self._world, lease.job_id)
 
     def spend(self, lease: Lease, cost: Mapping[str, int], key: str) -> Spending:
         return spending.spend(self._world, lease, cost, key=key)

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from horae.core.jobs.job import Outcome, handler_of
-from horae.ports import Clock, Limiter
+from horae.ports.locks import Limiter
+from horae.ports.world import Clock
 from horae.runtime.logs import job_fields, running_job
 from horae.runtime.worker.attempts import (
     Ask,
@@ -51,7 +52,7 @@ class AttemptRunner:
         self._resolve = resolve
         self._rates = rates
         self._executor = executor
-        self._surround = surround  # lock and listeners of declared jobs
+        self._surround = surround  # lock and listeners of scheduled jobs
         self._faults = faults
 
     async def run(self, attempt: Attempt, ask: Ask, worker: asyncio.Task[Any] | None) -> Outcome:
@@ -60,45 +61,63 @@ class AttemptRunner:
         If the task of the *worker* is being cancelled too, a cancelled attempt was interrupted and is released.
         Otherwise an attempt that was cancelled without a stop reason has cancelled itself.
         """
-        running_job.set(attempt.job)  # each attempt has a task of its own
+        running_job.set(attempt.claimed)  # each attempt has a task of its own
         outcome: Outcome | None = None
         try:
-            outcome = await self._outcome(attempt, ask)
+            outcome = await self._begin(attempt, ask)
             if outcome.ending == "succeeded" and not attempt.stop_reason:
                 return outcome
         except asyncio.CancelledError:
-            log.debug("the attempt at %s was cancelled", attempt.job.id, extra=job_fields(attempt.job))
+            log.debug("the attempt at %s was cancelled", attempt.claimed.id, extra=job_fields(attempt.claimed))
         except BaseException as problem:  # an error of Horae, not of the handler; it must not cost the worker a slot
             if raised_by_signal(problem):
                 raise
             log.error(
                 "an attempt at %s failed outside its handler: %s",
-                attempt.job.id,
+                attempt.claimed.id,
                 error_line(problem),
                 exc_info=loggable(problem),
-                extra=job_fields(attempt.job),
+                extra=job_fields(attempt.claimed),
             )
             outcome = Outcome("failed", error=error_text(problem))
         if not attempt.stop_reason and worker is not None and worker.cancelling() and is_cancelled_from_outside():
             attempt.stop_reason = "released"
         return unspent(attempt, ended_by(attempt) if outcome is None else resolve_outcome(attempt, outcome))
 
-    async def _outcome(self, attempt: Attempt, ask: Ask) -> Outcome:
-        job, ctx = attempt.job, attempt.ctx
+    def _begin(self, attempt: Attempt, ask: Ask) -> Awaitable[Outcome]:
+        """Return the outcome, to be awaited; the usual attempt is the call of its handler and no coroutine around it.
+
+        What is decided without waiting is decided here; an error here is an error of the attempt.
+        """
+        job = attempt.claimed
         handler = self._resolve(handler_of(job))
         if handler is None or is_closed(job, handler):
-            return snooze_unknown_handler(job, handler, self._clock.now())
+            return _decided(snooze_unknown_handler(job, handler, self._clock.now()))
         if job.cancel_requested:  # requested while an earlier attempt was failing
-            return Outcome("cancelled", error=job.cancel_reason)
-        waits = await check_rate_limits(ask, self._rates.get(job.queue), handler.rate_limit)
-        if waits is not None:
-            return waits
+            return _decided(Outcome("cancelled", error=job.cancel_reason))
+        limiters = (self._rates.get(job.queue), handler.rate_limit)
+        if limiters != (None, None):
+            return self._within_rates(attempt, handler, ask, limiters)
+        return self._run(attempt, handler)
+
+    async def _within_rates(
+        self, attempt: Attempt, handler: Handler, ask: Ask, limiters: tuple[Limiter | None, ...]
+    ) -> Outcome:
+        waits = await check_rate_limits(ask, *limiters)
+        return await self._run(attempt, handler) if waits is None else waits
+
+    def _run(self, attempt: Attempt, handler: Handler) -> Awaitable[Outcome]:
         self._faults.at("run.before")
+        if attempt.claimed.schedule_id is None:  # the usual job has neither a lock nor listeners
+            return self._start(attempt, handler)
+        return self._surround(attempt, lambda: self._start(attempt, handler))
 
-        def start() -> Awaitable[Outcome]:
-            if attempt.stop_reason == "given back":  # another worker may have the job by now
-                raise asyncio.CancelledError
-            attempt.began = True
-            return self._executor.run(handler, ctx)
+    def _start(self, attempt: Attempt, handler: Handler) -> Awaitable[Outcome]:
+        if attempt.stop_reason == "given back":  # another worker may have the job by now
+            raise asyncio.CancelledError
+        attempt.began = True
+        return self._executor.run(handler, attempt)
 
-        return await self._surround(ctx, start)
+
+async def _decided(outcome: Outcome) -> Outcome:
+    return outcome

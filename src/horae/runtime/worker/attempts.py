@@ -6,14 +6,15 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from horae.core.jobs.job import SYSTEM, Change, Job, Outcome
-from horae.ports import Limiter
+from horae.ports.locks import Limiter
 from horae.runtime.logs import job_fields
-from horae.runtime.worker.context import Context
+from horae.runtime.worker.context import AttemptPort, Context
 from horae.runtime.worker.executor import Handler, time_limit
+from horae.runtime.worker.services import Services
 from horae.runtime.worker.tracebacks import for_log
 
 log = logging.getLogger("horae.worker")
@@ -26,17 +27,18 @@ LONGEST_WAIT = timedelta(minutes=10)
 SHORTEST = 0.1  # seconds: zero would be no limit at all
 
 
-@dataclass(slots=True)
-class Attempt:
-    """One claimed job that this worker runs."""
+class Attempt(Context):
+    """One claimed job that this worker runs: what its handler sees, and what the worker keeps about it."""
 
-    job: Job
-    ctx: Context
-    begun: float = 0.0  # on the monotonic clock
-    task: asyncio.Task[None] | None = None
-    entered: bool = False  # the task has begun; a task that is cancelled before never runs its `finally`
-    stop_reason: str = ""  # why it is being stopped: cancelled, lost, released
-    began: bool = False  # its handler has been called, so that it may have had effects
+    task: asyncio.Task[None] | None = None  # while it runs: what has ended is not kept until its outcome is written
+    entered = False  # the task has begun; a task that is cancelled before never runs its `finally`
+    ended = False  # the task has ended, and its outcome is on its way
+    stop_reason = ""  # why it is being stopped: cancelled, lost, released
+    began = False  # its handler has been called, so that it may have had effects
+
+    def __init__(self, job: Job, port: AttemptPort, services: Services, begun: float) -> None:
+        super().__init__(job, port, services)
+        self.begun = begun  # on the monotonic clock
 
 
 def is_closed(job: Job, handler: Handler) -> bool:
@@ -75,9 +77,9 @@ def resolve_outcome(attempt: Attempt, outcome: Outcome) -> Outcome:
     """
     if not attempt.stop_reason or outcome.ending == "cancelled":
         return outcome
-    stopped = attempt.ctx.noticed or not attempt.ctx.in_thread
+    stopped = attempt.noticed or not attempt.in_thread
     if outcome.ending == "succeeded":
-        return ended_by(attempt) if attempt.ctx.noticed else outcome
+        return ended_by(attempt) if attempt.noticed else outcome
     if attempt.stop_reason == "cancelled" or (stopped and outcome.ending != "snoozed"):
         return ended_by(attempt)
     return outcome
@@ -93,14 +95,14 @@ def ended_by(attempt: Attempt) -> Outcome:
 
 def unspent(attempt: Attempt, outcome: Outcome) -> Outcome:
     """Return the outcome with a report that nothing was spent, where the handler of a job with a budget never began."""
-    if attempt.job.budget is None or attempt.began:
+    if attempt.claimed.budget is None or attempt.began:
         return outcome
     return replace(outcome, spent={})
 
 
 def time_left(attempt: Attempt, handler: Handler | None, now: float) -> timedelta | None:
     """Return what is left of an attempt's time limit; None without a limit."""
-    limit = None if handler is None else time_limit(handler, attempt.job)
+    limit = None if handler is None else time_limit(handler, attempt.claimed)
     return None if limit is None else timedelta(seconds=max(SHORTEST, limit - (now - attempt.begun)))
 
 

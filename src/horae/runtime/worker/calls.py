@@ -54,6 +54,28 @@ def catch(work: Callable[[], Any]) -> Ended:
         return None, problem
 
 
+def begin(
+    name: str,
+    function: Callable[..., Any],
+    given: tuple[Any, ...],
+    arguments: dict[str, Any],
+    close: Callable[[], None],
+) -> tuple[bool, Any]:
+    """Call a function that is not declared async, and *close* where that was all.
+
+    Return whether it has ended, and its result; else what is to be awaited, None where it was not called yet.
+    """
+    if inspect.iscoroutinefunction(function):
+        return False, None
+    begun: Any = None
+    try:
+        begun = function(*given, **arguments)
+        return (False, begun) if is_awaitable(begun) else (True, refuse_generator(name, begun))
+    finally:
+        if not is_awaitable(begun):
+            close()
+
+
 async def contain(work: Awaitable[Any]) -> Ended:
     """Await in a task of its own and return result or exception; a cancellation from outside passes through."""
     try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import inspect
 import json
 import logging
 import os
@@ -27,15 +26,20 @@ from typing import Any, NoReturn, TypeVar
 
 from horae import errors
 from horae.actions.jobs import claims
+from horae.actions.jobs.steps import encode_result
 from horae.core.governance.budgets import Spending, amounts_from
 from horae.core.jobs.job import Lease
+from horae.core.jobs.lines import LONGEST
 from horae.core.jobs.outcomes import Cancel, Snooze
+from horae.core.jobs.parents import ParentResult
 from horae.core.jobs.payloads import encode
+from horae.core.jobs.steps import KeptResult
 from horae.runtime.logs import JobLogFilter
 from horae.runtime.loop import sleep_in_thread
-from horae.runtime.worker.calls import await_fully, is_awaitable, refuse_generator
+from horae.runtime.worker.calls import await_fully, begin, refuse_generator
 from horae.runtime.worker.context import Context
 from horae.runtime.worker.messages import Channel, Message, job_from_json
+from horae.runtime.worker.retry_types import is_ruled_out
 from horae.runtime.worker.tracebacks import error_line, error_text
 
 T = TypeVar("T")
@@ -132,7 +136,7 @@ class Child:
             self._forward_logging(order)
             sys.argv = order["argv"]
             module = _main_module(order["main"]) if order["module"] == "__main__" else _import(order["module"])
-            function, app = _find_handler(module, order)
+            function, app = find_handler(module, order)
             for ours in [app, *_apps(module)]:
                 if ours is not None and order["service"] is not None:
                     ours.use_service(*order["service"])
@@ -173,7 +177,8 @@ class Child:
         except Cancel as cancel:
             return {"say": "ended", "how": "cancelled", "error": str(cancel.reason)}
         except BaseException as problem:
-            return {"say": "ended", "how": "raised", "error": error_text(problem)}
+            final = is_ruled_out(ctx.claimed.retry, problem)
+            return {"say": "ended", "how": "raised", "error": error_text(problem), "final": final}
         try:
             return {"say": "ended", "how": "returned", "result": encode(result, "result", self._max_bytes)}
         except BaseException as problem:
@@ -184,15 +189,9 @@ class Child:
         ctx = self._ctx
         assert ctx is not None
         ctx.services = getattr(self._app, "services", None)
-        begun: Any = None
-        if not inspect.iscoroutinefunction(function):
-            try:
-                begun = function(*given, **arguments)
-                if not is_awaitable(begun):
-                    return refuse_generator(ctx.name, begun)
-            finally:
-                if not is_awaitable(begun):
-                    ctx.scope.close()
+        has_ended, begun = begin(ctx.name, function, given, arguments, ctx.scope.close)
+        if has_ended:
+            return begun
 
         async def body() -> Any:
             task = asyncio.current_task()
@@ -226,6 +225,21 @@ class Child:
             raise errors.ConfigurationError("child_in_memory")
         return claims.once(world, lease, step, work)
 
+    def recall(self, lease: Lease, step: str) -> KeptResult | None:
+        answer = self._ask({"say": "recall", "step": step}, lease)
+        return KeptResult(json.loads(answer["value"])) if answer["known"] else None
+
+    def keep(self, lease: Lease, step: str, value: Any) -> Any:
+        text = encode_result(step, value, self._max_bytes)
+        try:
+            answer = self._ask({"say": "keep", "step": step, "value": text}, lease)
+        except errors.LeaseLost:
+            raise errors.LeaseLost(lease.job_id, lease.token, step=step) from None
+        return json.loads(answer["value"])
+
+    def parents(self, lease: Lease) -> tuple[ParentResult, ...]:
+        return tuple(ParentResult(*each) for each in self._ask({"say": "parents"}, lease)["parents"])
+
     def spend(self, lease: Lease, cost: Mapping[str, int], key: str) -> Spending:
         answer = self._ask({"say": "spend", "cost": amounts_from(cost), "key": key}, lease)
         wait = answer["wait"]
@@ -233,6 +247,10 @@ class Child:
 
     def spent(self, lease: Lease, cost: Mapping[str, int], key: str | None) -> None:
         self._ask({"say": "spent", "cost": amounts_from(cost), "key": key}, lease)
+
+    def keep_line(self, ctx: Context, level: str, text: str) -> None:
+        """Let the parent keep a line at once, so that it is there however this process ends."""
+        self._channel.send({"say": "line", "level": level, "text": text[:LONGEST]})
 
     async def call(self, work: Callable[[], T]) -> T:
         return await asyncio.to_thread(work)
@@ -299,7 +317,7 @@ def _main_module(main: Message) -> types.ModuleType:
     return module
 
 
-def _find_handler(module: types.ModuleType, order: Message) -> tuple[Callable[..., Any], Any]:
+def find_handler(module: types.ModuleType, order: Message) -> tuple[Callable[..., Any], Any]:
     """Return the function of a job, and the application that declared it if its module has one."""
     for handle in _handles(module, order["qualname"]):
         if handle.definition.name == order["name"]:

@@ -25,6 +25,7 @@ from typing import Any
 
 from horae.core.jobs.outcomes import BudgetEmpty, Cancel, Snooze
 from horae.errors import ConfigurationError
+from horae.runtime.logs import logger_name
 from horae.runtime.worker import child
 from horae.runtime.worker.context import Context
 from horae.runtime.worker.executor import Handler, NotKept, TimeUp, ignore_result, time_limit
@@ -104,7 +105,7 @@ class Process:
             case "cancelled":
                 raise Cancel(answer["error"])
             case "raised":
-                raise Reported(answer["error"])
+                raise Reported(answer["error"], is_final=answer["final"])
         return NotKept(answer["error"]) if answer.get("error") else json.loads(answer["result"])
 
     def _converse(self, order: Message, ctx: Context | None) -> Message:
@@ -120,7 +121,9 @@ class Process:
             match message["say"]:
                 case "log":
                     _log_again(message)
-                case "progress" | "checkpoint" | "spend" | "spent" if ctx is not None:
+                case "line" if ctx is not None:
+                    ctx.write_line(message["level"], message["text"])
+                case "progress" | "checkpoint" | "parents" | "spend" | "spent" | "recall" | "keep" if ctx is not None:
                     self._channel.send(_store_report(ctx, message))
                 case _:
                     return message
@@ -279,7 +282,7 @@ def _load_order(handler: Handler, database: str | None, service: Service | None)
     spec = getattr(main, "__spec__", None)
     path = getattr(main, "__file__", None)
     function = handler.function
-    names = ("", f"horae.jobs.{handler.name}")
+    names = ("", logger_name(handler.name))
     return {
         "do": "load",
         "name": handler.name,
@@ -297,8 +300,13 @@ def _store_report(ctx: Context, message: Message) -> Message:
     """Store what the child reports, progress, a checkpoint or spending; return the answer to send to it."""
     try:
         match message["say"]:
+            case "parents":
+                found = [(each.id, each.state, each.handler, each.result, each.error) for each in ctx.parents()]
+                return {"do": "answer", "error": "", "parents": found}
             case "spend":
                 return {"do": "answer", "error": "", **_spend(ctx, message["cost"], message["key"])}
+            case "recall" | "keep":
+                return {"do": "answer", "error": "", **_look_up(ctx, message)}
             case "spent":
                 ctx.spent(message["cost"], key=message["key"])
             case "progress":
@@ -316,6 +324,15 @@ def _spend(ctx: Context, cost: dict[str, int], key: str) -> Message:
     except BudgetEmpty as empty:
         return {"granted": False, "wait": empty.delay.total_seconds(), "reason": empty.reason}
     return {"granted": True, "wait": None, "reason": ""}
+
+
+def _look_up(ctx: Context, message: Message) -> Message:
+    """Answer with the stored result of a step, after storing the one that the child brings."""
+    log, name = ctx.step_log(), message["step"]
+    if message["say"] == "keep":
+        return {"known": True, "value": json.dumps(log.keep(name, json.loads(message["value"])["value"]))}
+    known = log.recall(name)
+    return {"known": known is not None, "value": json.dumps(None if known is None else known.value)}
 
 
 def _log_again(message: Message) -> None:

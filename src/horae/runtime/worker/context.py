@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import count
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from horae.api.jobs.room import Job as PublicJob
 from horae.api.values import to_public
 from horae.core.governance.budgets import Spending
 from horae.core.jobs.job import Job, Lease
 from horae.core.jobs.outcomes import BudgetEmpty
-from horae.runtime.logs import JobLogger, job_fields
+from horae.core.jobs.parents import ParentResult
+from horae.core.jobs.steps import KeptResult
+from horae.runtime.steps import KeepsSteps, inside_transaction
 from horae.runtime.worker.services import Scope, Services
+
+if TYPE_CHECKING:
+    from horae.runtime.worker.lines import Recorder
 
 T = TypeVar("T")
 
@@ -28,27 +34,65 @@ class AttemptPort(Protocol):
     def progress(self, lease: Lease, value: Any) -> None: ...
     def checkpoint(self, lease: Lease, value: Any) -> None: ...
     def once(self, lease: Lease, step: str, work: Callable[[Any], Any]) -> Any: ...
+    def recall(self, lease: Lease, step: str) -> KeptResult | None: ...
+    def keep(self, lease: Lease, step: str, value: Any) -> Any: ...
+
+    def parents(self, lease: Lease) -> tuple[ParentResult, ...]: ...
     def spend(self, lease: Lease, cost: Mapping[str, int], key: str) -> Spending: ...
     def spent(self, lease: Lease, cost: Mapping[str, int], key: str | None) -> None: ...
+    def keep_line(self, ctx: Context, level: str, text: str) -> None:
+        """Keep a line that the handler has logged."""
+
     def call(self, work: Callable[[], T]) -> Awaitable[T]:
         """Run a blocking call off the event loop."""
 
 
-class Context:
+@dataclass(frozen=True, slots=True)
+class AttemptSteps:
+    """The steps of one attempt."""
+
+    port: AttemptPort
+    lease: Lease
+
+    def recall(self, name: str) -> KeptResult | None:
+        return self.port.recall(self.lease, name)
+
+    def keep(self, name: str, value: Any) -> Any:
+        return self.port.keep(self.lease, name, value)
+
+    def call(self, work: Callable[[], T]) -> Awaitable[T]:
+        return self.port.call(work)
+
+
+class Context(KeepsSteps):
     """One attempt at a job, as its handler sees it."""
+
+    # What few attempts change is a default of the class: thousands of contexts are made in a second.
+    problem: BaseException | None = None  # what the handler raised, for listeners
+    in_thread = False  # a handler in a thread cannot be cancelled, only asked to end
+    noticed = False  # the handler has seen the request to stop, so its return may be early
+    recorder: Recorder | None = None  # for the runtime: what was logged; most handlers log nothing
+    has_scope = False  # for the runtime: there may be dependencies to close
+    _stopped = False
+    _wakes: tuple[Callable[[], None], ...] = ()
 
     def __init__(self, job: Job, port: AttemptPort, services: Services | None = None) -> None:
         self.claimed = job  # for the runtime: the job as its source returned it
-        self.lease = Lease(job.number, job.token)
         self.services = services
-        self.problem: BaseException | None = None  # what the handler raised, for listeners
-        self.in_thread = False  # a handler in a thread cannot be cancelled, only asked to end
-        self.noticed = False  # the handler has seen the request to stop, so its return may be early
         self._port = port
-        self._checkpoint = job.checkpoint
-        self._spends = count(1)
-        self._stopped = False
-        self._wakes: tuple[Callable[[], None], ...] = ()
+
+    @property
+    def lease(self) -> Lease:
+        """For the runtime: the hold on the job, and its fence."""
+        return Lease(self.claimed.number, self.claimed.token)
+
+    @cached_property
+    def _checkpoint(self) -> Any:
+        return self.claimed.checkpoint
+
+    @cached_property
+    def _spends(self) -> Iterator[int]:
+        return count(1)
 
     @cached_property
     def job(self) -> PublicJob:
@@ -58,12 +102,19 @@ class Context:
 
     @cached_property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger whose records carry the job's fields."""
-        return JobLogger(logging.getLogger(f"horae.jobs.{self.claimed.handler}"), job_fields(self.claimed))
+        """A logger whose records carry the job's fields; its last lines are kept with the attempt."""
+        from horae.runtime.worker.lines import RecordingLogger
+
+        return RecordingLogger(self.claimed, self.write_line)
+
+    def write_line(self, level: str, text: str) -> None:
+        """For the runtime: keep a line with this attempt."""
+        self._port.keep_line(self, level, text)
 
     @cached_property
     def scope(self) -> Scope:
         """For the runtime: the dependencies made for this run, closed when it ends."""
+        self.has_scope = True
         return (self.services or Services()).scope({Context: self})
 
     def get(self, kind: type[T]) -> T:
@@ -163,8 +214,25 @@ class Context:
         It runs inside the transaction that stores its result, so keep it short; what it writes through *connection*
         is committed together with that result.
         """
-        result: T = self._port.once(self.lease, step, work)
+
+        def guarded(connection: Any) -> T:
+            with inside_transaction("ctx.once"):
+                return work(connection)
+
+        result: T = self._port.once(self.lease, step, guarded)
         return result
+
+    def step_log(self) -> AttemptSteps:
+        """For the runtime: where the results of steps are kept."""
+        return AttemptSteps(self._port, self.lease)
+
+    def parents(self) -> tuple[ParentResult, ...]:
+        """Return the jobs that this one was enqueued ``after``, in that order, with what they returned.
+
+        For the callback of a batch these are the jobs of the batch.
+        They are read in one statement, and at most 16 MiB of results together; beyond that it is refused.
+        """
+        return self._port.parents(self.lease)
 
     def spend(self, cost: Mapping[str, int], *, key: str | None = None) -> str:
         """Reserve what the next step may cost, such as ``{"tokens": 800}``, before it; return its key.
@@ -194,6 +262,9 @@ class Context:
 
     async def once_async(self, step: str, work: Callable[[Any], T]) -> T:
         return await self._port.call(lambda: self.once(step, work))
+
+    async def parents_async(self) -> tuple[ParentResult, ...]:
+        return await self._port.call(self.parents)
 
     async def spend_async(self, cost: Mapping[str, int], *, key: str | None = None) -> str:
         return await self._port.call(lambda: self.spend(cost, key=key))

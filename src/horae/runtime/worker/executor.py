@@ -1,7 +1,8 @@
 """Call the handler of one job and return the outcome.
 
-Async handlers run on the loop, sync ones in threads, and those declared ``executor="process"`` in a child process
-that can be killed. Every way a handler can end becomes an ``Outcome``; its exceptions do not leave this module.
+Async handlers run on the loop, sync ones in threads, those declared ``executor="process"`` in a child process that can
+be killed, and those of a remote executor on its cluster. Every way a handler can end becomes an ``Outcome``; its
+exceptions do not leave this module.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import contextvars
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from types import CoroutineType
@@ -20,8 +21,8 @@ from horae.actions.jobs.jobs import truncate
 from horae.core.jobs.job import Job, Outcome, not_kept
 from horae.core.jobs.outcomes import Cancel, Snooze
 from horae.core.jobs.payloads import encode
-from horae.errors import InvalidPayload
-from horae.ports import Limiter
+from horae.errors import ConfigurationError, InvalidPayload
+from horae.ports.locks import Limiter
 from horae.runtime.worker.calls import (
     PLAIN,
     Ended,
@@ -38,12 +39,14 @@ from horae.runtime.worker.calls import (
     refuse_generator,
 )
 from horae.runtime.worker.context import Context
+from horae.runtime.worker.retry_types import TIMED_OUT, is_ruled_out
 from horae.runtime.worker.threads import Threads
 from horae.runtime.worker.tracebacks import error_line, error_text, is_printable, without_our_frames
 
 log = logging.getLogger("horae.worker")
 SUCCEEDED = Outcome("succeeded")
 CANCELLED_ITSELF = "CancelledError: the handler cancelled itself"
+HERE = ("async", "thread")  # executors in the worker's own process
 PATIENCE = timedelta(seconds=5)  # for a handler to end after its time limit, as it cannot be killed
 
 
@@ -95,6 +98,12 @@ class Processes(Protocol):
     def close(self) -> None: ...
 
 
+class Remotes(Protocol):
+    """Run handlers outside this worker, on a cluster."""
+
+    async def run(self, handler: Handler, ctx: Context) -> Any: ...
+
+
 def time_limit(handler: Handler, job: Job) -> float | None:
     """Return the time limit of an attempt in seconds; None without a limit."""
     limit = job.timeout or handler.timeout
@@ -124,10 +133,16 @@ class Executor:
     """Run the handlers of one worker."""
 
     def __init__(
-        self, threads: Threads, processes: Processes, max_result_bytes: int, patience: timedelta = PATIENCE
+        self,
+        threads: Threads,
+        processes: Processes,
+        max_result_bytes: int,
+        patience: timedelta = PATIENCE,
+        remotes: Remotes | None = None,
     ) -> None:
         self._threads = threads
         self._processes = processes
+        self._remotes = remotes
         self._max_result_bytes = max_result_bytes
         self._patience = min(patience, PATIENCE).total_seconds()
         self.stuck = 0
@@ -142,29 +157,45 @@ class Executor:
             return Outcome("cancelled", error=_reason(cancel.reason) or "by its handler")
         except TimeUp as late:
             self.stuck += isinstance(late, Stuck)
-            return await self._ask_retry_policy(handler, ctx.claimed, Outcome("timed_out", error=str(late)))
+            return await self._ask_retry_policy(handler, ctx.claimed, Outcome("timed_out", error=str(late)), TIMED_OUT)
         except asyncio.CancelledError as problem:
             if is_cancelled_from_outside():
                 raise
             ctx.problem = problem
-            return await self._ask_retry_policy(handler, ctx.claimed, Outcome("failed", error=CANCELLED_ITSELF))
+            ended = Outcome("failed", error=CANCELLED_ITSELF)
+            return await self._ask_retry_policy(handler, ctx.claimed, ended, problem)
         except BaseException as problem:  # whatever a handler raises ends its attempt, never the worker
             if raised_by_signal(problem):
                 raise
             ctx.problem = without_our_frames(problem) if is_printable(problem) else Uncaught(problem)
-            return await self._ask_retry_policy(handler, ctx.claimed, Outcome("failed", error=error_text(problem)))
+            ended = Outcome("failed", error=error_text(problem))
+            return await self._ask_retry_policy(handler, ctx.claimed, ended, problem)
         return SUCCEEDED if result is None else self._encode_result(handler, result)
 
-    async def _call(self, handler: Handler, ctx: Context) -> Any:
-        if handler.executor == "process":
-            return await self._processes.run(handler, ctx)
-        arguments = ctx.claimed.payload if isinstance(ctx.claimed.payload, dict) else {"payload": ctx.claimed.payload}
+    def _call(self, handler: Handler, ctx: Context) -> Awaitable[Any]:
+        """Return the call of the handler, to be awaited: a coroutine around it would cost every attempt a frame."""
+        if handler.executor not in HERE:
+            return self._elsewhere(handler, ctx)
+        payload = ctx.claimed.payload
+        arguments = payload if isinstance(payload, dict) else {"payload": payload}
         given = (ctx,) if handler.takes_context else ()
         limit = time_limit(handler, ctx.claimed)
-        if handler.executor == "async" and limit is None:
-            return await _call_async(handler, ctx, given, arguments)
-        if limit is None:
-            return await self._in_thread(handler, ctx, given, arguments, None)
+        if limit is not None:
+            return self._call_within(limit, handler, ctx, given, arguments)
+        if handler.executor == "async":
+            return _call_async(handler, ctx, given, arguments)
+        return self._in_thread(handler, ctx, given, arguments, None)
+
+    def _elsewhere(self, handler: Handler, ctx: Context) -> Awaitable[Any]:
+        if handler.executor == "process":
+            return self._processes.run(handler, ctx)
+        if self._remotes is None:
+            raise ConfigurationError("executor_not_here", handler=handler.name, executor=handler.executor)
+        return self._remotes.run(handler, ctx)
+
+    async def _call_within(
+        self, limit: float, handler: Handler, ctx: Context, given: tuple[Any, ...], arguments: dict[str, Any]
+    ) -> Any:
         deadline = Deadline(limit)
         try:
             if handler.executor == "async":
@@ -226,8 +257,13 @@ class Executor:
             "and ends, to be replaced. Check ctx.cancelled in long handlers, or declare executor='process'"
         )
 
-    async def _ask_retry_policy(self, handler: Handler, job: Job, outcome: Outcome) -> Outcome:
-        """Let an external retry policy decide whether and when to try again; its default applies after the deadline."""
+    async def _ask_retry_policy(self, handler: Handler, job: Job, outcome: Outcome, problem: BaseException) -> Outcome:
+        """Let the policy judge the type of the exception, then an external one decide whether and when to try again.
+
+        Its default applies after the deadline.
+        """
+        if is_ruled_out(job.retry, problem):
+            return replace(outcome, final=True)
         if handler.decide is None:
             return outcome
         try:
@@ -283,7 +319,7 @@ def _call_sync(handler: Handler, ctx: Context, given: tuple[Any, ...], arguments
         unfinished = is_awaitable(answer)
         return Unfinished(answer, contextvars.copy_context()) if unfinished else refuse_generator(handler.name, answer)
     finally:
-        if "scope" in vars(ctx) and not unfinished:
+        if ctx.has_scope and not unfinished:
             ctx.scope.close()
 
 
@@ -294,7 +330,7 @@ async def _call_async(handler: Handler, ctx: Context, given: tuple[Any, ...], ar
             answer = await answer
         return answer if type(answer) in PLAIN else refuse_generator(handler.name, await await_fully(answer))
     finally:
-        if "scope" in vars(ctx):
+        if ctx.has_scope:
             await ctx.scope.aclose()
 
 
@@ -307,7 +343,7 @@ async def _await_rest(handler: Handler, ctx: Context, begun: Unfinished) -> Any:
 
 
 async def _close_scope(ctx: Context) -> None:
-    if "scope" in vars(ctx):
+    if ctx.has_scope:
         await ctx.scope.aclose()
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from horae.ports import Node
+from horae.ports.workers import Node
 from horae.runtime.worker.settings import WorkerSettings
 
 SHORTEST = timedelta(seconds=4)  # between two reports without news, however often the worker looks

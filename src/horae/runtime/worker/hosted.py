@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from horae.errors import StoreBusy, StoreFull, StoreUnavailable
-from horae.ports import Dice
+from horae.ports.world import Dice
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.loop import Backoff
 from horae.runtime.worker.worker import Worker

@@ -12,11 +12,12 @@ from horae.actions.jobs import outside_runs
 from horae.core.jobs.job import Job, Outcome
 from horae.core.schedules.schedule import Schedule
 from horae.errors import HoraeError, StoreError
-from horae.ports import World
+from horae.ports.world import World
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.worker.attempt_runner import Executes
 from horae.runtime.worker.context import AttemptPort, Context
 from horae.runtime.worker.executor import Resolve
+from horae.runtime.worker.lines import with_lines
 from horae.runtime.worker.renewer import Renewer
 
 if TYPE_CHECKING:
@@ -51,9 +52,9 @@ class LocalRuns:
             outcome = await self.declared.occurrences.run_local(ctx, lambda: self.executor.run(handler, ctx))
         except asyncio.CancelledError:  # from outside: the executor contains what the handler raises
             outcome = Outcome("cancelled", error="its worker shut down")
-            await self._end(job, outcome, is_recorded)
+            await self._end(job, with_lines(ctx, outcome, handler), is_recorded)
             raise
-        await self._end(job, outcome, is_recorded)
+        await self._end(job, with_lines(ctx, outcome, handler), is_recorded)
 
     async def _begin(self, schedule: Schedule, fire_at: datetime) -> tuple[Job, bool]:
         stored = schedule if schedule.number else None

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from horae.core.jobs.job import Job
 from horae.core.metrics import MOST, OTHER, Buckets, Family
 from horae.core.schedules.schedule import Firing
-from horae.ports import Clock
+from horae.ports.world import Clock
 
 DELAYS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 DURATIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)

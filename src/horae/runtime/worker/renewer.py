@@ -10,23 +10,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 
 from horae.core.jobs.job import Job, Lease, renewal_pause
-from horae.ports import Clock, JobSource
+from horae.ports.workers import JobSource
+from horae.ports.world import Clock
 
 log = logging.getLogger("horae.worker")
 OnStop = Callable[[Job, str], None]  # the job, and "lost" or "cancelled"
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """A leased job, and when (monotonic) its lease was last confirmed."""
-
-    job: Job
-    since: float
-    busy: bool = False  # the row was locked, so the lease was not extended: renew it again in the next round
 
 
 class Renewer(threading.Thread):
@@ -39,17 +30,28 @@ class Renewer(threading.Thread):
         self._lease = lease
         self._on_stop = on_stop
         self._lock = threading.Lock()
-        self._held: dict[tuple[int, int], _Held] = {}
+        # Plain mappings and no value for each job: most are held for milliseconds and never renewed.
+        self._held: dict[tuple[int, int], Job] = {}
+        self._since: dict[tuple[int, int], float] = {}  # when (monotonic) each lease was last confirmed
+        self._busy: set[tuple[int, int]] = set()  # rows that were locked: not extended, to be renewed in the next round
         self._ended = threading.Event()
 
     def hold(self, jobs: list[Job]) -> None:
         since = self._clock.monotonic()
+        held = {(job.number, job.token): job for job in jobs}
         with self._lock:
-            self._held.update({(job.number, job.token): _Held(job, since) for job in jobs})
+            self._held.update(held)
+            self._since.update(dict.fromkeys(held, since))
 
-    def drop(self, job: Job) -> None:
+    def drop(self, *jobs: Job) -> None:
         with self._lock:
-            self._held.pop((job.number, job.token), None)
+            for job in jobs:
+                self._forget((job.number, job.token))
+
+    def _forget(self, key: tuple[int, int]) -> Job | None:
+        self._since.pop(key, None)
+        self._busy.discard(key)
+        return self._held.pop(key, None)
 
     def run(self) -> None:
         pause = renewal_pause(self._lease).total_seconds()
@@ -68,7 +70,7 @@ class Renewer(threading.Thread):
         now = self._clock.monotonic()
         old = now - renewal_pause(self._lease).total_seconds() * 0.95
         with self._lock:
-            due = {key: each.job for key, each in self._held.items() if each.busy or each.since <= old}
+            due = {key: self._held[key] for key, since in self._since.items() if since <= old or key in self._busy}
         if not due:
             return
         try:
@@ -83,7 +85,8 @@ class Renewer(threading.Thread):
         with self._lock:
             for key in held & set(self._held):
                 busy = key[0] in answer.busy
-                self._held[key] = _Held(due[key], answered if busy else now, busy)
+                self._since[key] = answered if busy else now
+                (self._busy.add if busy else self._busy.discard)(key)
         for key, job in due.items():
             if key not in held:
                 self._lose(key)
@@ -94,7 +97,7 @@ class Renewer(threading.Thread):
         """Report the leases as lost that have run out by the local clock, while the store does not answer."""
         now = self._clock.monotonic()
         with self._lock:
-            over = [key for key, each in self._held.items() if now - each.since > self._lease.total_seconds()]
+            over = [key for key, since in self._since.items() if now - since > self._lease.total_seconds()]
         for key in over:
             self._lose(key)
 
@@ -104,9 +107,9 @@ class Renewer(threading.Thread):
 
     def _lose(self, key: tuple[int, int]) -> None:
         with self._lock:
-            lost = self._held.pop(key, None)
+            lost = self._forget(key)
         if lost is not None:
-            self._on_stop(lost.job, "lost")
+            self._on_stop(lost, "lost")
 
     def stop(self, patience: float = 5.0) -> None:
         """Stop renewing; wait up to *patience* seconds for a renewal under way. Not from the event loop's thread."""

@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from horae.actions.retention import Retention
 from horae.core.jobs.job import SLOTS
 from horae.core.jobs.machinery import queue_name
-from horae.ports import Limiter, Node
+from horae.ports.locks import Limiter
+from horae.ports.workers import Node
 from horae.runtime.chores.janitor import Chore
 
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from functools import partial
 
 from horae.actions.jobs.jobs import truncate
 from horae.core.jobs.job import Change, Job, Outcome, not_kept
 from horae.errors import SchemaMissing, SchemaTooNew, ServiceUnavailable, StoreBusy, StoreFull, StoreUnavailable
-from horae.ports import Dice, JobSource
+from horae.ports.workers import JobSource
+from horae.ports.world import Dice
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.logs import job_fields
 from horae.runtime.loop import Backoff
@@ -30,7 +32,8 @@ AWAY = (StoreUnavailable, StoreBusy, StoreFull, SchemaMissing, SchemaTooNew, Ser
 log = logging.getLogger("horae.worker")
 Batch = list[tuple[Job, Outcome]]
 Changes = dict[str, Change | None]  # by job id; None if the outcome was refused because the lease was lost
-Settled = Callable[[Job, Outcome, Change | None], None]
+Written = list[tuple[Job, Outcome, Change | None]]
+Settled = Callable[[Written], None]
 
 
 class Line:
@@ -50,15 +53,27 @@ class Line:
         self._aside = aside  # the line that retries outcomes of locked rows
         self._task: asyncio.Task[None] | None = None
         self._gave_up = False  # the worker ends: do not start the task again
+        self._collects = False  # more is about to be added: do not start the task yet
 
     @property
     def pending(self) -> Batch:
         return [*self.batch, *self._waiting]
 
-    def add(self, endings: Batch) -> None:
+    def add(self, *endings: tuple[Job, Outcome]) -> None:
         self._waiting += endings
-        if endings:
+        if endings and not self._collects:
             self.go_on()
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Begin no batch inside the block, so that what is added there is written together."""
+        self._collects = True
+        try:
+            yield
+        finally:
+            self._collects = False
+            if self._waiting:
+                self.go_on()
 
     def go_on(self) -> asyncio.Task[None]:
         if self._task is None or self._task.done():
@@ -87,7 +102,7 @@ class Line:
                 await self.backoff.pause()
             else:
                 self.backoff.reset()
-                (self._aside or self).add(left)
+                (self._aside or self).add(*left)
 
 
 class Settler:
@@ -104,7 +119,11 @@ class Settler:
         self._lines = (Line(MAX_BATCH, self._write_and_tell, dice, locked), locked)
 
     def add(self, job: Job, outcome: Outcome) -> None:
-        self._lines[0].add([(job, outcome)])
+        self._lines[0].add((job, outcome))
+
+    def collecting(self) -> AbstractContextManager[None]:
+        """Write what is added inside the block together, at its end; a batch that is being written goes on."""
+        return self._lines[0].collecting()
 
     @property
     def pending(self) -> Batch:
@@ -126,16 +145,16 @@ class Settler:
     async def _write_and_tell(self, line: Line) -> Batch:
         """Write a batch and report each written outcome; return those that could not be written now."""
         changes = await self._write(line, line.batch)
-        for job, outcome in line.batch:
-            if job.id in changes:
-                self._tell(job, outcome, changes[job.id])
-        return [(job, outcome) for job, outcome in line.batch if job.id not in changes]
-
-    def _tell(self, job: Job, outcome: Outcome, change: Change | None) -> None:
-        try:
-            self._settled(job, outcome, change)
-        except Exception:  # an error in one report must not keep other outcomes from being written
-            log.exception("the outcome of %s is written, but reporting it failed", job.id)
+        written: Written = []
+        left: Batch = []
+        for ending in line.batch:
+            name = ending[0].id
+            if name in changes:
+                written.append((*ending, changes[name]))
+            else:
+                left.append(ending)
+        self._settled(written)
+        return left
 
     async def _write(self, line: Line, batch: Batch) -> Changes:
         """Write a batch; an outcome missing from the answer could not be written now and is retried."""

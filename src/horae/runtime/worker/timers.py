@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from horae.core.schedules.rules import Every
 from horae.core.schedules.schedule import Schedule, first_fire, next_fire
 from horae.errors import InvalidInput
-from horae.ports import World
+from horae.ports.world import World
 from horae.runtime.loop import Alarm
 
 log = logging.getLogger("horae.scheduler")
@@ -23,7 +23,7 @@ LONG = timedelta(hours=1)  # longest sleep: the clock may be set meanwhile
 LAST_WORDS = 5.0  # seconds for a cancelled run to end
 Fire = Callable[[Schedule, datetime], Awaitable[None]]
 TIMING = ("kind", "expression", "zone", "day_match", "gap", "fold", "lenient", "anchor", "initial_delay", "jitter",
-          "starts_at", "ends_at")  # fmt: skip
+          "starts_at", "ends_at", "quiet_hours", "calendar", "calendar_rule", "calendar_days")  # fmt: skip
 
 
 class Timers:

@@ -14,11 +14,16 @@ from horae.actions.jobs.jobs import truncate
 from horae.errors import HandlerFailed
 
 OURS = f"{Path(__file__).parents[2]}{os.sep}"  # the folder of the package
+EXAMPLES = f"{OURS}cli{os.sep}demo{os.sep}"  # and in it, jobs as a user would write them
 LONGEST_LINE = 5_000  # characters: the traceback below it must fit into what is stored
 
 
 class Reported(Exception):
-    """A failure in another process, of which only the text is known."""
+    """A failure in another process, of which only the text is known, and whether its type rules a retry out."""
+
+    def __init__(self, text: str, *, is_final: bool = False) -> None:
+        super().__init__(text)
+        self.is_final = is_final
 
 
 def error_line(problem: BaseException) -> str:
@@ -113,4 +118,4 @@ def _leave_us_out(summary: traceback.TracebackException) -> None:
 
 
 def _is_ours(file: str) -> bool:
-    return file.startswith(OURS)
+    return file.startswith(OURS) and not file.startswith(EXAMPLES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from horae.core.jobs.job import Outcome
-from horae.ports import Tracing
+from horae.ports.world import Tracing
 from horae.runtime.worker.context import Context
 from horae.runtime.worker.executor import Executor, Handler
 

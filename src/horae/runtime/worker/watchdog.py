@@ -17,7 +17,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from horae.core.jobs.job import renewal_pause
-from horae.ports import Clock
+from horae.ports.world import Clock
 
 log = logging.getLogger("horae.worker")
 LONGEST = timedelta(seconds=1)

@@ -17,36 +17,39 @@ import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from horae.actions.retention import Retention
 from horae.core.jobs.job import Change, Job, Lease, Outcome, handler_of
 from horae.core.jobs.machinery import MACHINERY
 from horae.errors import HoraeError, ServiceUnavailable, StoreError
-from horae.ports import Drain, JobSource, Node, Upcoming, World
+from horae.ports.workers import Drain, JobSource, Node, Upcoming
+from horae.ports.world import World
 from horae.runtime.chores.janitor import cleaning
 from horae.runtime.chores.keeper import Keeper
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.logs import marking_logs
-from horae.runtime.loop import Alarm, Backoff, finish
+from horae.runtime.loop import Alarm, Backoff, finish, give_way
 from horae.runtime.schedules.declared import Declared
 from horae.runtime.worker.attempt_port import AttemptPort
 from horae.runtime.worker.attempt_runner import AttemptRunner
 from horae.runtime.worker.attempts import Attempt, ended_by, for_owner, log_ending, time_left, unspent
-from horae.runtime.worker.context import Context
 from horae.runtime.worker.executor import Executor, Processes, Resolve
 from horae.runtime.worker.faults import Faults
 from horae.runtime.worker.heartbeat import Heartbeat
+from horae.runtime.worker.lines import with_lines
 from horae.runtime.worker.listeners import Listeners, Teller
 from horae.runtime.worker.local_runs import LocalRuns
 from horae.runtime.worker.metrics import Measures
+from horae.runtime.worker.remote import RemoteRuns
 from horae.runtime.worker.renewer import Renewer
 from horae.runtime.worker.settings import WorkerSettings
-from horae.runtime.worker.settler import Settler
+from horae.runtime.worker.settler import Settler, Written
 from horae.runtime.worker.threads import Threads
 from horae.runtime.worker.tracing import with_tracing
 from horae.runtime.worker.watchdog import Watchdog
@@ -55,6 +58,7 @@ __all__ = ["Worker", "WorkerSettings"]
 
 log = logging.getLogger("horae.worker")
 SMALL_CLAIM = 50  # larger claims take half of the slots, so that one half is settled while the other is claimed
+TOGETHER = 25  # attempts that are started before those started earlier may go on
 LOOK_WHILE_BUSY = timedelta(seconds=1)  # a worker that always has work must see cancellations too
 BLOCKED_WAIT = timedelta(milliseconds=250)
 # How long a worker that ends may wait beyond its grace for a store that does not answer:
@@ -91,9 +95,10 @@ class Worker:
         self._task: asyncio.Task[Any] | None = None  # the task of `run`
         self.database = DatabaseThreads()
         self._threads = Threads(sum(settings.queues.values()))
-        self.port = AttemptPort(source, self._threads, self._time_left, settings.lease)
+        self.port = AttemptPort(source, self._threads, self._time_left, settings.lease, world.clock)
         self._processes = processes
-        executor = Executor(self._threads, processes, world.max_payload_bytes, settings.grace)
+        self.remotes = RemoteRuns(world.clock, world.max_payload_bytes)
+        executor = Executor(self._threads, processes, world.max_payload_bytes, settings.grace, self.remotes)
         self._executor = with_tracing(executor, world.tracing)
         self._faults = Faults(settings.fault)
         self._runner = AttemptRunner(
@@ -250,7 +255,7 @@ class Worker:
                 jobs = await self._claim(queue, free)
                 if jobs:
                     self._faults.at("claim.after")
-                    self._start(jobs)
+                    await self._start(jobs)
                     started += len(jobs)
                     more = more or len(jobs) == free
         return started, more
@@ -334,42 +339,70 @@ class Worker:
 
     # -- attempts ------------------------------------------------------------------------------------------------
 
-    def _start(self, jobs: list[Job]) -> None:
+    async def _start(self, jobs: list[Job]) -> None:
+        """Start attempts a few at a time, in order: quick ones have ended before the next begin.
+
+        Hundreds of tasks alive at once would make Python's collector walk the whole heap of the application again and
+        again, a quarter of what a job costs. Outcomes of the jobs that end meanwhile are written together.
+        """
         self._renewer.hold(jobs)
         begun = self.measures.count_started(jobs, self.world.clock)
-        for job in jobs:
-            attempt = Attempt(job, Context(job, self.port, self.declared.services), begun)
-            self._held[job.number, job.token] = attempt
-            self._busy[job.queue] += 1
-            attempt.task = self._loop.create_task(self._attempt(attempt), name=job.run_id)
+        attempts = [Attempt(job, self.port, self.declared.services, begun) for job in jobs]
+        self._held.update({(job.number, job.token): attempt for job, attempt in zip(jobs, attempts, strict=True)})
+        self._busy[jobs[0].queue] += len(jobs)  # a claim is of one queue
+        waiting = iter(attempts)
+        try:
+            with self._settler.collecting():
+                while few := list(islice(waiting, TOGETHER)):
+                    self._begin(few)
+                    await give_way()
+        finally:
+            self._begin(waiting)  # this task was cancelled: each attempt sees to its own end
+
+    def _begin(self, attempts: Iterable[Attempt]) -> None:
+        for attempt in attempts:
+            attempt.task = self._loop.create_task(self._attempt(attempt), name=attempt.claimed.run_id)
 
     async def _attempt(self, attempt: Attempt) -> None:
-        job, attempt.entered = attempt.job, True
+        job, attempt.entered = attempt.claimed, True
         try:
             unwanted = ended_by(attempt) if attempt.stop_reason else None  # stopped before it began
             outcome = unwanted or await self._runner.run(attempt, self.database.call, self._task)
-            outcome = for_owner(job, outcome, is_logged=attempt.ctx.problem is not None)
+            outcome = for_owner(job, outcome, is_logged=attempt.problem is not None)
+            if attempt.recorder is not None:
+                outcome = with_lines(attempt, outcome, self.resolve(handler_of(job)))
         except BaseException:  # Ctrl-C: the loop is about to end, so the job is released
             self._settler.add(job, Outcome("released", error="its worker was interrupted"))
             raise
+        finally:
+            attempt.ended, attempt.task = True, None
         self.measures.count_duration(job, outcome.ending, self.world.clock.monotonic() - attempt.begun)
         if attempt.stop_reason == "lost":
+            self._renewer.drop(job)
             self._forget(job)
             self.measures.count_ended(job, "lost")
         elif attempt.stop_reason != "given back":
             self._settler.add(job, outcome)
 
-    def _on_settled(self, job: Job, outcome: Outcome, change: Change | None) -> None:
-        """Free the slot after the commit, count and log the outcome, and report a dead job to listeners."""
+    def _on_settled(self, written: Written) -> None:
+        """Free the slots of attempts whose outcomes are committed, and report each."""
+        self._renewer.drop(*[job for job, _, _ in written])
+        for job, outcome, change in written:
+            try:
+                self._report(job, outcome, change)
+            except Exception:  # an error in one report must not keep other slots from being freed
+                log.exception("the outcome of %s is written, but reporting it failed", job.id)
+
+    def _report(self, job: Job, outcome: Outcome, change: Change | None) -> None:
+        """Free the slot, count and log the outcome, and report a dead job to listeners."""
         attempt = self._forget(job)
         self.measures.count_ended(job, "stale" if change is None else outcome.ending)
         if change is None or outcome.ending != "succeeded":
-            log_ending(job, outcome, change, None if attempt is None else attempt.ctx.problem)
+            log_ending(job, outcome, change, None if attempt is None else attempt.problem)
         if change is not None and change.state == "dead":
             self._teller.dead(replace(job, state="dead", attempt=change.attempt, last_error=change.error))
 
     def _forget(self, job: Job) -> Attempt | None:
-        self._renewer.drop(job)
         attempt = self._held.pop((job.number, job.token), None)
         if attempt is not None:
             was_full = self._busy[job.queue] >= self.settings.queues.get(job.queue, 0)
@@ -392,18 +425,18 @@ class Worker:
         if attempt is None or attempt.stop_reason:
             return
         attempt.stop_reason = stop_reason
-        attempt.ctx.cancel()
+        attempt.cancel()
         task = attempt.task
         if task is None or not attempt.entered:
             return  # its first step checks stop_reason
-        if not attempt.ctx.in_thread and not task.cancelling():  # a thread cannot be cancelled
+        if not attempt.in_thread and not task.cancelling():  # a thread cannot be cancelled
             task.cancel()
 
     def _time_left(self, lease: Lease) -> timedelta | None:
         attempt = self._held.get((lease.job_number, lease.token))
         if attempt is None:
             return None
-        return time_left(attempt, self.resolve(handler_of(attempt.job)), self.world.clock.monotonic())
+        return time_left(attempt, self.resolve(handler_of(attempt.claimed)), self.world.clock.monotonic())
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -431,6 +464,7 @@ class Worker:
             self._watchdog.stop()
             self._threads.close()
             self._processes.close()
+            self.remotes.close()
             self.database.close()
 
     async def _attempts_over(self, limit: timedelta) -> None:
@@ -447,7 +481,7 @@ class Worker:
     def give_back_now(self) -> None:
         """Release every attempt that has not ended, because the process is about to end; from any thread."""
         ended = {job.run_id: (job, outcome) for job, outcome in self._settler.pending}
-        held = {attempt.job.run_id: attempt.job for attempt in list(self._held.values())}
+        held = {attempt.claimed.run_id: attempt.claimed for attempt in list(self._held.values())}
         given_back = {run: (job, Outcome("released", error="its worker ended at once")) for run, job in held.items()}
         self.source.settle(list((given_back | ended).values()))
 
@@ -458,8 +492,7 @@ class Worker:
     def _give_back(self) -> None:
         """Release attempts that did not stop too; their late outcomes will be refused."""
         for attempt in list(self._held.values()):
-            ended = attempt.task is not None and attempt.task.done()
-            if not (ended and attempt.entered):  # otherwise its own outcome is already being written
+            if not attempt.ended:  # otherwise its own outcome is already being written
                 attempt.stop_reason = "given back"
                 given_back = Outcome("released", error="its worker shut down")
-                self._settler.add(attempt.job, unspent(attempt, given_back))
+                self._settler.add(attempt.claimed, unspent(attempt, given_back))

@@ -16,7 +16,7 @@ from datetime import timedelta
 from horae.actions.access.tokens import find_invalid
 from horae.core.access.callers import Caller
 from horae.errors import HoraeError
-from horae.ports import World
+from horae.ports.world import World
 
 log = logging.getLogger("horae.service")
 EVERY = timedelta(milliseconds=400)

@@ -16,7 +16,9 @@ from horae.actions.schedules import declared, fires, schedules, toggles
 from horae.core.access.callers import Caller
 from horae.core.cursors import cursor_from, read_cursor
 from horae.errors import InvalidInput
-from horae.ports import LogFilter, ScheduleFilter, World
+from horae.ports.logs import LogFilter
+from horae.ports.schedules import ScheduleFilter
+from horae.ports.world import World
 from horae.service.dialects.admin_shapes import (
     AdminJob,
     AdminJobDetail,

@@ -12,7 +12,7 @@ from horae.core.schedules.job_status import JobStatus
 from horae.core.schedules.schedule import Schedule
 from horae.core.time.instants import micros
 from horae.core.traces import trace_id_of
-from horae.ports import Logged
+from horae.ports.logs import Logged
 from horae.service.fields import Instant
 from horae.service.inputs import ReasonBody
 

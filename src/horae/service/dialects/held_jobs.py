@@ -23,7 +23,7 @@ from horae.core.jobs.job import Lease as Hold
 from horae.core.jobs.machinery import refuse_own
 from horae.core.time.instants import iso
 from horae.errors import InvalidInput, LeaseLost, StoreBusy, TokenNeeded
-from horae.ports import Clock, World
+from horae.ports.world import Clock, World
 from horae.service.auth.holders import Holders, holders_of
 from horae.service.dialects.job_shapes import SCHEDULER, AckedJob, JobShape
 from horae.service.dialects.objects import last_entry_id, object_shape

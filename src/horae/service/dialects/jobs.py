@@ -14,7 +14,7 @@ from horae.api import here as api
 from horae.api.jobs import local
 from horae.core.access.callers import Caller
 from horae.core.jobs.job import Filter, Job
-from horae.ports import World
+from horae.ports.world import World
 from horae.service import languages
 from horae.service.dialects.job_shapes import (
     WORDS,

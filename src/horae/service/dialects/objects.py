@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from horae.actions.governance.queries import last_entry_about, object_about
 from horae.core.jobs.job import Job
-from horae.ports import World
+from horae.ports.world import World
 from horae.service.dialects.job_shapes import ObjectShape
 
 PREFIX = "aud_"

@@ -25,7 +25,9 @@ from horae.core.jobs.retry import Retry
 from horae.core.schedules.schedule import Schedule
 from horae.core.time.instants import EPOCH
 from horae.errors import InvalidInput, NotFound
-from horae.ports import LogFilter, ScheduleFilter, World
+from horae.ports.logs import LogFilter
+from horae.ports.schedules import ScheduleFilter
+from horae.ports.world import World
 from horae.service.dialects.scheduler_shapes import (
     Arranged,
     Execution,

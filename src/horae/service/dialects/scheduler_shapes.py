@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from horae.core.jobs.masking import mask_text
 from horae.core.schedules.schedule import Schedule
-from horae.ports import Logged
+from horae.ports.logs import Logged
 from horae.service.dialects.admin_shapes import WORDS, Status, took
 from horae.service.fields import Body, Instant
 

@@ -12,11 +12,11 @@ import json
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -26,7 +26,8 @@ from horae.service import languages, problems
 from horae.service.auth import sessions as browsers
 from horae.service.guard import bodies, cross_origin
 from horae.service.problems import method_not_allowed, problem, refusal
-from horae.service.state import CALLER, Service, address_of, authenticate, bearer_of
+from horae.service.state import CALLER, Service, address_of, authenticate, bearer_of, find_recognised
+from horae.service.threads import on_thread
 
 log = logging.getLogger("horae.access")
 SANE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/=+-]{0,127}")
@@ -34,6 +35,8 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 BODILESS = frozenset({204, 304})
 # Open without a token, and without a body: one that is sent is ignored.
 WITHOUT_BODY = frozenset({"/healthz", "/readyz", "/version", "/openapi.json", "/docs"})
+BODY = "horae.body"  # where the body is left that was read
+OF_JOBS = ("/jobs", "/scheduler/jobs")  # below these nothing changes a token
 SLOWEST_BODY = 60.0  # seconds
 LARGE_BODY = 64 * 1024  # from here on it is looked at in a thread
 HEADERS = {
@@ -44,6 +47,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }  # an answer that sets one of these itself keeps its own
+RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
 
 def untimed() -> float:
@@ -75,6 +79,8 @@ class Guard:
         request_id = given if SANE_ID.fullmatch(given) else self.options.names()
         scope.setdefault("state", {})["request_id"] = request_id
         out = ResponseWriter(scope, send, request_id, self.options.monotonic or untimed)
+        if scope["method"] not in SAFE and not path_of(scope).startswith(OF_JOBS):
+            out.changed = self.service.recognised.forget
         out.origins = self.options.cors_origins
         out.origin = cross_origin.allowed_origin(out.origins, path_of(scope), headers)
         if scope["method"] == "HEAD":
@@ -93,6 +99,7 @@ class Guard:
                     body = await self._body(headers, receive, out, most) if refusal is None else b""
             if isinstance(body, JSONResponse):
                 refusal, body = body, b""
+            scope[BODY] = body
             answer = self.app if refusal is None else refusal
             await answer(scope, replay_body(body, receive), out.send)
         except (Enough, ClientDisconnect):
@@ -154,9 +161,10 @@ class Guard:
         credentials = (self.service, headers.get("authorization"), address_of(scope))
         needs_store = not self.options.open_to_all and bearer_of(credentials[1]) is not None
         try:
-            scope[CALLER] = (
-                await run_in_threadpool(authenticate, *credentials) if needs_store else authenticate(*credentials)
-            )
+            caller = find_recognised(self.service, credentials[1])
+            if caller is None:
+                caller = await on_thread(authenticate, *credentials) if needs_store else authenticate(*credentials)
+            scope[CALLER] = caller
         except HoraeError as error:
             return problems.answer_error(Request(scope), error)
         return None
@@ -165,7 +173,7 @@ class Guard:
         """Return how many bytes are read of what a browser sends: only a form for the log-in before it is known."""
         cookie = browsers.session_cookie(headers)
         try:
-            found = await run_in_threadpool(browsers.authenticate_browser, self.service, cookie)
+            found = await on_thread(browsers.authenticate_browser, self.service, cookie)
             scope[CALLER], scope[browsers.SESSION] = found
             return self.options.max_body_bytes
         except HoraeError as error:  # the console answers with a page
@@ -188,7 +196,7 @@ class Guard:
         if not body or "json" not in headers.get("content-type", "json").lower():
             return body
         large = len(body) > LARGE_BODY
-        fault = await run_in_threadpool(bodies.fault_of, body) if large else bodies.fault_of(body)
+        fault = await on_thread(bodies.fault_of, body) if large else bodies.fault_of(body)
         return body if fault is None else problem(422, "invalid_input", fault)
 
     async def _read(self, receive: Receive, most: int) -> bytes | None:
@@ -205,6 +213,13 @@ class Guard:
                 return b"".join(parts)
 
 
+class Line(dict[str, Any]):
+    """A line of the access log: JSON where it is written, and nothing where no handler wants the text."""
+
+    def __str__(self) -> str:
+        return json.dumps(self)
+
+
 class ResponseWriter:
     """Writes the response: headers, the count of bytes, and the line in the log."""
 
@@ -212,6 +227,7 @@ class ResponseWriter:
         self.scope = scope
         self.status = 0
         self.closes = False  # whether the connection ends with the answer, because a body on it was not read
+        self.changed: Callable[[], None] | None = None  # called before an answer says that something was changed
         self.origins: Collection[str] = ()  # those that may call
         self.origin: str | None = None  # the one that does
         self._method = scope["method"]
@@ -224,13 +240,17 @@ class ResponseWriter:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(raw=message.setdefault("headers", []))
-            headers["X-Request-Id"] = self._request_id
+            if self.changed is not None:
+                self.changed()
+            message["headers"] = raw = list(message.get("headers", ()))
+            headers = MutableHeaders(raw=raw)
+            if self.origins:
+                cross_origin.mark(headers, self.origins, self.origin)
+            there = {name for name, _ in raw}
+            raw += [each for each in RAW_HEADERS if each[0] not in there]
+            raw.append((b"x-request-id", self._request_id.encode("latin-1")))
             if self.closes:
                 headers["Connection"] = "close"
-            cross_origin.mark(headers, self.origins, self.origin)
-            for name, value in HEADERS.items():
-                headers.setdefault(name, value)
             if self.status in BODILESS:
                 del headers["Content-Type"]
         elif message["type"] == "http.response.body":
@@ -257,7 +277,7 @@ class ResponseWriter:
             "owner": None if caller is None else caller.owner,
             "actor": None if caller is None else caller.actor,
         }
-        log.info(json.dumps(facts), extra={"facts": facts})
+        log.info(Line(facts), extra={"facts": facts})
 
 
 def path_of(scope: Scope) -> str:

@@ -13,11 +13,23 @@ from pydantic import ConfigDict, Field
 from horae.actions.access.secrets import LONGEST_OVERLAP, OVERLAP
 from horae.actions.access.tokens import DEFAULT_LIFE, SHORTEST_LIFE
 from horae.api.access.room import TOKEN_ID, Owners, Secrets, Sessions, Tokens
-from horae.api.access.values import LoginCode, Owner, Resealed, Secret, SecretMade, Session, Token, TokenMade
+from horae.api.access.values import (
+    LoginCode,
+    Owner,
+    OwnerHours,
+    Resealed,
+    Secret,
+    SecretMade,
+    Session,
+    Token,
+    TokenMade,
+)
 from horae.api.operation import Page
 from horae.core.access.callers import Scope
 from horae.core.access.owners import MOST_NETWORKS, MOST_PORTS, MOST_TASKS
 from horae.core.access.secrets import LONGEST, SHORTEST
+from horae.core.jobs.turns import MAX_WEIGHT
+from horae.service.fields import AS_TEXT_TOO
 from horae.service.inputs import ReasonBody, ReasonQuery
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
@@ -33,13 +45,11 @@ SecretName = Annotated[
 ]
 Overlap = Annotated[
     float,
-    Field(
-        ge=0,
-        le=LONGEST_OVERLAP.total_seconds(),
-        allow_inf_nan=False,
-        description="Seconds for which messages are signed with the secret before it as well.",
-    ),
+    Field(ge=0, le=LONGEST_OVERLAP.total_seconds(), allow_inf_nan=False),
+    AS_TEXT_TOO,
+    Field(description="For so long messages are signed with the secret before it as well."),
 ]
+Life = Annotated[float, Field(ge=SHORTEST_LIFE.total_seconds(), le=LONGEST_LIFE, allow_inf_nan=False), AS_TEXT_TOO]
 
 
 class NewToken(ReasonBody):
@@ -59,11 +69,8 @@ class NewToken(ReasonBody):
         max_length=100,
         description="The agent that holds it: it acts for no other, and never answers as a person.",
     )
-    expires_in: float | None = Field(
+    expires_in: Life | None = Field(
         DEFAULT_LIFE.total_seconds(),
-        ge=SHORTEST_LIFE.total_seconds(),
-        le=LONGEST_LIFE,
-        allow_inf_nan=False,
         description="Seconds for which it is valid; `null`: until it is revoked.",
     )
 
@@ -74,6 +81,15 @@ class NewLoginCode(ReasonBody):
     owner: str | None = Field(default=None, min_length=1, max_length=255, description="Needs the scope admin.")
     scopes: list[Scope] = Field(default=[], max_length=10, description="Needs the scope admin.")
     name: str = Field("", max_length=255, description="What the new token is for, to tell it apart.")
+
+
+class QuietOwner(ReasonBody):
+    """The hours in which no job of an owner starts."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"quiet_hours": "22:00-07:00", "zone": "Europe/Berlin"}]})
+
+    quiet_hours: str = Field(max_length=200, description="Hours of the day, several with commas.")
+    zone: str = Field(default="UTC", max_length=64, description="The IANA zone of the hours.")
 
 
 class PutOwner(ReasonBody):
@@ -94,6 +110,9 @@ class PutOwner(ReasonBody):
     )
     max_enabled_tasks: Annotated[int, Field(ge=0, le=MOST_TASKS)] | None = Field(
         default=None, description="How many of its tasks may be enabled; 0: any number; null: the default."
+    )
+    weight: Annotated[int, Field(ge=1, le=MAX_WEIGHT)] = Field(
+        default=1, description="Its share of queues in which owners take turns, beside the weights of the others."
     )
 
 
@@ -211,6 +230,35 @@ async def get_owner(owner: OwnerName, rooms: CallerRooms = rooms_for(Owners.get)
 async def put_owner(owner: OwnerName, body: PutOwner, rooms: CallerRooms = rooms_for(Owners.put)) -> Response:
     """Replaces what was decided before: networks, http, ports, and how many tasks may be enabled."""
     return answer(await rooms.owners.put(owner, **body.model_dump()))
+
+
+@router.get(
+    "/quiet-owners", tags=["owners"], operation_id="list_quiet_owners", summary="Tenants that have quiet hours",
+    response_model=Page[OwnerHours],
+)  # fmt: skip
+async def list_quiet_owners(rooms: CallerRooms = rooms_for(Owners.list_quiet)) -> Response:
+    return answer(await rooms.owners.list_quiet())
+
+
+@router.put(
+    "/quiet-owners/{owner:path}", tags=["owners"], operation_id="quiet_owner",
+    summary="Start no job of a tenant in some hours", response_model=OwnerHours,
+)  # fmt: skip
+async def quiet_owner(owner: OwnerName, body: QuietOwner, rooms: CallerRooms = rooms_for(Owners.quiet)) -> Response:
+    """In whatever queue. Running jobs go on; what comes due in these hours starts when they end."""
+    return answer(await rooms.owners.quiet(owner, body.quiet_hours, zone=body.zone, reason=body.reason))
+
+
+@router.delete(
+    "/quiet-owners/{owner:path}", tags=["owners"], operation_id="lift_quiet_owner",
+    summary="Lift the quiet hours of a tenant", status_code=204, responses=refuses(404),
+)  # fmt: skip
+async def lift_quiet_owner(
+    owner: OwnerName, reason: ReasonQuery = "", rooms: CallerRooms = rooms_for(Owners.lift_quiet)
+) -> Response:
+    """What was put off already starts when they would have ended."""
+    await rooms.owners.lift_quiet(owner, reason=reason)
+    return Response(status_code=204)
 
 
 @router.get(

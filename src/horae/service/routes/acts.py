@@ -13,7 +13,7 @@ from horae.api.acts import Act, ActPreview, Acts, has_come_to_rest
 from horae.api.operation import Page
 from horae.core.jobs.acts import ActState
 from horae.service.ending_waits import WaitSeconds, wait_for_end
-from horae.service.fields import Body, Instant
+from horae.service.fields import Body, Instant, SpanField
 from horae.service.inputs import ReasonBody, check_one_line
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
@@ -39,7 +39,7 @@ class StartAct(PreviewAct, ReasonBody):
     """An act on every job that fits; `reschedule` takes `run_at` or `delay`."""
 
     run_at: Instant | None = None
-    delay: Annotated[float, Field(ge=0, allow_inf_nan=False, description="Seconds from now.")] | None = None
+    delay: SpanField | None = Field(default=None, description="From now on.")
 
 
 @router.post(

@@ -16,15 +16,15 @@ from horae.api.admin import (
     Admin,
     Definition,
     EffectiveSetting,
-    Examination,
     LoggedRun,
     Retention,
     RunsCleaned,
 )
+from horae.api.examination import Examination
 from horae.api.operation import Page
 from horae.core.jobs.parameters import MOST as MOST_PARAMETERS
 from horae.core.jobs.parameters import Parameter
-from horae.service.fields import Body, Instant, Seconds
+from horae.service.fields import AS_TEXT_TOO, Body, Instant, SpanField
 from horae.service.inputs import Line, ReasonBody, Tenant, TextFilter, check_storable
 from horae.service.models import Model, model_of
 from horae.service.paging import Cursor, Limit
@@ -52,7 +52,7 @@ class CleanRuns(ReasonBody):
     model_config = ConfigDict(json_schema_extra={"examples": [{"older_than": 1209600}]})
 
     before: Instant | None = Field(default=None, description="Ended before.")
-    older_than: Seconds | None = Field(default=None, description="Ended so many seconds ago.")
+    older_than: SpanField | None = Field(default=None, description="Ended so many seconds ago.")
     schedule: Line | None = None
     handler: Line | None = None
     owner: Line | None = None
@@ -66,7 +66,7 @@ class SetRetention(ReasonBody):
         json_schema_extra={"examples": [{"queue": "mail", "outcome": "succeeded", "keep": 604800}]}
     )
 
-    keep: Annotated[float, Field(ge=3600, le=LONGEST_KEPT, allow_inf_nan=False)] | None = Field(
+    keep: Annotated[float, Field(ge=3600, le=LONGEST_KEPT, allow_inf_nan=False), AS_TEXT_TOO] | None = Field(
         description="Seconds; null forgets the rule, and the next wider one decides."
     )
     queue: Annotated[str, Field(min_length=1, max_length=100)] | None = None

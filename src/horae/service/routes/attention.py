@@ -32,10 +32,10 @@ from horae.api.attention.values import (
 )
 from horae.api.operation import Page
 from horae.core.access.callers import Caller
-from horae.core.attention.task import HIGHEST, LOWEST, NORMAL, TaskState
+from horae.core.attention.task import HIGHEST, LOWEST, NORMAL, Reach, TaskState
 from horae.errors import InvalidInput
 from horae.service.event_stream import JournalStream, begin_at
-from horae.service.fields import MOST, Body, Instant, Seconds
+from horae.service.fields import MOST, Body, Instant, SpanField
 from horae.service.inputs import ReasonBody, Tenant, check_one_line
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
@@ -78,7 +78,7 @@ class NewTask(Body):
         default=None, description="The same key gives the same task; for another kind or payload 409."
     )
     start_at: Instant | None = Field(default=None, description="Not before; now, when left out.")
-    delay: Seconds | None = Field(default=None, description="Instead of start_at.")
+    delay: SpanField | None = Field(default=None, description="Instead of start_at.")
     due_by: Instant | None = Field(default=None, description="When the agent gets the message that its time is up.")
     expires_at: Instant | None = Field(default=None, description="Cancelled if it has not begun by then.")
 
@@ -95,6 +95,7 @@ class NewEvent(Body):
     event_id: Annotated[str, Field(min_length=1, max_length=255), OneLine] | None = Field(
         default=None, description="The same id twice is the same event."
     )
+    to: Reach | None = Field(default=None, description="Wake one task that waits, or all; else its rule says it.")
 
 
 class CancelTask(ReasonBody):

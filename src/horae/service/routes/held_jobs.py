@@ -6,28 +6,30 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, BackgroundTasks, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 from pydantic import Field
 
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.claims import HTTP_LEASE, MAX_PULL
+from horae.actions.jobs.claims import MAX_PULL
 from horae.actions.jobs.held_jobs import Ending, Hold, Renewal, Settled
-from horae.api.jobs.local import Heartbeat, Upcoming
-from horae.api.jobs.room import Job, Jobs
+from horae.api.jobs.held import Heartbeat, Upcoming
+from horae.api.jobs.room import HTTP_LEASE, Job, Jobs
 from horae.api.operation import Page
 from horae.api.values import to_public
 from horae.core.access.callers import Caller
 from horae.core.governance.budgets import Spending
 from horae.core.jobs import job as core
-from horae.ports import World
-from horae.service.fields import Body, Instant, JobId, Lease, Seconds, Token
+from horae.core.jobs.parents import ParentResult
+from horae.core.jobs.steps import StepResult
+from horae.ports.world import World
+from horae.service.fields import Body, Instant, JobId, LeaseField, SpanField, Token, WaitField
 from horae.service.inputs import AuditReason
 from horae.service.long_poll import Want, take, waiting_room_of
 from horae.service.models import Model, model_of, value_of
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
 from horae.service.state import service_of, world_of
+from horae.service.threads import on_thread
 
 router = APIRouter(prefix="/jobs", tags=["workers"])
 DEFAULT_LEASE = HTTP_LEASE.total_seconds()
@@ -47,10 +49,8 @@ class Claim(Body):
     worker_id: Annotated[str, Field(min_length=1, max_length=200, examples=["worker-1"])]
     queues: list[Annotated[str, Field(max_length=100)]] = Field(default=["default"], min_length=1, max_length=20)
     limit: Annotated[int, Field(ge=1, le=MAX_PULL)] = 100
-    lease: Lease = Field(default=DEFAULT_LEASE, description="Seconds for which the jobs are yours.")
-    wait: Annotated[float, Field(ge=0, le=30, allow_inf_nan=False)] = Field(
-        default=0, description="Seconds to wait for a job when none is due."
-    )
+    lease: LeaseField = Field(default=DEFAULT_LEASE, description="Seconds for which the jobs are yours.")
+    wait: WaitField = Field(default=0, description="Seconds to wait for a job when none is due.")
 
 
 class Peek(Body):
@@ -64,7 +64,7 @@ class Peek(Body):
 
 class Renew(Body):
     holds: Annotated[list[HoldBody], Field(min_length=1, max_length=MAX_PULL)]
-    lease: Lease = Field(default=DEFAULT_LEASE, description="Seconds, counted from now.")
+    lease: LeaseField = Field(default=DEFAULT_LEASE, description="Seconds, counted from now.")
 
 
 class Settle(Body):
@@ -95,7 +95,9 @@ class Ack(Held):
 class Fail(Held):
     spent: Spent = None
     error: Annotated[str, Field(max_length=100_000)]
-    retry_delay: Seconds | None = Field(default=None, description="Seconds until the next try; else the job's policy.")
+    retry_delay: SpanField | None = Field(
+        default=None, description="Seconds until the next try; else the job's policy."
+    )
     final: bool = Field(default=False, description="Do not try again: straight to the dead letters.")
 
 
@@ -116,6 +118,18 @@ class ReportSpent(Held):
 
     cost: Amounts
     key: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+
+
+StepName = Annotated[str, Field(min_length=1, max_length=255, examples=["charge"])]
+
+
+class RecallStep(Held):
+    name: StepName
+
+
+class KeepStep(Held):
+    name: StepName
+    value: Any = Field(default=None, description="What the step has returned, as any JSON.")
 
 
 class Progress(Held):
@@ -211,6 +225,26 @@ async def progress(job_id: JobId, body: Progress, rooms: CallerRooms = rooms_for
 
 
 @router.post(
+    "/{job_id}/steps/recall", operation_id="recall_step", summary="What a step has returned, if it has run",
+    response_model=StepResult, responses=refuses(404, 409),
+)  # fmt: skip
+async def recall_step(job_id: JobId, body: RecallStep, rooms: CallerRooms = rooms_for(Jobs.recall_step)) -> Response:
+    """Ask before a step runs. `kept: false`: run it, outside any transaction, and keep what it returns."""
+    return answer(await rooms.jobs.recall_step(job_id, body.token, body.name))
+
+
+@router.post(
+    "/{job_id}/steps", operation_id="keep_step", summary="Keep what a step has returned", response_model=StepResult,
+    responses=refuses(404, 409),
+)  # fmt: skip
+async def keep_step(job_id: JobId, body: KeepStep, rooms: CallerRooms = rooms_for(Jobs.keep_step)) -> Response:
+    """The first result that is kept counts, and is the answer to every later one, so a request may be repeated. 409
+    `lease_lost` means that another worker holds the job now, and nothing is kept.
+    """
+    return answer(await rooms.jobs.keep_step(job_id, body.token, body.name, body.value))
+
+
+@router.post(
     "/{job_id}/spend", operation_id="spend", summary="Reserve what the next step may cost", response_model=Spending,
     responses=refuses(404, 409),
 )  # fmt: skip
@@ -219,6 +253,15 @@ async def spend(job_id: JobId, body: Spend, rooms: CallerRooms = rooms_for(Jobs.
     `wait` seconds, until it is refilled. A key is reserved once in an attempt, so that a request may be repeated.
     """
     return answer(await rooms.jobs.spend(job_id, body.token, body.cost, key=body.key))
+
+
+@router.get(
+    "/{job_id}/parents", operation_id="list_parents", summary="The results that a job builds on",
+    response_model=Page[ParentResult], responses=refuses(404),
+)  # fmt: skip
+async def parents(job_id: JobId, rooms: CallerRooms = rooms_for(Jobs.parents)) -> Response:
+    """The jobs that it was enqueued after, in that order, with what they returned, as its worker needs them."""
+    return answer(await rooms.jobs.parents(job_id))
 
 
 @router.post(
@@ -236,7 +279,7 @@ def report_dead(request: Request, later: BackgroundTasks, job_ids: list[str]) ->
 
     async def report(job_id: str) -> None:
         if died is not None:
-            await died(await run_in_threadpool(verbs.get, world, job_id))
+            await died(await on_thread(verbs.get, world, job_id))
 
     for job_id in job_ids if died is not None else ():
         later.add_task(report, job_id)
@@ -246,5 +289,5 @@ async def claim_or_wait(
     world: World, want: Want, caller: Caller, request: Request, patience: timedelta
 ) -> list[core.Job]:
     """Claim what is due; where that is nothing, wait for a job, but no longer than *patience*."""
-    jobs, _ = await run_in_threadpool(take, world, want)
+    jobs, _ = await on_thread(take, world, want)
     return jobs or (await waiting_room_of(request.app).wait(world, want, caller, request, patience) if patience else [])

@@ -11,17 +11,19 @@ from pydantic import Field
 
 from horae.actions.jobs.requests import Request as NewJob
 from horae.actions.jobs.requests import keyed_by_call
+from horae.api.jobs.logs import AttemptLog
 from horae.api.jobs.room import NOT_SENT, Enqueued, Job, JobCounts, Jobs, Reason, Related, Run, has_ended, options_of
 from horae.api.operation import Page
 from horae.core.jobs.job import State
 from horae.errors import InvalidInput
 from horae.service.ending_waits import WaitSeconds, wait_for_end
+from horae.service.enqueues import enqueues_of
 from horae.service.fields import Body, Instant, JobId
 from horae.service.inputs import ReasonBody, Tenant, TextFilter
 from horae.service.models import Model, model_of, value_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.rooms import CallerRooms, answer, answer_in_words, rooms_for
+from horae.service.rooms import CallerRooms, answer, answer_in_words, here_for, rooms_for
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 EXAMPLE = {"handler": "resize", "payload": {"image": 7}, "delay": 60, "key": "resize:7"}
@@ -87,7 +89,10 @@ async def enqueue(
     """One job, due at `run_at`, after `delay` seconds, or now. The same `key` with the same request answers 200 with
     the job that is there; with another request 409 `key_conflict`.
     """
-    made = await rooms.jobs.enqueue(**options_of(_with_key(value_of(NewJob, body), key)))
+    new = _with_key(value_of(NewJob, body), key)
+    made = await enqueues_of(request).enqueue(here_for(request, request.state.caller), new)
+    if made is None:
+        made = await rooms.jobs.enqueue(**options_of(new))
     location = f"{request.scope.get('root_path', '')}/jobs/{made.id}"
     return answer(made, 200 if made.deduplicated else 201, Location=location)
 
@@ -142,7 +147,7 @@ async def count_jobs(
     q: Annotated[str | None, Query(max_length=2000, description=FILTER, examples=["queue:mail"])] = None,
     rooms: CallerRooms = rooms_for(Jobs.counts),
 ) -> Response:
-    """Queued and finished jobs are counted over the newest ones, down to `down_to`; running and dead ones all."""
+    """Queued and finished jobs are counted over the newest ones, down to `down_to`; of dead ones the newest 10,001."""
     return answer(await rooms.jobs.counts(owner=owner, where=q))
 
 
@@ -157,6 +162,15 @@ async def get(job_id: JobId, rooms: CallerRooms = rooms_for(Jobs.get)) -> Respon
 )  # fmt: skip
 async def runs(job_id: JobId, rooms: CallerRooms = rooms_for(Jobs.runs)) -> Response:
     return answer(await rooms.jobs.runs(job_id))
+
+
+@router.get(
+    "/{job_id}/logs", operation_id="get_job_logs", summary="What each attempt has logged, the oldest first",
+    response_model=Page[AttemptLog], responses=refuses(404),
+)  # fmt: skip
+async def get_job_logs(job_id: JobId, rooms: CallerRooms = rooms_for(Jobs.logs)) -> Response:
+    """Lines written through `ctx.logger`: the last 200 of an attempt, up to 64 KiB, masked. They come with its end."""
+    return answer(await rooms.jobs.logs(job_id))
 
 
 @router.get(
@@ -185,6 +199,19 @@ async def wait(
 ) -> Response:
     """Answers as soon as the job is succeeded, dead or cancelled. When the time is up it answers with the job as it
     stands: look at `state`, and ask again to go on waiting. 401 when the token is revoked or expires meanwhile.
+    """
+    return answer(await wait_for_end(lambda: rooms.jobs.get(job_id), has_ended, job_id, request, seconds))
+
+
+@router.get(
+    "/{job_id}/result", operation_id="get_result", summary="Wait for the result of a job", response_model=Job,
+    responses=refuses(404),
+)  # fmt: skip
+async def result(
+    job_id: JobId, request: Request, seconds: WaitSeconds = 0, rooms: CallerRooms = rooms_for(Jobs.result)
+) -> Response:
+    """As `wait`: the job, once it has ended. `result` is what its handler returned; when `state` is not `succeeded`,
+    `last_error` or `cancel_reason` say why there is none.
     """
     return answer(await wait_for_end(lambda: rooms.jobs.get(job_id), has_ended, job_id, request, seconds))
 

@@ -20,7 +20,8 @@ from horae.api.governance.object_values import (
     RecalledObject,
     WhyObject,
 )
-from horae.api.governance.objects import Erased, Objects, Rollback
+from horae.api.governance.object_verbs import Erased, Rollback
+from horae.api.governance.objects import Objects
 from horae.api.operation import Page
 from horae.core.governance.forecast import Assume
 from horae.core.governance.machines import Kind
@@ -30,10 +31,12 @@ from horae.core.governance.proposals import Proposal
 from horae.core.governance.references import MAX_ID
 from horae.service.fields import Instant
 from horae.service.inputs import (
+    IfMatch,
     Tenant,
     TextFilter,
     check_one_line,
     etag,
+    version_from,
 )
 from horae.service.lines import DESCRIBED, answer_lines
 from horae.service.paging import Cursor, Limit
@@ -236,13 +239,19 @@ async def erase(body: Erase, owner: Tenant = None, rooms: CallerRooms = rooms_fo
 @router.post(
     "/objects/{object_id}/rollback", operation_id="roll_back_object",
     summary="Reject a forged memory and take back what rests on it", response_model=Rollback,
-    responses=refuses(404, 409),
+    responses=refuses(404, 409, 412),
 )  # fmt: skip
 async def roll_back(
-    object_id: Id, body: RollBack, owner: Tenant = None, rooms: CallerRooms = rooms_for(Objects.rollback)
+    object_id: Id,
+    body: RollBack,
+    owner: Tenant = None,
+    if_match: IfMatch = None,
+    rooms: CallerRooms = rooms_for(Objects.rollback),
 ) -> Response:
     """Only a person may, and not whoever proposed it. More than 500 are taken back by a job."""
-    done = await rooms.objects.rollback(object_id, dry_run=body.dry_run, reason=body.reason, owner=owner)
+    done = await rooms.objects.rollback(
+        object_id, dry_run=body.dry_run, reason=body.reason, expected_version=version_from(if_match), owner=owner
+    )
     return answer(done)
 
 

@@ -6,12 +6,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from horae.api.operation import Page
 from horae.api.queues import Limits, Queue, QueueDetail, Queues, RunningLimit, Worker, Workers
 from horae.core.jobs.job import Order
 from horae.core.jobs.running_limits import MOST
+from horae.core.jobs.turns import Fair
+from horae.service.fields import Instant
 from horae.service.inputs import ReasonBody, ReasonQuery, check_one_line
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
@@ -26,6 +28,26 @@ Number = Annotated[int, Field(ge=1, le=MOST)]
 NOTHING = ReasonBody()
 
 
+class PauseQueue(ReasonBody):
+    """Until when, where the pause ends by itself."""
+
+    until: Instant | None = Field(default=None, description="The pause ends then; without it, when it is resumed.")
+
+
+PAUSED = PauseQueue()
+
+
+class QuietQueue(ReasonBody):
+    """The hours in which no job of a queue starts."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"quiet_hours": "22:00-07:00", "zone": "Europe/Berlin"}]})
+
+    quiet_hours: str | None = Field(
+        max_length=200, description="Hours of the day, several with commas; null lifts them."
+    )
+    zone: str = Field(default="UTC", max_length=64, description="The IANA zone of the hours.")
+
+
 class LimitQueue(ReasonBody):
     """The limit of jobs of a queue that run at once."""
 
@@ -36,6 +58,12 @@ class OrderQueue(ReasonBody):
     """The order in which jobs of a queue are claimed."""
 
     order: Order
+
+
+class ShareQueue(ReasonBody):
+    """Between whom a queue is shared by turns."""
+
+    fair: Fair | None = Field(description="`owner`: owners take turns, by their weights; null: the order alone rules.")
 
 
 class SetLimit(ReasonBody):
@@ -76,9 +104,18 @@ async def get(name: Name, rooms: CallerRooms = rooms_for(Queues.get)) -> Respons
     "/queues/{name:path}/pause", operation_id="pause_queue", summary="Hand out no more jobs of a queue",
     response_model=Queue, responses=refuses(409),
 )  # fmt: skip
-async def pause(name: Name, body: ReasonBody = NOTHING, rooms: CallerRooms = rooms_for(Queues.pause)) -> Response:
+async def pause(name: Name, body: PauseQueue = PAUSED, rooms: CallerRooms = rooms_for(Queues.pause)) -> Response:
     """Running jobs go on, enqueueing goes on."""
-    return answer(await rooms.queues.pause(name, reason=body.reason))
+    return answer(await rooms.queues.pause(name, until=body.until, reason=body.reason))
+
+
+@router.post(
+    "/queues/{name:path}/quiet", operation_id="quiet_queue", summary="Start no job of a queue in some hours",
+    response_model=Queue, responses=refuses(409),
+)  # fmt: skip
+async def quiet(name: Name, body: QuietQueue, rooms: CallerRooms = rooms_for(Queues.quiet)) -> Response:
+    """Running jobs go on; the queue is paused when the hours begin and resumed when they end."""
+    return answer(await rooms.queues.quiet(name, body.quiet_hours, zone=body.zone, reason=body.reason))
 
 
 @router.post(
@@ -103,6 +140,15 @@ async def limit(name: Name, body: LimitQueue, rooms: CallerRooms = rooms_for(Que
 )  # fmt: skip
 async def order(name: Name, body: OrderQueue, rooms: CallerRooms = rooms_for(Queues.order)) -> Response:
     return answer(await rooms.queues.order(name, body.order, reason=body.reason))
+
+
+@router.post(
+    "/queues/{name:path}/fair", operation_id="share_queue", summary="Let owners take turns in a queue",
+    response_model=Queue, responses=refuses(409),
+)  # fmt: skip
+async def share(name: Name, body: ShareQueue, rooms: CallerRooms = rooms_for(Queues.share)) -> Response:
+    """The order of the queue holds among the jobs of one owner; `PUT /owners/{owner}` sets an owner's weight."""
+    return answer(await rooms.queues.share(name, body.fair, reason=body.reason))
 
 
 @router.get(

@@ -28,7 +28,7 @@ from horae.api.schedules.values import (
     Version,
 )
 from horae.service.addresses import GROUPS, check_key, refuse_ambiguous
-from horae.service.fields import Instant, Seconds
+from horae.service.fields import Instant, SpanField
 from horae.service.inputs import AuditReason, IfMatch, ReasonBody, ScheduleKey, Tenant, TextFilter, etag, version_from
 from horae.service.models import Model, model_of, value_of
 from horae.service.paging import Cursor, Limit
@@ -71,6 +71,15 @@ class NewSchedule(TimingBody):
     reason: AuditReason = ""
 
 
+class PauseSchedule(ReasonBody):
+    """Until when, where the pause ends by itself."""
+
+    until: Instant | None = Field(default=None, description="The pause ends then; without it, when it is resumed.")
+
+
+PAUSED = PauseSchedule()
+
+
 class TriggerSchedule(ReasonBody):
     """Values for this run, in addition to the stored payload."""
 
@@ -89,7 +98,7 @@ class BackfillRange(ReasonBody):
 
     start: Instant
     end: Instant
-    spread: Seconds = Field(default=0, description="Seconds over which the jobs are spread.")
+    spread: SpanField = Field(default=0, description="Seconds over which the jobs are spread.")
     dry_run: bool = True
 
 
@@ -137,10 +146,13 @@ async def create(body: NewSchedule, owner: Tenant = None, rooms: CallerRooms = r
     response_model=ChangedGroup, responses=refuses(404, 409),
 )  # fmt: skip
 async def pause_group(
-    group: str, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.pause_group)
+    group: str,
+    body: PauseSchedule = PAUSED,
+    owner: Tenant = None,
+    rooms: CallerRooms = rooms_for(Schedules.pause_group),
 ) -> Response:
     await refuse_ambiguous(rooms, f"the group {group!r}", f"{GROUPS}/{group}", owner)
-    return answer(await rooms.schedules.pause_group(group, owner=owner, reason=body.reason))
+    return answer(await rooms.schedules.pause_group(group, until=body.until, owner=owner, reason=body.reason))
 
 
 @router.post(
@@ -159,9 +171,12 @@ async def resume_group(
     response_model=Schedule, responses=refuses(404),
 )  # fmt: skip
 async def pause(
-    key: ScheduleKey, body: ReasonBody = NOTHING, owner: Tenant = None, rooms: CallerRooms = rooms_for(Schedules.pause)
-) -> Response:  # fmt: skip
-    return _answer_with_etag(await rooms.schedules.pause(key, owner=owner, reason=body.reason))
+    key: ScheduleKey,
+    body: PauseSchedule = PAUSED,
+    owner: Tenant = None,
+    rooms: CallerRooms = rooms_for(Schedules.pause),
+) -> Response:
+    return _answer_with_etag(await rooms.schedules.pause(key, until=body.until, owner=owner, reason=body.reason))
 
 
 @router.post(

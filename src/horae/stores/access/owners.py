@@ -35,7 +35,8 @@ class Owners:
         self._make(owner, now)
         encoded = json.dumps(dict(settings), ensure_ascii=False)
         statement = update(owners).where(owners.c.owner == owner)
-        self.connection.execute(statement.values(settings=encoded, updated_at=micros(now)))
+        weight = int(settings.get("weight", 1))  # in a column of its own, for claims
+        self.connection.execute(statement.values(settings=encoded, updated_at=micros(now), weight=weight))
 
     def all(self, *, limit: int, after: str | None) -> list[str]:
         query = select(owners.c.owner).order_by(owners.c.owner).limit(limit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, insert, select
 
-from horae.ports import Sealed
+from horae.ports.access import Sealed
 from horae.stores.tables.access import SECRETS, secrets
 
 

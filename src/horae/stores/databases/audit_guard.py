@@ -7,19 +7,18 @@ are still made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Column, Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from horae.stores.codecs import Json
 from horae.stores.databases.dialects import BY_NAME
-from horae.stores.tables.audit import audit
 
 SEALED = ("chain_seq", "hash")
-KEPT = tuple(column for column in audit.columns if column.name not in SEALED)
 MESSAGE = "horae_audit is append-only: entries are neither changed nor deleted"
 CHANGE, DELETE, REPLACE, TRUNCATE = (f"horae_audit_no_{verb}" for verb in ("change", "delete", "replace", "truncate"))
 REFERENCE = "horae_audit_guard_entry"
@@ -32,7 +31,7 @@ NOT_PERMITTED = {"42501", 1044, 1142, 1143, 1227, 1370, 1419}
 class Guard:
     """The parts of the guard of one kind of database."""
 
-    parts: Mapping[str, Sequence[str]]  # by name: the statements that make it
+    parts: Callable[[], Mapping[str, Sequence[str]]]  # by name: the statements that make it; few processes need them
     undo: Mapping[str, str]  # by name: the statement that takes it away
     present: str  # asks for the names of the parts that are there
     sees: str = ""  # asks whether this role can see triggers; empty: every role can
@@ -51,13 +50,15 @@ def install(connection: Connection) -> None:
     """Make every part that is missing and that the role of this connection may make."""
     transactional = BY_NAME[connection.dialect.name].transactional_ddl
     guard = _guard(connection)
-    for name in _absent(connection, guard):
+    absent = _absent(connection, guard)
+    parts = guard.parts() if absent else {}
+    for name in absent:
         try:
             with connection.begin_nested() if transactional else nullcontext():
-                for statement in guard.parts[name]:
+                for statement in parts[name]:
                     connection.exec_driver_sql(statement)
         except DBAPIError as problem:
-            if not _is_not_permitted(problem):
+            if not is_not_permitted(problem):
                 raise
 
 
@@ -65,31 +66,38 @@ def remove(connection: Connection) -> None:
     """Take the guard away, for tools that must change entries."""
     guard = _guard(connection)
     absent = _absent(connection, guard)
-    for name in guard.parts:
+    for name in guard.undo:
         if name not in absent:
             connection.exec_driver_sql(guard.undo[name])
 
 
 def _absent(connection: Connection, guard: Guard) -> list[str]:
     found = set(connection.execute(text(guard.present)).scalars())
-    return [name for name in guard.parts if name not in found]
+    return [name for name in guard.undo if name not in found]
 
 
 def _guard(connection: Connection) -> Guard:
     return GUARDS[BY_NAME[connection.dialect.name].name]
 
 
-def _is_not_permitted(problem: DBAPIError) -> bool:
+def is_not_permitted(problem: DBAPIError) -> bool:
     original = problem.orig
     number = original.args[0] if original is not None and original.args else None
     return getattr(original, "sqlstate", None) in NOT_PERMITTED or number in NOT_PERMITTED
+
+
+def kept_columns() -> list[Column[Any]]:
+    """Return the columns of an entry that never change."""
+    from horae.stores.tables.audit import audit  # few processes need the table itself
+
+    return [column for column in audit.columns if column.name not in SEALED]
 
 
 def _changed(differs: str, json: str = "{}") -> str:
     """Return a condition: the entry is sealed already, or something else than its seal would change."""
     pairs = [
         differs.format(new=form.format(f"NEW.{each.name}"), old=form.format(f"OLD.{each.name}"))
-        for each in KEPT
+        for each in kept_columns()
         for form in (json if isinstance(each.type, Json) else "{}",)
     ]
     return " OR ".join([*(f"OLD.{name} IS NOT NULL" for name in SEALED), *pairs])
@@ -97,7 +105,7 @@ def _changed(differs: str, json: str = "{}") -> str:
 
 _REFUSE = f"BEGIN SELECT RAISE(ABORT, '{MESSAGE}'); END"
 _SQLITE = Guard(
-    parts={
+    parts=lambda: {
         CHANGE: [
             f"CREATE TRIGGER {CHANGE} BEFORE UPDATE ON horae_audit WHEN {_changed('{new} IS NOT {old}')} {_REFUSE}"
         ],
@@ -116,7 +124,7 @@ _FUNCTION = (
     f"$$BEGIN RAISE EXCEPTION '{MESSAGE}' USING ERRCODE = 'restrict_violation'; END$$"
 )
 _POSTGRES = Guard(
-    parts={
+    parts=lambda: {
         name: [
             _FUNCTION,
             f"DROP TRIGGER IF EXISTS {name} ON horae_audit",
@@ -136,7 +144,7 @@ _POSTGRES = Guard(
 _SIGNAL = f"SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{MESSAGE}'"
 _PRIVILEGES = "information_schema.{}_privileges WHERE privilege_type = 'TRIGGER'"
 _MYSQL = Guard(
-    parts={
+    parts=lambda: {
         CHANGE: [
             f"DROP TRIGGER IF EXISTS {CHANGE}",
             f"CREATE TRIGGER {CHANGE} BEFORE UPDATE ON horae_audit FOR EACH ROW "

@@ -25,6 +25,7 @@ class Dialect:
     json_as_text: str  # how to ask for a JSON column as text
     last_number: str  # asks for the number drawn last, where a transaction that writes is the only one that does
     position_function: str  # where a text begins in another, compared byte by byte
+    bytes_position: str  # the same for bytes
     rows_need_values: bool  # (a, b) IN (VALUES (1, 2)) instead of (a, b) IN ((1, 2))
     json_rows: str  # reads a JSON list of lists as rows; the columns are made by json_column, counted from 0
     json_column: tuple[str, str]  # a whole number, a text
@@ -40,6 +41,7 @@ class Dialect:
     unsealed_index: str = ""  # forces the index that finds audit entries without a seal, where it is not chosen
     # a scalar that is not NULL while a job may wait for a slot
     held_for_slot: str = "(SELECT 1 FROM horae_jobs WHERE held = 'slot' LIMIT 1)"
+    forced_index: str = ""  # names an index behind a table, where the right one is not always chosen
     owned_index: str = ""  # forces the index that holds a tenant's jobs in the order of a claim, where it is not chosen
     groups_by_sorting: bool = False  # and in this process, so that a dictionary groups many rows faster
     no_limits: tuple[str, ...] = ()  # statements that lift every limit of a session
@@ -53,7 +55,8 @@ class Dialect:
     # numbers are committed in their order, or can be read before they are
     next_transaction: str = ""
     first_open_transaction: str = ""
-    partitions: str = ""  # asks for name and bounds of the partitions of :table, the catch-all last; empty: has none
+    # asks for table, name and bounds of the partitions of a table: two numbers, the upper one or none; empty: has none
+    partitions: str = ""
 
     def rows_from_json(self, **columns: type[int | str]) -> str:
         """Return SQL that reads the JSON list of lists ``:rows`` as rows ``v`` with these columns."""
@@ -80,6 +83,7 @@ SQLITE = Dialect(
     rows_need_values=True,
     last_number="SELECT last_insert_rowid()",
     position_function="instr",
+    bytes_position="instr",
     json_rows="(SELECT {columns} FROM json_each(:rows) AS e) AS v",
     json_column=("json_extract(e.value, '$[{index}]') AS {name}", "json_extract(e.value, '$[{index}]') AS {name}"),
     update_from="UPDATE {table} SET {values} FROM {rows} WHERE {condition}",
@@ -107,6 +111,7 @@ POSTGRES = Dialect(
     rows_need_values=False,
     last_number="",
     position_function="strpos",
+    bytes_position='pg_catalog."position"',
     json_rows="(SELECT {columns} FROM json_array_elements(CAST(:rows AS json)) AS e) AS v",
     json_column=("CAST(e ->> {index} AS bigint) AS {name}", "e ->> {index} AS {name}"),
     update_from="UPDATE {table} SET {values} FROM {rows} WHERE {condition}",
@@ -127,11 +132,8 @@ POSTGRES = Dialect(
     first_open_transaction="SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
     moved_at_most=300_000,  # they are read, not copied
     partitions=(
-        "SELECT substr(c.relname, length(p.relname) + 2), (regexp_match(b.text, 'FROM \\(''?(-?[0-9]+)'))[1]::bigint, "
-        "(regexp_match(b.text, 'TO \\(''?(-?[0-9]+)'))[1]::bigint AS high FROM pg_inherits i "
-        "JOIN pg_class p ON p.oid = i.inhparent JOIN pg_class c ON c.oid = i.inhrelid "
-        "CROSS JOIN LATERAL (SELECT pg_get_expr(c.relpartbound, c.oid) AS text) b "
-        "WHERE i.inhparent = to_regclass(:table) ORDER BY high NULLS LAST"
+        "SELECT '{table}', substr(c.relname, length('{table}') + 2), pg_get_expr(c.relpartbound, c.oid) "
+        "FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = to_regclass('{table}')"
     ),
 )
 MYSQL = Dialect(
@@ -149,6 +151,7 @@ MYSQL = Dialect(
     rows_need_values=False,
     last_number="",
     position_function="instr",
+    bytes_position="instr",
     json_rows="JSON_TABLE(:rows, '$[*]' COLUMNS ({columns})) AS v",
     json_column=("{name} BIGINT PATH '$[{index}]'", "{name} VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[{index}]'"),
     update_from="UPDATE {rows} STRAIGHT_JOIN {table} SET {values} WHERE {condition}",
@@ -156,6 +159,7 @@ MYSQL = Dialect(
     held_for_slot="1",
     unsealed_line="1",  # without a partial index only a walk over all lanes could tell
     unsealed_index=" FORCE INDEX (horae_audit_chain)",
+    forced_index="FORCE INDEX ({index})",
     owned_index=" FORCE INDEX (horae_jobs_owned)",
     time_micros="TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
     drawn_number="SELECT auto_increment FROM information_schema.tables"
@@ -169,10 +173,8 @@ MYSQL = Dialect(
     limits_end_with_transaction=False,
     moved_at_most=20_000,  # they are copied
     partitions=(
-        "SELECT partition_name, LAG(high) OVER (ORDER BY place), high FROM (SELECT partition_name, "
-        "partition_ordinal_position AS place, CASE partition_description WHEN 'MAXVALUE' THEN NULL "
-        "ELSE CAST(partition_description AS SIGNED) END AS high FROM information_schema.partitions "
-        "WHERE table_schema = DATABASE() AND table_name = :table AND partition_name IS NOT NULL) p ORDER BY place"
+        "SELECT '{table}', partition_name, partition_description FROM information_schema.partitions "
+        "WHERE table_schema = DATABASE() AND table_name = '{table}' AND partition_name IS NOT NULL"
     ),
 )
 BY_NAME = {"sqlite": SQLITE, "postgresql": POSTGRES, "mysql": MYSQL, "mariadb": MYSQL}

@@ -12,19 +12,22 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from horae.core.jobs.job import CLOSED, Job, Lease, Settlement
+from horae.core.jobs.job import CLOSED, Job, Lease, Order, Settlement
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.time.instants import instant, micros
-from horae.ports import Claim, Node, Open, PutBack, Renewed, Upcoming
+from horae.ports.claims import Claim, PutBack, Renewed
+from horae.ports.workers import Node, Open, Upcoming
 from horae.stores.codecs import to_micros
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
 from horae.stores.jobs.admission import Admission
+from horae.stores.jobs.cancelling import cancel_waiting
+from horae.stores.jobs.claimed import COLUMNS, read_claimed
+from horae.stores.jobs.fair import Fair, QueueTurns, first_part, turn_size
 from horae.stores.jobs.links import Ended, Links
-from horae.stores.jobs.needs import cancel_waiting
 from horae.stores.jobs.slots import Slots
 from horae.stores.tables.audit import AUDIT
-from horae.stores.tables.jobs import ATTEMPT, ENDING, JOBS, SNAPSHOT, ending_row
+from horae.stores.tables.jobs import ATTEMPT, COUNTED, ENDING, JOBS, SNAPSHOT, ending_row
 from horae.stores.tables.queues import NODES
 
 BANDS = (0, 1, 2)
@@ -64,13 +67,14 @@ OPEN: dict[Open, str] = {
     "acts": "(SELECT 1 FROM horae_acts WHERE state = 'running' LIMIT 1)",
     "reservations": "(SELECT 1 FROM horae_reservations WHERE state IN ('reserved', 'waiting') LIMIT 1)",
     "needs": "(SELECT 1 FROM horae_needs WHERE state = 'open' LIMIT 1)",
+    "batches": "(SELECT 1 FROM horae_batches WHERE state = 'open' LIMIT 1)",
+    "outbox": "(SELECT 1 FROM horae_outbox LIMIT 1)",
 }
 NEXT_OBJECT = "(SELECT next_action_at FROM horae_objects WHERE next_action_at > 0 ORDER BY next_action_at LIMIT 1)"
-STATE, TOKEN, WORKER, LEASED, STARTED, LINKED = map(
-    JOBS.columns.index, ("state", "token", "worker_id", "leased_until", "started_at", "linked")
+# Where a candidate has what a claim asks for.
+CONCURRENCY_KEY, HELD, RUN_AT, BAND, HELD_FOR, LINKED = map(
+    COLUMNS.index, ("concurrency_key", "held", "run_at", "band", "held_for", "linked")
 )
-CONCURRENCY_KEY, HELD = JOBS.columns.index("concurrency_key"), JOBS.columns.index("held")
-RUN_AT, BAND, HELD_FOR = map(JOBS.columns.index, ("run_at", "band", "held_for"))
 
 
 class Hot:
@@ -81,8 +85,10 @@ class Hot:
         self.slots = Slots(dialect)
         self.admission = Admission(dialect, self.slots)
         self.links = Links(dialect)
+        self.fair = Fair(dialect)
         self.job_columns = JOBS.sql(dialect)
-        waiting = f"SELECT {self.job_columns}, concurrency_limit FROM horae_jobs WHERE queue = %s AND state = 'queued' "
+        candidate = f"{JOBS.sql(dialect, COLUMNS)}, concurrency_limit"
+        waiting = f"SELECT {candidate} FROM horae_jobs WHERE queue = %s AND state = 'queued' "
         due, first = "AND band = %s AND run_at <= %s", f"ORDER BY run_at, id LIMIT %s{dialect.locking}"
         self.candidate_sql = f"{waiting} AND held = '' {due} {first}"
         # Two scans and not `held IN (…)`: each follows an index in order, where the list would be sorted, and locked.
@@ -107,37 +113,113 @@ class Hot:
     def claim(self, driver: Driver, claim: Claim, now: datetime) -> list[Job]:
         """Lease due jobs of one queue to one worker, in the queue's order, within every limit."""
         own = claim.queue == MACHINERY  # Horae's own jobs can be neither paused nor limited
-        order, paused = ("priority", False) if own else self._read_queue(driver, claim)
+        order, paused, fair = ("priority", False, None) if own else self._read_queue(driver, claim, now)
         limits = {} if own else self.slots.limits(driver)
         taken: list[tuple[Any, ...]] = []
         placed: set[int] = set()
+        known = self.fair.look(driver, claim.queue, claim.limit, micros(now)) if fair and claim.owner is None else None
+        if fair is None:
+            self.fair.forget(claim.queue)
+        if known is not None and not paused:
+            paused = not self._take_turns(driver, claim, known, order, limits, now, taken, placed)
         for reach in REACHES:
             room = claim.limit - len(taken)
             if paused or room < 1:
                 break
-            rows, refused = self._candidates(driver, claim, order, max(room, reach), micros(now)), False
-            if claim.owner is None and not own:  # a tenant's own worker runs whatever that tenant asks for
-                rows, refused = self.admission.admit(driver, rows)
-            granted, holding, again = rows[:room], set[int](), False
-            if limits or any(row[CONCURRENCY_KEY] is not None for row in rows):
-                granted, holding, again = self.slots.take(driver, claim.queue, rows, limits, room)
-            self._lease(driver, [row[0] for row in granted], claim, now)
-            self.admission.take_back(driver, [row[0] for row in granted if row[HELD] == CLOSED])
+            rows = self._candidates(driver, claim, order, max(room, reach), micros(now))
+            granted, again = self._grant(driver, claim, rows, room, limits, now, placed)
             taken += granted
-            placed |= holding
-            if not (again or (refused and len(granted) < room)):
+            if known is not None:
+                known.charge({}, rows, granted)
+            if not again:
                 break  # nothing was held back, so nothing else can take its place
         self._link(driver, sorted(placed))
-        return [_lease(row, claim, now, row[0] in placed) for row in taken]
+        if placed or claim.owner is not None:
+            taken = [_as_taken(row, row[0] in placed) for row in taken]
+        until, at = micros(now + claim.lease), micros(now)
+        return read_claimed(taken, claim.queue, claim.worker_id, until, at, raised=1)
 
-    def _read_queue(self, driver: Driver, claim: Claim) -> tuple[str, bool]:
-        """Return the queue's order, and whether it is paused."""
-        found = driver.rows("SELECT sorting, paused_at FROM horae_queues WHERE name = %s", [claim.queue])
+    def _grant(
+        self,
+        driver: Driver,
+        claim: Claim,
+        rows: list[tuple[Any, ...]],
+        room: int,
+        limits: dict[str, int],
+        now: datetime,
+        placed: set[int],
+    ) -> tuple[list[tuple[Any, ...]], bool]:
+        """Lease those candidates that no limit and no closed handler holds; return them, and whether others may follow.
+
+        Those that hold a slot now are added to *placed*.
+        """
+        refused = False
+        if claim.owner is None and claim.queue != MACHINERY:  # a tenant's own worker runs whatever that tenant asks for
+            rows, refused = self.admission.admit(driver, rows, micros(now))
+        elif claim.owner is not None and rows:
+            rows, refused = self.admission.keep_quiet(driver, rows, micros(now))
+        granted, holding, again = rows[:room], set[int](), False
+        if limits or any(row[CONCURRENCY_KEY] is not None for row in rows):
+            granted, holding, again = self.slots.take(driver, claim.queue, rows, limits, room)
+        self._lease(driver, [row[0] for row in granted], claim, now)
+        self.admission.take_back(driver, [row[0] for row in granted if row[HELD] == CLOSED])
+        placed |= holding
+        return granted, again or (refused and len(granted) < room)
+
+    def _take_turns(
+        self,
+        driver: Driver,
+        claim: Claim,
+        known: QueueTurns,
+        order: Order,
+        limits: dict[str, int],
+        now: datetime,
+        taken: list[tuple[Any, ...]],
+        placed: set[int],
+    ) -> bool:
+        """Take jobs of the owners whose turn it is; return whether there may be room for others.
+
+        Where jobs of many owners are at the head of the queue, most are taken from there, because that costs no look at
+        each owner; the first part of a claim is for those whose turn it is in any case.
+        """
+        size, mixed = turn_size(claim.limit), known.is_mixed
+        if len(known.turns) < 2:
+            return True
+        for number, reach in enumerate(REACHES):
+            room = claim.limit - len(taken)
+            if room < 1:
+                return False
+            given: dict[str, int] = {}
+            if mixed and number == known.turns_first:
+                found = self._candidates(driver, claim, order, room, micros(now))
+                rows = known.admit(found, size)
+            else:
+                part = first_part(claim.limit) if mixed and number == 0 else max(room, reach)
+                given = known.share(part, size)
+                if not given and (number or not mixed):
+                    break
+                rows = self.fair.read(driver, known, claim.queue, given, order, micros(now)) if given else []
+            granted, again = self._grant(driver, claim, rows, room, limits, now, placed)
+            known.charge(given, rows, granted)
+            taken += granted
+            if len(granted) < min(len(rows), room) and not again:
+                return False  # the queue is full
+        return True
+
+    def _read_queue(self, driver: Driver, claim: Claim, now: datetime) -> tuple[Order, bool, str | None]:
+        """Return the queue's order, whether it may not be served, and between whom it is shared fairly.
+
+        It may not while it is paused, or has quiet hours on which no process has acted yet.
+        """
+        sql = "SELECT sorting, paused_at, quiet_at, fair FROM horae_queues WHERE name = %s"
+        found = driver.rows(sql, [claim.queue])
         if not found:
-            return claim.order or "priority", False
-        return claim.order or found[0][0], found[0][1] is not None
+            return claim.order or "priority", False, None
+        sorting, paused_at, quiet_at, fair = found[0]
+        is_quiet = quiet_at is not None and quiet_at <= micros(now)
+        return claim.order or sorting, paused_at is not None or is_quiet, fair
 
-    def _candidates(self, driver: Driver, claim: Claim, order: str, room: int, now: int) -> list[tuple[Any, ...]]:
+    def _candidates(self, driver: Driver, claim: Claim, order: Order, room: int, now: int) -> list[tuple[Any, ...]]:
         """Read candidates by one bounded range scan for each band, joined or merged."""
         found: list[tuple[Any, ...]] = []
         for band in BANDS:
@@ -180,6 +262,7 @@ class Hot:
         dead = [s for s in accepted if s.change.state == "dead"]
         self.write_runs(driver, finished, now, final=True)
         self.write_runs(driver, again + dead, now, final=False)
+        self._write_lines(driver, [s for s in accepted if s.outcome.lines is not None], now)
         self._record_skipped(driver, finished)
         self.remove(driver, [s.number for s in finished])
         self._requeue(driver, again)
@@ -231,6 +314,21 @@ class Hot:
             for start in range(0, len(numbers), CHUNK):
                 chunk = numbers[start : start + CHUNK]
                 driver.change(f"{sql} IN ({marks(len(chunk))})", [*ending, *chunk])
+
+    def _write_lines(self, driver: Driver, settlements: Sequence[Settlement], now: datetime) -> None:
+        """Write what handlers have logged; most log nothing, and cost nothing."""
+        if settlements:
+            from horae.stores.jobs.lines import encode
+
+            driver.many(
+                "INSERT INTO horae_lines (job_id, token, attempt, content, dropped, finished_at) "
+                "VALUES (%s, %s, %s, %s, %s, %s)",
+                [
+                    (s.number, s.token, s.change.attempt + (s.outcome.ending not in COUNTED), encode(kept.lines),
+                     kept.dropped, micros(now))
+                    for s in settlements if (kept := s.outcome.lines) is not None
+                ],
+            )  # fmt: skip
 
     def _record_skipped(self, driver: Driver, finished: Sequence[Settlement]) -> None:
         """Correct the fire records of occurrences that became a job and then did not run at all."""
@@ -446,15 +544,10 @@ def _put_back_row(returned: PutBack) -> tuple[Any, ...]:
     return micros(returned.run_at), returned.reason, returned.number
 
 
-def _lease(row: Sequence[Any], claim: Claim, now: datetime, linked: bool) -> Job:
-    """Return the candidate as its claim has just written it."""
+def _as_taken(row: tuple[Any, ...], holds_slot: bool) -> tuple[Any, ...]:
+    """Return a candidate as its claim leaves it: it may hold a slot now, and is held for nothing any more."""
     values = list(row)
-    values[STATE] = "running"
-    values[TOKEN] += 1
-    values[WORKER] = claim.worker_id
-    values[LEASED] = micros(now + claim.lease)
-    values[STARTED] = micros(now)
-    values[LINKED] = linked or values[LINKED]
+    values[LINKED] = int(holds_slot or values[LINKED])
     if values[HELD] == CLOSED:
-        values[HELD], values[HELD_FOR] = "", None
-    return JOBS.read(values)
+        values[HELD_FOR] = None
+    return tuple(values)

@@ -22,12 +22,12 @@ from horae.core.partitions import Partition
 from horae.core.time.instants import micros
 from horae.core.timeouts import Timeouts, client_limit
 from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull
-from horae.ports import PartitionChange
+from horae.ports.chores import PartitionChange
 from horae.stores.databases.dialects import MYSQL
 from horae.stores.databases.driver import Driver, marks
 from horae.stores.databases.hot import Hot
 from horae.stores.databases.mysql_connections import BoundedConnection
-from horae.stores.partitions import FIRES, Partitions
+from horae.stores.partitions import FIRES, PARTITIONED_BY, Partitions
 from horae.stores.schedules.fires import MOVED, Firings
 from horae.stores.schema import lift_timeouts
 from horae.stores.store import SqlStore, T, driver_error, unavailable
@@ -165,6 +165,46 @@ def alter_partitions(
     return True
 
 
+def has_aside(connection: Connection, table: str) -> bool:
+    """Return whether rows of a table may lie aside."""
+    known = "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = %s"
+    return connection.exec_driver_sql(known, (f"{table}_aside",)).first() is not None
+
+
+def set_aside(connection: Connection, table: str) -> bool:
+    """Exchange the catch-all with an empty table; False while rows lie aside already, or where a role may not."""
+    run, aside = connection.exec_driver_sql, f"{table}_aside"
+    try:
+        run(f"CREATE TABLE IF NOT EXISTS {aside} LIKE {table}")
+        if Partitions(connection).is_partitioned(aside):  # new, or a process died here
+            run(f"ALTER TABLE {aside} REMOVE PARTITIONING")
+        if run(f"SELECT 1 FROM {aside} LIMIT 1").first() is not None:
+            return False
+        run(f"ALTER TABLE {table} EXCHANGE PARTITION p_rest WITH TABLE {aside}")
+    except DBAPIError as problem:
+        if _number(problem) in DENIED:
+            return False
+        raise
+    return True
+
+
+def return_rows(connection: Connection, table: str, limit: int) -> int:
+    """Bring back rows that lie aside, the last first: some more than *limit* where many have one instant."""
+    run, aside, by = connection.exec_driver_sql, f"{table}_aside", PARTITIONED_BY[table].name
+    last = f"SELECT {by} FROM {aside} ORDER BY {by} DESC LIMIT 1 OFFSET {limit - 1}"
+    since = run(last).scalar()
+    which = "" if since is None else f" WHERE {by} >= {int(since)}"
+    run(f"INSERT IGNORE INTO {table} SELECT * FROM {aside}{which}")  # a process that died, or another, may have begun
+    return run(f"DELETE FROM {aside}{which}").rowcount
+
+
+def drop_aside(connection: Connection, table: str) -> None:
+    """Drop the table for rows that lie aside, if it is empty. Under its lock, or rows set aside meanwhile would go."""
+    run = connection.exec_driver_sql
+    if has_aside(connection, table) and run(f"SELECT 1 FROM {table}_aside LIMIT 1").first() is None:
+        run(f"DROP TABLE {table}_aside")
+
+
 def _is_lowest(connection: Connection, partition: Partition) -> bool:
     """Return whether a partition follows ``old``."""
     found = Partitions(connection).all(partition.table)
@@ -289,6 +329,47 @@ class MysqlStore(SqlStore):
                         connection.exec_driver_sql("SET SESSION lock_wait_timeout = DEFAULT")
 
         return self.run_with_retry(attempt, timedelta(0))
+
+    def empty_catch_all(self, partition: Partition) -> bool:
+        """Exchange the catch-all with an empty table, and give the partition to what is left: no row is copied.
+
+        Only ``return_aside`` shows the rows again. A process that dies in between leaves that to the next.
+        """
+
+        def attempt() -> bool:
+            with self._aside_locked() as connection:
+                return connection is not None and set_aside(connection, partition.table)
+
+        return self.run_with_retry(attempt, timedelta(0)) and self.alter_partitions("split", partition)
+
+    def return_aside(self, table: str, limit: int) -> int:
+        def step() -> int | None:
+            with self.writing() as connection:
+                return return_rows(connection, table, limit) if has_aside(connection, table) else None
+
+        def finish() -> None:
+            with self._aside_locked() as connection:
+                if connection is not None:
+                    drop_aside(connection, table)
+
+        returned = self.run_with_retry(step)
+        if returned == 0:
+            self.run_with_retry(finish, timedelta(0))
+        return returned or 0
+
+    @contextmanager
+    def _aside_locked(self) -> Iterator[Connection | None]:
+        """Lend a connection that waits for a table a second at most, to one process at a time; None to another."""
+        with self.acquire(self.engine.connect) as connection:
+            connection.execution_options(isolation_level="AUTOCOMMIT")  # in a transaction an exchange waits for itself
+            connection.exec_driver_sql(f"SET SESSION lock_wait_timeout = {LOCK_PATIENCE}")
+            mine = connection.exec_driver_sql("SELECT GET_LOCK(CONCAT('horae aside ', DATABASE()), 0)").scalar() == 1
+            try:
+                yield connection if mine else None
+            finally:
+                if not connection.invalidated:
+                    connection.exec_driver_sql("DO RELEASE_LOCK(CONCAT('horae aside ', DATABASE()))")
+                    connection.exec_driver_sql("SET SESSION lock_wait_timeout = DEFAULT")
 
     def translate_error(self, problem: Exception, *, sent: bool = True) -> Exception:
         if not isinstance(problem, pymysql.MySQLError):

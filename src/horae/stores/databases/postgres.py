@@ -4,139 +4,106 @@
 
 from __future__ import annotations
 
-import select as sockets
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
+from itertools import chain, islice
 from typing import Any
 
 import psycopg
 from psycopg import IsolationLevel
 from psycopg import errors as pg
-from sqlalchemy import Connection, Engine, Table, func, select
+from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy.exc import DBAPIError
 
-from horae.core.jobs.job import OPEN_HANDLERS, PRIORITIES, Job, NewJob, Order, Settlement
+from horae.core.jobs.batches import AlikeJobs
+from horae.core.jobs.job import Job, NewJob, Settlement
 from horae.core.partitions import Partition
 from horae.core.time.instants import instant, micros
 from horae.core.timeouts import Timeouts, client_limit, milliseconds
 from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull
-from horae.ports import Claim, Node, PartitionChange, Upcoming
-from horae.stores.codecs import Json
+from horae.ports.chores import PartitionChange
+from horae.ports.claims import Claim
+from horae.ports.workers import Node, Upcoming
 from horae.stores.databases.arrays import arrays
-from horae.stores.databases.bulk import type_of
+from horae.stores.databases.bulk import type_of, unnested
 from horae.stores.databases.dialects import POSTGRES
 from horae.stores.databases.driver import Driver, marks
-from horae.stores.databases.hot import BANDS, BEATEN, Hot
+from horae.stores.databases.group_commit import GroupCommit, Ticket, Turn
+from horae.stores.databases.hot import BEATEN, Hot
 from horae.stores.databases.notify import CHANNEL, Notifier
-from horae.stores.databases.postgres_connections import BoundedConnection, hot_session, took_too_long
-from horae.stores.jobs.hints import HEAD, Hints
+from horae.stores.databases.postgres_claims import in_order, take, take_turns
+from horae.stores.databases.postgres_connections import BoundedConnection, hot_session, readable, took_too_long
+from horae.stores.databases.postgres_endings import finish, write_runs
+from horae.stores.jobs.endings import is_plain_ending
+from horae.stores.jobs.fair import QueueTurns, first_part, turn_size
+from horae.stores.jobs.hints import Hints
 from horae.stores.schedules.fires import LIVE_JOBS, MOVED, Firings
-from horae.stores.store import SqlStore, T, unavailable
-from horae.stores.tables.jobs import ATTEMPT, ENDING, INSERT_COLUMNS, JOBS, SNAPSHOT, ending_row, new_job_row, runs
+from horae.stores.store import SqlStore, T, is_refusal, unavailable
+from horae.stores.tables.jobs import (
+    INSERT_COLUMNS,
+    given_values,
+    job_chunks,
+    new_job_row,
+    shared_row,
+)
 from horae.stores.tables.jobs import jobs as job_table
 from horae.stores.tables.queues import NODES
 from horae.stores.tables.schedules import FIRE_COLUMNS, fires, schedules
 
-CLAIM_SIZES = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 RETRIED = (pg.DeadlockDetected, pg.SerializationFailure, pg.LockNotAvailable)
 MAX_SPARE = 16
+MOST_TOGETHER = 200  # enqueues that share a commit
+TURN_PATIENCE = 0.05  # seconds that an enqueue waits for the commit of others before it is sent by itself
+INSERT_CHUNK = 1_000  # jobs of a bulk enqueue that the server stores while the next are written
 LOCK_PATIENCE = timedelta(seconds=1)  # of a change of partitions: a settle that comes after it waits as long
 PARTITION_PATIENCE = 3 * LOCK_PATIENCE
 
 
-def _unnest(table: Table, names: Iterable[str]) -> str:
-    """Return a parameter for each column, all its values in one array."""
-    return ", ".join(f"%s::{type_of(table.c[name])}[]" for name in names)
+@lru_cache(maxsize=256)
+def _insert_given(given: tuple[str, ...]) -> str:
+    """Return the SQL that inserts one job of which only what has no default is given."""
+    values = "".join(f"${number}, " for number in range(1, len(given) + 1))
+    return f"INSERT INTO horae_jobs ({', '.join(given)}, state) VALUES ({values}'queued') RETURNING id"
 
 
-INSERT_ONE = (
-    f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES ("
-    + ", ".join("%s::json" if isinstance(job_table.c[name].type, Json) else "%s" for name in INSERT_COLUMNS)
-    + ") RETURNING id"
-)
 INSERT_MANY = (
     f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) "
-    f"SELECT * FROM unnest({_unnest(job_table, INSERT_COLUMNS)}) RETURNING id"
-)
-_UNNESTED = _unnest(runs, ("job_id", "token", *ENDING, "state"))
-_ENDINGS = f"ended AS MATERIALIZED (SELECT * FROM unnest({_UNNESTED}) AS e (id, token, {', '.join(ENDING)}, state))"
-_RUN_COLUMNS = ", ".join(("job_id", "token", *ATTEMPT, *ENDING, "state", "finished_at"))
-
-
-def _listed(prefix: str, names: Iterable[str]) -> str:
-    return ", ".join(f"{prefix}{name}" for name in names)
-
-
-# Ends a batch in one statement: fenced delete of the jobs, feeding their final run rows; tells which were accepted.
-# The lateral lookup and `= ANY(ARRAY(…))` leave the planner no choice but the primary key; as a plain join it read the
-# whole table, or compared every ending with every job. For the same reason the state is compared as an expression:
-# the planner must not scan the index of leases, full of dead entries, to find one job by its number.
-FINISH = (
-    f"WITH {_ENDINGS}, held AS MATERIALIZED (SELECT j.*, {_listed('e.', ENDING)}, e.state FROM ended e "
-    f"CROSS JOIN LATERAL (SELECT id, token, {', '.join((*ATTEMPT, *SNAPSHOT))} FROM horae_jobs WHERE id = e.id "
-    "AND token = e.token AND state || '' = 'running' AND linked = 0 FOR UPDATE) j), "
-    "gone AS (DELETE FROM horae_jobs WHERE id = ANY(ARRAY(SELECT id FROM held))) "
-    f"INSERT INTO horae_runs ({_RUN_COLUMNS}, {', '.join(SNAPSHOT)}) SELECT id, token, {', '.join(ATTEMPT)}, "
-    f"{', '.join(ENDING)}, state, %s::bigint, {', '.join(SNAPSHOT)} FROM held RETURNING job_id"
-)
-
-
-def _write_run(final: bool) -> str:
-    names, source = ("", "") if not final else (", " + ", ".join(SNAPSHOT), ", " + _listed("j.", SNAPSHOT))
-    return (
-        f"WITH {_ENDINGS} INSERT INTO horae_runs ({_RUN_COLUMNS}{names}) SELECT j.id, j.token, "
-        f"{_listed('j.', ATTEMPT)}, {_listed('e.', (*ENDING, 'state'))}, %s::bigint{source} "
-        "FROM ended e CROSS JOIN LATERAL (SELECT * FROM horae_jobs WHERE id = e.id OFFSET 0) j"
-    )
-
-
-WRITE_RUN = {final: _write_run(final) for final in (True, False)}
-# Which candidates a claim may take as they are. A system job is decided by its own row; only a tenant's asks further,
-# and draws on the budget of its handler, which the longer way writes into its row.
-ADMITTED = (
-    "concurrency_key IS NULL AND (owner = 'system' OR "
-    "COALESCE((SELECT d.tenants = 1 AND d.budget IS NULL FROM horae_definitions d "
-    f"WHERE d.name = handler), handler IN ({', '.join(map(repr, OPEN_HANDLERS))})))"
+    f"SELECT * FROM unnest({unnested(job_table, INSERT_COLUMNS)}) RETURNING id"
 )
 
 
 @lru_cache(maxsize=64)
-def claim_sql(order: str | None, limit: int) -> str:
-    """Return the SQL of one claim, band by band, in one statement.
-
-    The inner limit is a literal, so that the planner trusts the index; the outer one is exact, so that no more rows are
-    locked than are claimed.
-
-    A queue with settings of its own, a candidate with a concurrency key, or a tenant's job whose handler is not open
-    or has a budget, needs the longer way: then a row marked true is returned, and no such job has been changed.
-    """
-    special = "paused_at IS NOT NULL" + ("" if order else " OR sorting <> 'priority'")
-    limited = "EXISTS (SELECT 1 FROM horae_limits WHERE name IN ('global', 'queue:' || %s) OR name LIKE 'group:%%')"
-    arms = " UNION ALL ".join(
-        "SELECT * FROM (SELECT id, concurrency_key, run_at, band, owner, handler FROM horae_jobs "
-        "WHERE (SELECT ok FROM plain) "
-        f"AND queue = %s AND state = 'queued' AND held = '' AND band = {band} AND run_at <= %s "
-        f"AND (run_at, id) > (%s, %s) ORDER BY run_at, id LIMIT {limit} FOR UPDATE SKIP LOCKED) b{band}"
-        for band in BANDS
-    )
-    sorting = " ORDER BY run_at, band, id" if order == "run_at" else ""
+def _insert_alike(given: tuple[str, ...]) -> str:
+    """Return the SQL that inserts a job for each payload; what they share is given once, and NULL not at all."""
+    values = ", ".join(f"%s::{type_of(job_table.c[name])}" for name in given)
     return (
-        f"WITH plain AS MATERIALIZED (SELECT NOT EXISTS (SELECT 1 FROM horae_queues WHERE name = %s AND ({special})) "
-        f"AND NOT {limited} AS ok), "
-        f"picked AS MATERIALIZED (SELECT id, {ADMITTED} AS admitted FROM ({arms}) c{sorting} LIMIT %s), "
-        "taken AS (UPDATE horae_jobs SET state = 'running', token = token + 1, worker_id = %s, leased_until = %s, "
-        "started_at = %s WHERE id = ANY(ARRAY(SELECT id FROM picked WHERE admitted)) "
-        f"RETURNING {JOBS.sql(POSTGRES)}) SELECT false, taken.* FROM taken UNION ALL "
-        f"SELECT true{', NULL' * len(JOBS.columns)} WHERE NOT (SELECT ok FROM plain) "
-        "OR EXISTS (SELECT 1 FROM picked WHERE NOT admitted)"
+        f"INSERT INTO horae_jobs ({', '.join(given)}, payload) "
+        f"SELECT {values}, payload FROM unnest(%s::json[]) AS given (payload) RETURNING id"
     )
 
 
-def _endings(settlements: Iterable[Settlement], *, final: bool) -> list[str | None]:
-    """Return the outcomes as one list per column, for unnest."""
-    return arrays((s.number, s.token, *ending_row(s), s.change.state if final else None) for s in settlements)
+def _insertion(jobs: Sequence[NewJob], now: datetime) -> tuple[str, list[Any]]:
+    if type(jobs) is not AlikeJobs:
+        return INSERT_MANY, arrays(new_job_row(job, now) for job in jobs)
+    shared = shared_row(jobs.shared, now)
+    return _insert_alike(tuple(shared)), [*shared.values(), *arrays(zip(jobs.payloads, strict=True))]
+
+
+def _insert_group(connection: psycopg.Connection[Any], group: Sequence[Ticket]) -> list[int]:
+    """Insert the job of each ticket; return their numbers, in order."""
+    if len(group) == 1 and isinstance(connection, BoundedConnection):
+        given, values = given_values(group[0].jobs[0], group[0].now)
+        return [int(connection.execute_prepared(_insert_given(given), values).get_value(0, 0) or 0)]
+    rows = arrays(new_job_row(each.jobs[0], each.now) for each in group)
+    return _drawn([connection.execute(INSERT_MANY, rows, prepare=True)])
+
+
+def _drawn(cursors: Iterable[psycopg.Cursor[Any]]) -> list[int]:
+    """Return the numbers of the jobs that were inserted; they are drawn in the order of the rows."""
+    return sorted(number for cursor in cursors for (number,) in cursor.fetchall())
 
 
 class PostgresHot(Hot):
@@ -144,7 +111,7 @@ class PostgresHot(Hot):
 
     def write_runs(self, driver: Driver, settlements: Sequence[Settlement], now: datetime, *, final: bool) -> None:
         if settlements:
-            driver.change(WRITE_RUN[final], [*_endings(settlements, final=final), micros(now)])
+            driver.change(*write_runs(settlements, now, final=final))
 
     def beat(self, driver: Driver, node: Node) -> tuple[str, list[Any]]:
         row = NODES.row(node)
@@ -153,7 +120,7 @@ class PostgresHot(Hot):
         return f"WITH beat AS ({insert}) ", list(row.values())
 
 
-RECORD = f"INSERT INTO horae_fires ({', '.join(FIRE_COLUMNS)}) SELECT * FROM unnest({_unnest(fires, FIRE_COLUMNS)})"
+RECORD = f"INSERT INTO horae_fires ({', '.join(FIRE_COLUMNS)}) SELECT * FROM unnest({unnested(fires, FIRE_COLUMNS)})"
 RECORDED = (
     "SELECT e.schedule_id, e.fire_at FROM unnest(%s::bigint[], %s::bigint[]) AS e (schedule_id, fire_at) CROSS JOIN "
     "LATERAL (SELECT 1 FROM horae_fires f WHERE f.schedule_id = e.schedule_id AND f.kind = 'schedule' "
@@ -161,7 +128,7 @@ RECORDED = (
 )
 MOVE = (
     f"UPDATE horae_schedules s SET {', '.join(f'{name} = m.{name}' for name in MOVED)} "
-    f"FROM unnest({_unnest(schedules, (*MOVED, 'id'))}) AS m ({', '.join(MOVED)}, id) WHERE s.id = m.id"
+    f"FROM unnest({unnested(schedules, (*MOVED, 'id'))}) AS m ({', '.join(MOVED)}, id) WHERE s.id = m.id"
 )
 
 
@@ -172,17 +139,17 @@ class PostgresFirings(Firings):
         return driver.rows(f"{LIVE_JOBS} AND schedule_id = ANY(%s::bigint[])", [list(numbers)])
 
     def find_recorded(self, driver: Driver, pairs: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
-        return set(driver.rows(RECORDED, [list(column) for column in zip(*pairs, strict=True)]))
+        return set(driver.rows(RECORDED, arrays(pairs)))
 
     def find_followed(self, driver: Driver, numbers: Sequence[int]) -> set[int]:
         sql = "SELECT DISTINCT followed_id FROM horae_follows WHERE followed_id = ANY(%s::bigint[])"
         return {row[0] for row in driver.rows(sql, [list(numbers)])}
 
     def record(self, driver: Driver, rows: Sequence[Sequence[Any]]) -> None:
-        driver.change(RECORD, [list(column) for column in zip(*rows, strict=True)])
+        driver.change(RECORD, arrays(rows))
 
     def move(self, driver: Driver, rows: Sequence[tuple[Any, ...]]) -> None:
-        driver.change(MOVE, [list(column) for column in zip(*rows, strict=True)])
+        driver.change(MOVE, arrays(rows))
 
 
 class PostgresStore(SqlStore):
@@ -190,9 +157,11 @@ class PostgresStore(SqlStore):
 
     def __init__(self, engine: Engine, timeouts: Timeouts | None = None) -> None:
         super().__init__(engine, POSTGRES, timeouts)
-        self.insert_chunk = 5_000
+        self.insert_chunk = INSERT_CHUNK
         self._hot_pool = engine.pool.recreate()  # lent connections can use up the engine's pool, not this one
         self._spare: list[psycopg.Connection[Any]] = []
+        turn = Turn(TURN_PATIENCE, lambda _: StoreBusy("database_contended", product="PostgreSQL"))
+        self._group = GroupCommit(turn, self._write_group, most=MOST_TOGETHER, is_exclusive=False)
         self._notifier = Notifier(self)
         self._hints = Hints()
 
@@ -204,21 +173,21 @@ class PostgresStore(SqlStore):
 
     # -- connections ---------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def direct(self) -> Iterator[psycopg.Connection[Any]]:
+    def direct(self) -> AbstractContextManager[psycopg.Connection[Any]]:
         """Lend a driver connection in autocommit, so that a single statement is a single round trip."""
-        connection = self._fresh_spare() or self.acquire(self.open_direct)
-        try:
-            yield connection
-        except BaseException as problem:
-            connection.close()  # its state is unknown: it must not return to the pool
-            if isinstance(problem, psycopg.OperationalError) and not isinstance(problem, RETRIED):
-                self._drop_spares()  # they lead to the same server; each would cost another caller a timeout
-            raise
-        if len(self._spare) < MAX_SPARE and not connection.closed:
+        return _Loan(self)
+
+    def take_spare(self) -> psycopg.Connection[Any]:
+        return self._fresh_spare() or self.acquire(self.open_direct)
+
+    def give_back(self, connection: psycopg.Connection[Any], problem: BaseException | None) -> None:
+        """Keep a connection for the next caller, unless something went wrong on it: then its state is unknown."""
+        if problem is None and len(self._spare) < MAX_SPARE and not connection.closed:
             self._spare.append(connection)
-        else:
-            connection.close()
+            return
+        connection.close()
+        if isinstance(problem, psycopg.OperationalError) and not isinstance(problem, RETRIED):
+            self._drop_spares()  # they lead to the same server; each would cost another caller a timeout
 
     def _fresh_spare(self) -> psycopg.Connection[Any] | None:
         while True:
@@ -295,23 +264,64 @@ class PostgresStore(SqlStore):
     # -- hot verbs in one round trip -----------------------------------------------------------------------------
 
     def insert_plain(self, jobs: Sequence[NewJob], now: datetime) -> list[int]:
-        if len(jobs) != 1:
-            return super().insert_plain(jobs, now)
-        return self.run_with_retry(lambda: self._insert_one(new_job_row(jobs[0], now)))
+        if type(jobs) is AlikeJobs or len(jobs) != 1:
+            return self.run_with_retry(lambda: self._insert_many(job_chunks(jobs, self.insert_chunk), now))
+        ticket = Ticket(jobs, now)
+        self._group.submit(ticket)
+        return ticket.result()
 
-    def _insert_one(self, row: Sequence[Any]) -> list[int]:
+    def insert_plain_each(self, jobs: Sequence[tuple[NewJob, datetime]]) -> list[int | Exception]:
+        tickets = [Ticket([job], now) for job, now in jobs]
+        self._group.submit(*tickets)
+        return [each.problem or each.result()[0] for each in tickets]
+
+    def _write_group(self, group: list[Ticket]) -> None:
+        """Insert a job of each ticket in one statement, which is its own transaction.
+
+        Where the server refuses it, each is inserted by itself, so that one bad job fails alone. Where the server does
+        not answer, the outcome is unknown for all of them, and none is sent again.
+        """
+        try:
+            numbers = self.run_with_retry(lambda: self._insert_together(group))
+        except Exception as problem:
+            alone = len(group) > 1 and is_refusal(problem)
+            for each in group:
+                if alone:
+                    self._write_group([each])
+                else:
+                    each.problem = problem
+            return
+        except BaseException as stop:  # this thread is told to end while it writes for others
+            for each in group:
+                each.problem = unavailable("PostgreSQL", type(stop).__name__, sent=True)
+            raise
+        for each, number in zip(group, numbers, strict=True):
+            each.numbers = [number]
+
+    def _insert_together(self, group: Sequence[Ticket]) -> list[int]:
         with self.direct() as connection:
-            found = connection.execute(INSERT_ONE, row, prepare=True).fetchone()
-        assert found is not None
-        return [found[0]]
+            return _insert_group(connection, group)
+
+    def _insert_many(self, pieces: Iterator[Sequence[NewJob]], now: datetime) -> list[int]:
+        """Insert all pieces or none. They are sent without waiting, so that the server stores one while the next is
+        made, and all of them, with begin and commit, take one round trip.
+        """
+        first = list(islice(pieces, 2))
+        with self.direct() as connection:
+            if len(first) < 2:
+                return _drawn([connection.execute(*_insertion(piece, now)) for piece in first])
+            with connection.pipeline(), connection.transaction():
+                sent = [connection.execute(*_insertion(piece, now)) for piece in chain(first, pieces)]
+            return _drawn(sent)
 
     def add_plain(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
-        rows = driver.rows(INSERT_MANY, arrays(new_job_row(job, now) for job in jobs))
-        return sorted(row[0] for row in rows)  # numbers are drawn in the rows' order
+        return sorted(row[0] for row in driver.rows(*_insertion(jobs, now)))  # numbers are drawn in the rows' order
 
     def claim(self, claim: Claim, *, now: datetime) -> list[Job]:
         if claim.owner is not None:
             return super().claim(claim, now=now)
+        if claim.queue in self.hot.fair and claim.order != "run_at":
+            return self._claim_in_turns(claim, now)
         starts = self._hints.starts(claim.queue, micros(now)) if claim.order is None else ()
         taken, special = self.run_with_retry(lambda: self._claim_at_once(claim, now, starts))
         if len(taken) == claim.limit:
@@ -325,29 +335,62 @@ class PostgresStore(SqlStore):
         more = super().claim(rest, now=now) if special else self.claim(rest, now=now)
         return in_order(taken + more, claim.order) if taken else more
 
-    def _claim_at_once(self, claim: Claim, now: datetime, starts: Sequence[tuple[int, int]]) -> tuple[list[Job], bool]:
-        size = next((size for size in CLAIM_SIZES if size >= claim.limit), CLAIM_SIZES[-1])
-        at, queue = micros(now), claim.queue
-        limit = min(claim.limit, size)
-        bands = [value for start in starts or [HEAD] * len(BANDS) for value in (queue, at, *start)]
-        parameters = [queue, queue, *bands, limit, claim.worker_id, micros(claim.until(now)), at]
+    def _claim_in_turns(self, claim: Claim, now: datetime) -> list[Job]:
+        """Claim from a queue that is known to be shared fairly; whatever is special about it goes the longer way."""
+        known = self.run_with_retry(lambda: self._look(claim, now))
+        taken: list[Job] = []
+
+        def take_turns_of(given: Mapping[str, int]) -> bool:
+            tenants, house = self.hot.fair.house_of(known, given, "priority")
+            found, special = self.run_with_retry(lambda: self._take_turns(claim, now, tenants, house))
+            known.charge_jobs(given, found, special)
+            taken.extend(found)
+            return special
+
+        def take_first(room: int) -> bool:
+            found, special = self.run_with_retry(
+                lambda: self._claim_at_once(replace(claim, limit=room), now, (), fair=True)
+            )
+            known.charge_jobs({}, found, special)
+            taken.extend(found)
+            return special
+
+        size, special = turn_size(claim.limit), False
+        if known.is_mixed and known.turns_first:
+            special = take_turns_of(known.share(first_part(claim.limit), size))
+        if not special and (known.is_mixed or len(known.turns) < 2):
+            special = take_first(claim.limit - len(taken))
+        while not special and (given := known.share(claim.limit - len(taken), size)):
+            special = take_turns_of(given)
+        if not special and len(taken) < claim.limit:
+            special = take_first(claim.limit - len(taken))  # what no look has found
+        return taken + super().claim(replace(claim, limit=claim.limit - len(taken)), now=now) if special else taken
+
+    def _look(self, claim: Claim, now: datetime) -> QueueTurns:
         with self.direct() as connection:
-            rows = connection.execute(claim_sql(claim.order, size), parameters, prepare=True).fetchall()
-        taken = [JOBS.read(row[1:]) for row in rows if not row[0]]
-        return in_order(taken, claim.order), len(taken) < len(rows)
+            return self.hot.fair.look(Driver(connection), claim.queue, claim.limit, micros(now))
+
+    def _take_turns(
+        self, claim: Claim, now: datetime, given: Mapping[str, int], house: Sequence[int]
+    ) -> tuple[list[Job], bool]:
+        with self.direct() as connection:
+            return take_turns(connection, claim, now, given, house)
+
+    def _claim_at_once(
+        self, claim: Claim, now: datetime, starts: Sequence[tuple[int, int]], fair: bool = False
+    ) -> tuple[list[Job], bool]:
+        with self.direct() as connection:
+            return take(connection, claim, now, starts, fair)
 
     def settle(self, settlements: Sequence[Settlement], *, now: datetime) -> set[int]:
-        if not settlements or any(not _is_plain(s) for s in settlements):
+        if not settlements or not all(map(is_plain_ending, settlements)):
             return super().settle(settlements, now=now)
         left = self.run_with_retry(lambda: self._finish_at_once(settlements, now))
         return super().settle([s for s in settlements if s.number in left], now=now) if left else left
 
     def _finish_at_once(self, settlements: Sequence[Settlement], now: datetime) -> set[int]:
         with self.direct() as connection:
-            once = {(s.number, s.token): s for s in settlements}.values()
-            parameters = [*_endings(once, final=True), micros(now)]
-            accepted = {row[0] for row in connection.execute(FINISH, parameters, prepare=True).fetchall()}
-        return {s.number for s in settlements} - accepted
+            return finish(connection, settlements, now)
 
     def peek(
         self,
@@ -384,6 +427,30 @@ class PostgresStore(SqlStore):
         if change == "drop" and changed:
             self.run_with_retry(lambda: self._validate_old(partition), timedelta(0))
         return changed
+
+    def empty_catch_all(self, partition: Partition) -> bool:
+        """Make the catch-all itself the partition: no row is moved.
+
+        Its range is proven by a CHECK, read beside the work; then the tables are swapped, which reads nothing. A row
+        outside the range would be refused meanwhile: see ``mend``.
+        """
+
+        def call(verb: str, limit: timedelta | None) -> bool:
+            with self.writing() as connection, self.lend(connection, limit):
+                return call_partition(connection, verb, partition)
+
+        self.run_with_retry(lambda: call("bound", PARTITION_PATIENCE), timedelta(0))
+        self.run_with_retry(lambda: call("confirm", None), timedelta(0))
+        return self.run_with_retry(lambda: call("take", PARTITION_PATIENCE), timedelta(0))
+
+    def mend(self, problem: Exception) -> bool:
+        """Let the catch-all take every row again where a process died, or came too late, while it emptied it."""
+        if not (isinstance(problem, pg.CheckViolation) and problem.diag.constraint_name == "horae_range"):
+            return False
+        table = str(problem.diag.table_name).removesuffix("_rest")
+        with suppress(DBAPIError), self.writing() as connection, self.lend(connection, PARTITION_PATIENCE):
+            return call_partition(connection, "release", Partition(table, "rest", None, None))
+        return False
 
     def _validate_old(self, partition: Partition) -> None:
         """Prove the new bound of ``old`` while others use it, so that the next drop need not read it under a lock."""
@@ -444,35 +511,36 @@ class PostgresStore(SqlStore):
         super().close()
 
 
+class _Loan:
+    """One use of a connection of a store. A generator would take twice as long, for every enqueue."""
+
+    __slots__ = ("_connection", "_store")
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+
+    def __enter__(self) -> psycopg.Connection[Any]:
+        self._connection = connection = self._store.take_spare()
+        return connection
+
+    def __exit__(self, _kind: object, problem: BaseException | None, _trace: object) -> None:
+        self._store.give_back(self._connection, problem)
+
+
 def call_partition(connection: Connection, verb: str, partition: Partition, *, patient: bool = False) -> bool:
     """Call the function that changes partitions."""
-    assert partition.low is not None or verb == "validate"
+    assert partition.low is not None or verb in ("validate", "release")
     low, high = (None if bound is None else micros(bound) for bound in (partition.low, partition.high))
     patience = "0" if patient else f"{milliseconds(LOCK_PATIENCE)}ms"
     made = func.horae_partition(verb, partition.table, partition.name, low, high, patience)
     return bool(connection.execute(select(made)).scalar_one())
 
 
-def in_order(jobs: Sequence[Job], order: Order | None) -> list[Job]:
-    """Sort claimed jobs as their queue serves them; a queue with an order of its own never comes here."""
-
-    def sort_key(job: Job) -> tuple[Any, ...]:
-        band = PRIORITIES.index(job.priority)
-        return (job.run_at, band, job.number) if order == "run_at" else (band, job.run_at, job.number)
-
-    return sorted(jobs, key=sort_key)
-
-
 def _is_stale(connection: psycopg.Connection[Any]) -> bool:
     """Return whether the server has closed an idle connection: then there is something to read, or its end."""
-    return connection.closed or bool(sockets.select([connection], [], [], 0)[0])
-
-
-def _is_plain(settlement: Settlement) -> bool:
-    """Return whether only a run row is to be written: no retry, name, dependent or lease is concerned."""
-    ends = settlement.change.state in ("succeeded", "cancelled") and settlement.outcome.ending != "skipped"
-    ends = ends and settlement.expired_before is None
-    return ends and not settlement.unique and not settlement.has_dependents and settlement.entry is None
+    if isinstance(connection, BoundedConnection):
+        return connection.closed or connection.has_input()
+    return connection.closed or readable(connection.fileno())(0)
 
 
 def _first_line(problem: Exception) -> str:

@@ -8,12 +8,16 @@ was received for too long (docs/decisions/0084-silent-databases.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+import select
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors as pg
 from psycopg.abc import PQGen
+from psycopg.generators import execute
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGresult
 from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
@@ -21,6 +25,7 @@ from horae.core.timeouts import Timeouts, client_limit, milliseconds
 from horae.stores.databases.isolation import act_for_all_tenants
 
 T = TypeVar("T")
+GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 INTERVAL = 0.1  # seconds between two looks of psycopg at a silent connection
 # Lets the server notice during a long statement that its client is gone; unknown before version 14, refused on Windows.
 CHECK_CLIENTS = (
@@ -37,16 +42,103 @@ class BoundedConnection(psycopg.Connection[Any]):
     """A connection that is closed when nothing was received for ``limit`` seconds; None waits without limit."""
 
     limit: float | None = None
+    _session: PreparedSession | None = None
+    _look: Callable[[float], bool] | None = None
+
+    def has_input(self, seconds: float = 0.0) -> bool:
+        """Return whether something has been received, or the end of the connection, within so many seconds."""
+        if self._look is None:
+            self._look = readable(self.fileno())
+        return self._look(seconds)
+
+    def execute_prepared(self, sql: str, values: Sequence[Any]) -> PGresult:
+        """Execute a statement with ``$1`` for its values, which are integers and text; prepare it the first time."""
+        if self._session is None:
+            self._session = PreparedSession(self)
+        return self._session.execute(sql, values)
 
     def wait(self, gen: PQGen[T], interval: float = INTERVAL, *more: Any, **options: Any) -> T:
-        """Wait for an answer. Every statement, commit and rollback of psycopg passes through here."""
-        if self.limit is None:
+        """Wait for an answer. Every statement, commit and rollback of psycopg passes through here.
+
+        A wait for notifications brings a timeout of its own and takes silence for an answer. It is not counted:
+        near its end psycopg looks dozens of times in a millisecond, which would add up to seconds.
+        """
+        if self.limit is None or options.get("timeout") is not None:
             return super().wait(gen, interval, *more, **options)
         try:
             return super().wait(_count_silence(gen, interval, self.limit), interval, *more, **options)
         except Silent:
             self.close()  # a late answer must not be taken for the answer to another statement
             raise
+
+
+class PreparedSession:
+    """Executes prepared statements of one connection without a cursor, each in one round trip.
+
+    A cursor adapts values one by one, looks up the statement and waits in a generator. For an enqueue of ten values
+    that took 60 µs, as long as all else that it does in this process.
+    """
+
+    __slots__ = ("_connection", "_encoding", "_names")
+
+    def __init__(self, connection: BoundedConnection) -> None:
+        self._connection = connection
+        self._encoding = connection.info.encoding
+        self._names: dict[str, bytes] = {}
+
+    def execute(self, sql: str, values: Sequence[Any]) -> PGresult:
+        connection, encoding = self._connection.pgconn, self._encoding
+        given = [b"%d" % value if type(value) is int else str(value).encode(encoding) for value in values]
+        if self._connection.prepare_threshold is None:  # set by whoever has a pooler without prepared statements
+            connection.send_query_params(sql.encode(encoding), given)
+        else:
+            connection.send_query_prepared(self._names.get(sql) or self._prepare(sql), given)
+        return self._fetch()
+
+    def _prepare(self, sql: str) -> bytes:
+        name = f"horae_{len(self._names)}".encode()
+        self._connection.pgconn.send_prepare(name, sql.encode(self._encoding))
+        self._fetch()
+        self._names[sql] = name
+        return name
+
+    def _fetch(self) -> PGresult:
+        """Wait for the answer to what was sent and return it; raise what the server says.
+
+        As elsewhere silence is counted in intervals. On an error the connection is closed by its lender.
+        """
+        connection = self._connection.pgconn
+        if connection.flush():  # more than the socket takes at once: psycopg knows how to send and receive by turns
+            return _good(self._connection.wait(execute(connection))[-1])
+        limit, silent = self._connection.limit, 0.0
+        while connection.is_busy():
+            if not self._connection.has_input(INTERVAL):
+                silent += INTERVAL
+                if limit is not None and silent >= limit:
+                    raise Silent(f"no answer for {limit:g} seconds")
+            connection.consume_input()
+        answer = connection.get_result()
+        if answer is not None:
+            connection.get_result()  # nothing: it says that there is no further answer
+        return _good(answer)
+
+
+def _good(answer: PGresult | None) -> PGresult:
+    """Return an answer that is none of an error."""
+    if answer is None:
+        raise psycopg.OperationalError("the connection was lost")
+    if answer.status not in GOOD:
+        raise pg.error_from_result(answer)
+    return answer
+
+
+def readable(number: int) -> Callable[[float], bool]:
+    """Return a look at whether something can be read from a socket, or its end, within so many seconds."""
+    if not hasattr(select, "poll"):  # Windows
+        return lambda seconds: bool(select.select([number], [], [], seconds)[0])
+    poll = select.poll()
+    poll.register(number, select.POLLIN)
+    return lambda seconds: bool(poll.poll(seconds * 1000))
 
 
 def _count_silence(gen: PQGen[T], interval: float, limit: float) -> Generator[Any, Any, T]:

@@ -9,15 +9,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import Connection, Engine, create_engine, delete, event, insert, make_url, select, update
-from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy import Connection, Engine, create_engine, delete, event, insert, make_url, text, update
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from horae.core.jobs.job import NewJob
@@ -26,17 +25,23 @@ from horae.core.time.instants import instant, micros
 from horae.core.timeouts import Timeouts
 from horae.errors import SchemaMissing, StoreBusy, StoreError, StoreFull, StoreUnavailable
 from horae.stores.databases.dialects import NO_ROOM, SQLITE
-from horae.stores.databases.driver import Driver, marks
+from horae.stores.databases.driver import Driver
+from horae.stores.databases.group_commit import GroupCommit, Ticket, Turn
+from horae.stores.databases.sqlite_inserts import insert_jobs, insert_one
+from horae.stores.databases.sqlite_watch import Watch
+from horae.stores.schema import create_all, migrate
 from horae.stores.store import SqlStore, driver_error
-from horae.stores.tables.chores import chores, lease_line
-from horae.stores.tables.jobs import INSERT_COLUMNS, jobs, new_job_row
+from horae.stores.tables.jobs import completed, jobs
 
+if TYPE_CHECKING:
+    from horae.stores.databases.hot import Hot
+
+BEGIN = "BEGIN IMMEDIATE"
 BUSY_TIMEOUT_MS = 30_000
+BUSY_PAUSE = 0.000_25  # seconds between two tries to begin: another process pauses about as long between two commits
 CLOSE_PATIENCE = 2.0  # seconds
-WATCH_EVERY = 0.05
-WATCH_AGAIN = 1.0  # seconds until a watch that failed begins anew
 MAX_GROUP = 5_000
-INSERT = f"INSERT INTO horae_jobs ({', '.join(INSERT_COLUMNS)}) VALUES ({marks(len(INSERT_COLUMNS))})"
+READ_LINE = text("SELECT boot, began_at FROM horae_lease_line")  # not by its table, which few commands need
 DAMAGED = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}  # the first: another kind of file, in most cases
 LONG_AGO = 1  # microseconds: the end of a lease of an earlier boot; 0 would look like no lease at all
 _MAKING = threading.Lock()  # no thread connects to a new file before it is closed
@@ -120,56 +125,43 @@ def _make_folder(folder: Path) -> None:
         raise StoreUnavailable("folder_unmakable", folder=str(folder), problem=description) from problem
 
 
-class _Ticket:
-    """One enqueue waiting to be written together with others."""
-
-    __slots__ = ("jobs", "now", "numbers", "problem")
-
-    def __init__(self, jobs: Sequence[NewJob], now: datetime) -> None:
-        self.jobs = jobs
-        self.now = now
-        self.numbers: list[int] | None = None
-        self.problem: Exception | None = None
-
-    def is_written(self) -> bool:
-        return self.numbers is not None or self.problem is not None
-
-
 class SqliteStore(SqlStore):
     """The store of the first minute, and of everything that fits one machine."""
 
     def __init__(self, engine: Engine, timeouts: Timeouts | None = None) -> None:
         super().__init__(engine, SQLITE, timeouts)
         self.in_memory = _in_memory(engine)
-        self._lock = threading.Lock()
-        self._writer: int | None = None
+        self._alone = Turn(self.timeouts.statement.total_seconds(), self._refuse_writer)
         self._hot_connection: Any = None
-        self._waiting: deque[_Ticket] = deque()
-        self._watch: _Watch | None = None
+        self._group = GroupCommit(self._alone, self._write_group, most=MAX_GROUP, is_exclusive=True)
+        self._watch: Watch | None = None
+        self._pause = threading.Event()  # never set
+
+    def make_hot(self) -> Hot:
+        from horae.stores.databases.sqlite_endings import SqliteHot  # a list of jobs does not need it
+
+        return SqliteHot(self.dialect)
+
+    def open_schema(self) -> None:
+        """Make the tables, or bring them up to date."""
+        if self.in_memory:
+            create_all(self.engine)
+        else:
+            self.run_with_retry(lambda: migrate(self.engine))
 
     # -- connections ---------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Hold the process's write lock; refuse a thread that already holds it, as it would wait for itself."""
-        me = threading.get_ident()
-        if self._writer == me:
-            raise StoreBusy("transaction_nested")
-        patience = self.timeouts.statement.total_seconds()
-        if not self._lock.acquire(timeout=patience):
-            raise StoreBusy("transaction_waited", seconds=patience)
-        self._writer = me
-        try:
-            yield
-        finally:
-            self._writer = None
-            self._lock.release()
+    def _refuse_writer(self, waits_for_itself: bool) -> StoreBusy:
+        """Return why a thread may not write: it has a transaction open itself, or another thread does not end its."""
+        if waits_for_itself:
+            return StoreBusy("transaction_nested")
+        return StoreBusy("transaction_waited", seconds=self.timeouts.statement.total_seconds())
 
     @contextmanager
     def open_driver(self) -> Iterator[Driver]:
-        with self._alone():
+        with self._alone:
             connection = self._hot()
-            connection.execute("BEGIN IMMEDIATE")
+            self._begin(connection)
             try:
                 yield Driver(connection, self.dialect.placeholder)
                 connection.execute("COMMIT")
@@ -180,8 +172,27 @@ class SqliteStore(SqlStore):
     def _hot(self) -> sqlite3.Connection:
         if self._hot_connection is None:
             self._hot_connection = self.engine.raw_connection()
-        connection: sqlite3.Connection = self._hot_connection.driver_connection
+            if not self.in_memory:  # where threads share a connection, others count on its patience
+                self._hot_connection.detach()
+                self._hot_connection.dbapi_connection.execute("PRAGMA busy_timeout = 0")
+        connection: sqlite3.Connection = self._hot_connection.dbapi_connection
         return connection
+
+    def _begin(self, connection: sqlite3.Connection, sql: str = BEGIN, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        """Execute the first statement that writes; where another process writes, ask again several times a millisecond.
+
+        SQLite's own patience pauses up to 100 ms between two tries: beside a process that commits again and again, a
+        claim waited for seconds, hundreds of times as long as any of those commits took.
+        """
+        left = BUSY_TIMEOUT_MS / 1000
+        while True:
+            try:
+                return connection.execute(sql, values)
+            except sqlite3.OperationalError as problem:
+                if left <= 0 or not is_busy(problem):
+                    raise
+            left -= BUSY_PAUSE
+            self._pause.wait(BUSY_PAUSE)
 
     def _undo(self, connection: sqlite3.Connection) -> None:
         with suppress(sqlite3.Error):
@@ -190,7 +201,7 @@ class SqliteStore(SqlStore):
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        with self._alone(), self.engine.connect() as connection, connection.begin():
+        with self._alone, self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
@@ -207,43 +218,23 @@ class SqliteStore(SqlStore):
     # -- enqueue with group commit -------------------------------------------------------------------------------
 
     def insert_plain(self, jobs: Sequence[NewJob], now: datetime) -> list[int]:
-        ticket = _Ticket(jobs, now)
-        self._waiting.append(ticket)
-        self.run_with_retry(lambda: self._write_waiting(ticket))
-        if ticket.problem is not None:
-            raise ticket.problem
-        assert ticket.numbers is not None
-        return ticket.numbers
+        ticket = Ticket(completed(jobs), now)
+        self._group.submit(ticket)
+        return ticket.result()
 
-    def _write_waiting(self, ticket: _Ticket) -> None:
-        """Write this ticket and those waiting behind it in one transaction, unless another thread already has."""
-        while not ticket.is_written():
-            try:
-                with self._alone():
-                    if not ticket.is_written():
-                        self._write_group(self._next_group(ticket))
-            except StoreBusy:
-                try:
-                    self._waiting.remove(ticket)
-                except ValueError:
-                    continue  # another thread is writing it right now and will set its result
-                raise
+    def insert_plain_each(self, jobs: Sequence[tuple[NewJob, datetime]]) -> list[int | Exception]:
+        tickets = [Ticket([job], now) for job, now in jobs]
+        self._group.submit(*tickets)
+        return [each.problem or each.result()[0] for each in tickets]
 
-    def _next_group(self, ticket: _Ticket) -> list[_Ticket]:
-        group, size = [ticket], len(ticket.jobs)
-        with suppress(ValueError):
-            self._waiting.remove(ticket)
-        while self._waiting and size < MAX_GROUP:
-            other = self._waiting.popleft()
-            group.append(other)
-            size += len(other.jobs)
-        return group
-
-    def _write_group(self, group: list[_Ticket]) -> None:
+    def _write_group(self, group: list[Ticket]) -> None:
         """Write all in one transaction; where it fails, each in its own, so that one bad job fails alone."""
         connection = self._hot()
+        if len(group) == 1 and len(group[0].jobs) == 1:
+            self._write_one(connection, group[0])
+            return
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            self._begin(connection)
             driver = Driver(connection, self.dialect.placeholder)
             numbers = [self.add_plain(driver, ticket.jobs, ticket.now) for ticket in group]
             connection.execute("COMMIT")
@@ -260,10 +251,15 @@ class SqliteStore(SqlStore):
         for ticket, placed in zip(group, numbers, strict=True):
             ticket.numbers = placed
 
+    def _write_one(self, connection: sqlite3.Connection, ticket: Ticket) -> None:
+        """Write one job by a statement that is its own transaction."""
+        try:
+            ticket.numbers = [int(self._begin(connection, *insert_one(ticket.jobs[0], ticket.now)).lastrowid or 0)]
+        except Exception as problem:
+            ticket.problem = self.translate_error(problem)
+
     def add_plain(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
-        driver.many(INSERT, [new_job_row(job, now) for job in jobs])
-        [(last,)] = driver.rows("SELECT last_insert_rowid()")  # the only writer draws consecutive numbers
-        return list(range(last - len(jobs) + 1, last + 1))
+        return insert_jobs(driver, jobs, now)
 
     # -- the line of leases --------------------------------------------------------------------------------------
 
@@ -272,7 +268,7 @@ class SqliteStore(SqlStore):
         began = now - boot.uptime
         if self.in_memory or not boot.name:
             return LeaseLine(began)
-        found = self.read(lambda tx: tx.connection.execute(select(lease_line)).first())
+        found = self.read(lambda tx: tx.connection.execute(READ_LINE).first())
         if found is not None and found.boot == boot.name:
             return LeaseLine(instant(found.began_at))
         stored = self._fix_at_once(boot, began) if fix else None
@@ -280,7 +276,7 @@ class SqliteStore(SqlStore):
 
     def _fix_at_once(self, boot: Boot, began: datetime) -> datetime | None:
         """Store the start of this boot without waiting for a writer, which may be the caller's own transaction."""
-        if not self._lock.acquire(blocking=False):
+        if not self._alone.take_at_once():
             return None
         try:
             with self.engine.connect() as connection:
@@ -296,7 +292,7 @@ class SqliteStore(SqlStore):
                 return None
             raise
         finally:
-            self._lock.release()
+            self._alone.give_back()
 
     # -- errors --------------------------------------------------------------------------------------------------
 
@@ -304,7 +300,7 @@ class SqliteStore(SqlStore):
         if not isinstance(problem, sqlite3.Error):
             return problem
         text = str(problem)
-        if "locked" in text or "busy" in text:
+        if is_busy(problem):
             return StoreBusy("sqlite_locked")
         if getattr(problem, "sqlite_errorcode", None) in NO_ROOM:
             return StoreFull("database_full", product="SQLite", problem=f"{text}.")
@@ -325,7 +321,7 @@ class SqliteStore(SqlStore):
     def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
         unsubscribe = super().subscribe(listener)
         if self._watch is None and not self.in_memory:
-            self._watch = _Watch(self)
+            self._watch = Watch(self)
             self._watch.start()
         return unsubscribe
 
@@ -333,9 +329,7 @@ class SqliteStore(SqlStore):
         if self._watch is not None:
             self._watch.stop()
             self._watch = None
-        if not self._lock.acquire(
-            timeout=CLOSE_PATIENCE
-        ):  # a transaction that never ends must not keep a process alive
+        if not self._alone.take(CLOSE_PATIENCE):  # a transaction that never ends must not keep a process alive
             if not self.in_memory:  # where threads share a connection, closing it under one that uses it is a crash
                 super().close()
             return
@@ -345,12 +339,19 @@ class SqliteStore(SqlStore):
                 self._hot_connection = None
             super().close()
         finally:
-            self._lock.release()
+            self._alone.give_back()
+
+
+def is_busy(problem: sqlite3.Error) -> bool:
+    """Return whether another connection keeps this one from going on."""
+    return "locked" in str(problem) or "busy" in str(problem)
 
 
 def _fix_line(connection: Connection, boot: Boot, began: datetime) -> datetime:
     """Store the start of this boot unless another process has, and end all leases of the previous boot."""
-    found = connection.execute(select(lease_line)).first()
+    from horae.stores.tables.chores import chores, lease_line
+
+    found = connection.execute(READ_LINE).first()
     if found is not None and found.boot == boot.name:
         return instant(found.began_at)
     if found is not None:
@@ -364,32 +365,3 @@ def _fix_line(connection: Connection, boot: Boot, began: datetime) -> datetime:
         connection.execute(delete(lease_line))
     connection.execute(insert(lease_line).values(id=1, boot=boot.name, began_at=micros(began)))
     return began
-
-
-class _Watch(threading.Thread):
-    """Notices commits of other processes: reads a counter in shared memory, twenty times a second."""
-
-    def __init__(self, store: SqliteStore) -> None:
-        super().__init__(name="horae-sqlite-watch", daemon=True)
-        self._store = store
-        self._ended = threading.Event()
-
-    def run(self) -> None:
-        while not self._ended.is_set():
-            with suppress(sqlite3.Error, SQLAlchemyError):  # an error of the disk; writers will report it
-                self._look_on()
-            self._ended.wait(WATCH_AGAIN)
-
-    def _look_on(self) -> None:
-        with self._store.engine.connect() as connection:
-            cursor = connection.connection.cursor()
-            seen = None
-            while not self._ended.wait(WATCH_EVERY):
-                version = cursor.execute("PRAGMA data_version").fetchone()[0]
-                if version != seen:  # the first reading too: a commit may have come before the watch
-                    self._store.tell_listeners("*")
-                seen = version
-
-    def stop(self) -> None:
-        self._ended.set()
-        self.join(timeout=5)

@@ -16,7 +16,7 @@ class EvidenceRows:
         self.connection = connection
 
     def add(self, new: Sequence[Evidence]) -> None:
-        insert_rows(self.connection, evidence, [EVIDENCE.row(each) for each in new])
+        insert_rows(self.connection, evidence, EVIDENCE.written, [EVIDENCE.values(each) for each in new])
 
     def of(self, number: int, *, limit: int = 1000) -> list[Evidence]:
         """Return the evidence about an object, the oldest first."""

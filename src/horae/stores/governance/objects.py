@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, and_, bindparam, func, insert, or_, select, text, update
+from sqlalchemy import Connection, Select, and_, bindparam, func, or_, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from horae.core.governance.objects import GovernedObject, Link, ObjectFilter, ObjectVersion, Removals, StateCount
 from horae.core.jobs.job import GOVERN, Job
 from horae.core.time.instants import micros
 from horae.errors import Conflict
-from horae.stores.databases.bulk import find_by, insert_drawing, insert_rows
+from horae.stores.databases.bulk import find_by, insert_drawing, insert_rows, update_rows
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.tables.governance import (
     LINKS,
@@ -31,7 +31,6 @@ AT_ONCE = 500  # rows of one statement
 FINAL = ("retracted", "retracted/uncertain", "retracted/supported", "retracted/refuted")
 Name = tuple[str, str, str]  # owner, kind, id
 T = TypeVar("T")
-CHANGE = update(objects).where(objects.c.id == bindparam("which"), objects.c.version == bindparam("known"))
 OF_NAME = select(*OBJECTS.select).where(objects.c.owner == bindparam("owner"), objects.c.object_id == bindparam("id"))
 
 
@@ -56,6 +55,10 @@ class Objects:
             found[each.owner, each.kind, each.id] = each
         return found
 
+    def kinds_by_number(self, names: Iterable[Name]) -> dict[int, str]:
+        """Return the numbers of objects, each with its kind."""
+        return {row.id: row.kind for row in self._named(select(objects.c.id, objects.c.kind), names)}
+
     def _named(self, query: Select[Any], names: Iterable[Name]) -> Iterator[Any]:
         """Yield what a query finds for these names."""
         by_kind: dict[tuple[str, str], list[str]] = {}
@@ -63,7 +66,7 @@ class Objects:
             by_kind.setdefault((owner, kind), []).append(name)
         for (owner, kind), ids in sorted(by_kind.items()):
             same = query.where(objects.c.owner == owner, objects.c.kind == kind)
-            yield from find_by(self.connection, same, objects.c.object_id, ids)
+            yield from find_by(self.connection, same, objects.c.object_id, ids, each=True)
 
     def by_number(self, numbers: Iterable[int]) -> dict[int, GovernedObject]:
         found = {}
@@ -111,11 +114,11 @@ class Objects:
         counted = select(func.count()).select_from(due.limit(most).subquery())
         return int(self.connection.execute(counted).scalar_one())
 
-    def with_fingerprint(self, owner: str, fingerprints: Collection[str]) -> list[GovernedObject]:
-        """Return the objects that say the same about the same subject."""
-        same = select(*OBJECTS.select).where(objects.c.owner == owner)
-        found = map(OBJECTS.read, find_by(self.connection, same, objects.c.fingerprint, fingerprints))
-        return sorted(found, key=lambda each: each.number)
+    def rejected_prints(self, owner: str, fingerprints: Collection[str]) -> set[str]:
+        """Return which of these fingerprints an object has that was once rejected."""
+        rejected = select(objects.c.fingerprint).where(objects.c.owner == owner, objects.c.rejected == 1)
+        found = find_by(self.connection, rejected, objects.c.fingerprint, fingerprints, each=True)
+        return {row.fingerprint for row in found}
 
     def put_back(self, owner: str, agent: str | None, *, limit: int) -> list[int]:
         """Return the numbers of objects whose job a gate has put back."""
@@ -123,11 +126,11 @@ class Objects:
         query = query if agent is None else query.where(objects.c.agent == agent)
         return [row.id for row in self.connection.execute(query.order_by(objects.c.id).limit(limit))]
 
-    def without_job(self, *, after: int, limit: int) -> list[GovernedObject]:
-        """Return objects that come due for something and have no live job for it."""
+    def without_job(self, due_before: datetime, *, limit: int) -> list[GovernedObject]:
+        """Return objects that are due for something and have no live job for it."""
         live = select(jobs.c.id).where(jobs.c.id == objects.c.job_id, jobs.c.state.in_(("queued", "running"))).exists()
-        planned = select(*OBJECTS.select).where(objects.c.next_action_at.is_not(None), objects.c.id > after, ~live)
-        return self._read(planned.order_by(objects.c.id).limit(limit))
+        due = select(*OBJECTS.select).where(objects.c.next_action_at <= micros(due_before), ~live)
+        return self._read(due.order_by(objects.c.next_action_at, objects.c.id).limit(limit))
 
     def walk(self, *, owner: str | None, after: int, limit: int) -> list[GovernedObject]:
         """Return objects in the order of their numbers."""
@@ -181,12 +184,12 @@ class Objects:
         """Store new objects and return their numbers in the same order."""
         if not new:
             return []
-        rows = [OBJECTS.row(each) for each in new]
+        rows = [OBJECTS.values(each) for each in new]
         try:
-            drawn = insert_drawing(self.connection, objects, rows, objects.c.id)
+            drawn = insert_drawing(self.connection, objects, OBJECTS.written, rows, objects.c.id)
             if drawn is not None:
                 return drawn
-            self.connection.execute(insert(objects), rows)
+            insert_rows(self.connection, objects, OBJECTS.written, rows)
         except IntegrityError as problem:
             raise Conflict("object_exists", kind=new[0].kind, id=new[0].id) from problem
         names = [(each.owner, each.kind, each.id) for each in new]
@@ -198,16 +201,20 @@ class Objects:
 
     def save(self, changed: Sequence[tuple[GovernedObject, GovernedObject]]) -> None:
         """Write objects after a change; each must still have the version that it had before."""
-        for before, after in changed:
-            row = OBJECTS.changes(after)
-            done = self.connection.execute(CHANGE, {**row, "which": before.number, "known": before.version})
-            if done.rowcount != 1:
-                raise Conflict("object_changed", kind=before.kind, id=before.id)
+        if not changed:
+            return
+        names, rows = OBJECTS.changing.columns, [OBJECTS.changing.values(after) for _, after in changed]
+        fences = [(before.number, before.version) for before, _ in changed]
+        if update_rows(self.connection, objects, names, rows, objects.c.id, objects.c.version, fences) != len(changed):
+            known = self.by_number(before.number for before, _ in changed)
+            missed = [before for before, after in changed if known.get(before.number) != after]
+            which = missed[0] if missed else changed[0][0]
+            raise Conflict("object_changed", kind=which.kind, id=which.id)
 
     # -- versions and content --------------------------------------------------------------------------------------
 
     def add_versions(self, new: Sequence[ObjectVersion]) -> None:
-        insert_rows(self.connection, versions, [VERSIONS.row(each) for each in new])
+        insert_rows(self.connection, versions, VERSIONS.written, [VERSIONS.values(each) for each in new])
 
     def versions(self, number: int, *, limit: int = 1000, before: int | None = None) -> list[ObjectVersion]:
         query = select(*VERSIONS.select).where(versions.c.object_number == number)
@@ -241,7 +248,7 @@ class Objects:
     # -- links -----------------------------------------------------------------------------------------------------
 
     def add_links(self, new: Sequence[Link]) -> None:
-        insert_rows(self.connection, links, [LINKS.row(each) for each in new])
+        insert_rows(self.connection, links, LINKS.written, [LINKS.values(each) for each in new])
 
     def rests_on(self, numbers: Iterable[int]) -> list[Link]:
         """Return what these objects rest on."""

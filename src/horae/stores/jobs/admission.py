@@ -18,13 +18,16 @@ from typing import Any
 from horae.core.jobs.job import CLOSED, OPEN_HANDLERS, SYSTEM
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
+from horae.stores.jobs.claimed import COLUMNS
 from horae.stores.jobs.slots import Slots
-from horae.stores.tables.jobs import JOBS
 
 LOCK = "definitions"
 CHUNK = 500
-HANDLER, OWNER, BUDGET = map(JOBS.columns.index, ("handler", "owner", "budget"))
+HANDLER, OWNER, BUDGET, OBJECT = map(COLUMNS.index, ("handler", "owner", "budget", "object_type"))
 Row = tuple[Any, ...]
+SOON = 5_000_000  # microseconds until a job is asked about again whose owner's hours are being looked at
+# Owners in their quiet hours, with the end of these as a negative number: beside definitions it tells them apart.
+QUIET = "SELECT owner, -COALESCE(quiet_until, 1), NULL FROM horae_quiet_owners WHERE quiet_until > %s OR quiet_at <= %s"
 
 
 class Admission:
@@ -33,13 +36,45 @@ class Admission:
     def __init__(self, dialect: Dialect, slots: Slots) -> None:
         self._dialect = dialect
         self._slots = slots
+        budget = dialect.json_as_text.format("budget")
+        self._definitions = f"SELECT name, tenants, {budget} FROM horae_definitions"
 
-    def admit(self, driver: Driver, rows: list[Row]) -> tuple[list[Row], bool]:
+    def admit(self, driver: Driver, rows: list[Row], now: int) -> tuple[list[Row], bool]:
         """Hold back the candidates that a house worker must not run; the others, and whether any was held."""
-        tenants = [row for row in rows if row[OWNER] != SYSTEM]
-        if not tenants:
+        if all(row[OWNER] == SYSTEM for row in rows):
             return rows, False
-        stored = self._stored(driver)
+        stored, quiet = self._look(driver, now)
+        awake = self._put_off(driver, rows, quiet, now) if quiet else rows
+        admitted, refused = self._admit(driver, awake, stored)
+        return admitted, refused or len(awake) < len(rows)
+
+    def keep_quiet(self, driver: Driver, rows: list[Row], now: int) -> tuple[list[Row], bool]:
+        """Put off the candidates of owners in their quiet hours; the others, and whether any was put off."""
+        quiet = {owner: -until for owner, until, _ in driver.rows(QUIET, [now, now])}
+        awake = self._put_off(driver, rows, quiet, now) if quiet else rows
+        return awake, len(awake) < len(rows)
+
+    def _put_off(self, driver: Driver, rows: list[Row], quiet: dict[str, int], now: int) -> list[Row]:
+        """Let jobs of owners in their quiet hours be due when those end; return the others.
+
+        The job of an object is left alone: it runs when the object says, and moving one without the other parts them.
+        """
+        resting = [row for row in rows if row[OWNER] in quiet and row[OBJECT] is None]
+        for owner, until in quiet.items():
+            numbers = [row[0] for row in resting if row[OWNER] == owner]
+            for start in range(0, len(numbers), CHUNK):
+                chunk = numbers[start : start + CHUNK]
+                sql = f"UPDATE horae_jobs SET run_at = %s WHERE id IN ({marks(len(chunk))})"
+                driver.change(sql, [until if until > now else now + SOON, *chunk])
+        return [row for row in rows if row[OWNER] not in quiet or row[OBJECT] is not None]
+
+    def _look(self, driver: Driver, now: int) -> tuple[list[Row], dict[str, int]]:
+        """Read every definition, and which owners are in their quiet hours until when, in one statement."""
+        found = driver.rows(f"{self._definitions} UNION ALL {QUIET}", [now, now])
+        return [row for row in found if row[1] >= 0], {row[0]: -row[1] for row in found if row[1] < 0}
+
+    def _admit(self, driver: Driver, rows: list[Row], stored: list[Row]) -> tuple[list[Row], bool]:
+        tenants = [row for row in rows if row[OWNER] != SYSTEM]
         rows = self._set_budgets(driver, rows, {name: budget for name, _, budget in stored if budget is not None})
         if not _closed(tenants, stored):
             return rows, False
@@ -76,8 +111,7 @@ class Admission:
 
     def _stored(self, driver: Driver) -> list[Row]:
         """Read name, openness and budget of every definition."""
-        budget = self._dialect.json_as_text.format("budget")
-        return driver.rows(f"SELECT name, tenants, {budget} FROM horae_definitions")
+        return driver.rows(self._definitions)
 
     def _set_budgets(self, driver: Driver, rows: list[Row], budgets: dict[str, str]) -> list[Row]:
         """Let tenants' jobs draw on the budgets of their handlers; return the rows as they are then."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 
-from sqlalchemy import Connection, select, text, update
+from sqlalchemy import Connection, select, update
 
-from horae.ports import StoredDefinition
+from horae.ports.definitions import StoredDefinition
+from horae.stores.databases.bulk import insert_free
 from horae.stores.databases.dialects import BY_NAME, Dialect
 from horae.stores.databases.driver import Driver
 from horae.stores.jobs.admission import Admission
@@ -38,13 +39,13 @@ class Definitions:
         """Lock the definitions: no claim may hold jobs, and no other transaction change one, until this one ends."""
         self._admission.lock(self._driver)
 
-    def put(self, definition: StoredDefinition) -> None:
-        """Store a definition; the caller holds the lock."""
-        row = DEFINITIONS.row(definition)
-        before, behind = self._dialect.insert_ignore
-        values = ", ".join(f":{column}" for column in row)
-        self.connection.execute(text(f"{before} horae_definitions ({', '.join(row)}) VALUES ({values}) {behind}"), row)
-        self.connection.execute(update(definitions).where(definitions.c.name == definition.name).values(row))
+    def put(self, *changed: StoredDefinition) -> None:
+        """Store definitions; the caller holds the lock."""
+        rows = [DEFINITIONS.row(each) for each in changed]
+        if insert_free(self.connection, definitions, rows) == len(rows):
+            return
+        for row in rows:
+            self.connection.execute(update(definitions).where(definitions.c.name == row["name"]).values(row))
 
     def release(self, limit: int) -> tuple[int, set[str]]:
         """Let up to *limit* held jobs of open handlers back into the claim; how many, in which queues."""

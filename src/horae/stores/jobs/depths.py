@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cache
 
-from sqlalchemy import Connection, delete, insert, select, text
+from sqlalchemy import Connection, TextClause, delete, insert, select, text
 
 from horae.core.metrics import Backlog
 from horae.core.time.instants import instant, micros
-from horae.ports import Depth
-from horae.stores.databases.dialects import BY_NAME
+from horae.ports.queues import Depth
+from horae.stores.databases.dialects import BY_NAME, Dialect
 from horae.stores.tables.jobs import jobs
 from horae.stores.tables.queues import depths
 
@@ -43,10 +44,13 @@ class Depths:
         sample = {(queue, state): Depth(int(count), int(due)) for queue, state, count, due in rows}
         return sample or self.count(now, most=MOST)
 
-    def sample(self, now: datetime) -> bool:
-        """Keep a sample while there are more jobs than each reader counts; return whether there are."""
+    def count_many(self, now: datetime) -> dict[tuple[str, str], Depth]:
+        """Count all live jobs if there are more than each reader counts; else return nothing."""
         many = self.connection.execute(select(jobs.c.id).order_by(jobs.c.id).offset(MOST).limit(1)).first() is not None
-        found = self.count(now, most=None) if many else {}
+        return self.count(now, most=None) if many else {}
+
+    def keep(self, found: Mapping[tuple[str, str], Depth], now: datetime) -> None:
+        """Keep counts as the sample, in the place of the last one; without counts there is none."""
         self.connection.execute(delete(depths))
         rows = [
             {"queue": queue, "state": state, "jobs": depth.jobs, "due": depth.due, "sampled_at": micros(now)}
@@ -54,7 +58,6 @@ class Depths:
         ]
         if rows:
             self.connection.execute(insert(depths), rows)
-        return many
 
     def waiting(self, now: datetime, found: Mapping[tuple[str, str], Depth] | None = None) -> dict[str, Backlog]:
         """Return by queue how many jobs are due, and since when the first of them; *found*: what :meth:`read` gave.
@@ -72,12 +75,18 @@ class Depths:
 
     def _oldest(self, queues: Mapping[str, object]) -> dict[str, int]:
         """Return when the first waiting job of each queue is due: a look at the head of an index for each band."""
-        dialect, named = BY_NAME[self.connection.dialect.name], sorted(queues)
-        heads = ", ".join(HEAD.format(queue="v.queue", band=band) for band in BANDS)
-        query = f"SELECT v.place, {heads} FROM {dialect.rows_from_json(place=int, queue=str)}"
+        named = sorted(queues)
+        query = _heads(BY_NAME[self.connection.dialect.name])
         given = {"rows": json.dumps(list(enumerate(named)))}
         found = dict[str, int]()
-        for place, *firsts in self.connection.execute(text(query), given) if named else ():
+        for place, *firsts in self.connection.execute(query, given) if named else ():
             due = [int(first) for first in firsts if first is not None]
             found |= {named[place]: min(due)} if due else {}
         return found
+
+
+@cache
+def _heads(dialect: Dialect) -> TextClause:
+    """Return the statement that reads the head of each queue and band; made once, for every scrape."""
+    heads = ", ".join(HEAD.format(queue="v.queue", band=band) for band in BANDS)
+    return text(f"SELECT v.place, {heads} FROM {dialect.rows_from_json(place=int, queue=str)}")

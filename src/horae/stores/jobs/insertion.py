@@ -5,7 +5,7 @@ The keyed way round; jobs without names go through the stores' own hot statement
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -15,12 +15,13 @@ from sqlalchemy import Connection, delete, insert, select, text, update
 from horae.core.jobs.job import NewJob
 from horae.core.time.instants import micros
 from horae.errors import KeyConflict, NotFound
-from horae.ports import Placed
-from horae.stores.databases.bulk import find_by, insert_drawing, insert_free
+from horae.ports.jobs import Placed
+from horae.stores.databases.bulk import by_column, find_by, insert_drawing, insert_free
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.databases.driver import CallerDriver
 from horae.stores.jobs.needs import Needs
-from horae.stores.tables.jobs import INSERT_COLUMNS, jobs, keys, needs, new_job_row, runs
+from horae.stores.tables.batches import parents
+from horae.stores.tables.jobs import INSERT_COLUMNS, job_chunks, jobs, keys, needs, new_job_row, runs
 
 CHUNK = 500
 Name = tuple[str, str, str]  # scope, owner, text
@@ -34,12 +35,16 @@ class Insertion:
 
     def insert(self, asked: Sequence[NewJob], now: datetime) -> list[Placed]:
         """Store jobs; one whose key or unique name is known becomes the job that has it."""
+        if any(job.gather is not None for job in asked):
+            from horae.stores.jobs.gathering import Gathering
+
+            return Gathering(self).insert(asked, now)
         if all(job.typed_key is None for job in asked):
-            return self._insert(asked, now, self._find_holders(asked))
+            return self._insert(asked, now, self.find_holders(asked))
         try:
-            placed = self._insert_typed(asked, now, self._find_holders(asked))
+            placed = self._insert_typed(asked, now, self.find_holders(asked))
         except KeyConflict:  # an object of another type may have taken the default key meanwhile
-            placed = self._insert_typed(asked, now, self._find_holders(asked, latest=True))
+            placed = self._insert_typed(asked, now, self.find_holders(asked, latest=True))
         return placed
 
     def _insert_typed(self, asked: Sequence[NewJob], now: datetime, known: dict[Name, tuple[int, str]]) -> list[Placed]:
@@ -88,31 +93,31 @@ class Insertion:
             there = next((known[name] for name in names if name in known), None)
             twin = next((name for name in names if name in fresh), None)
             if there is not None:
-                placed[index] = _deduplicate(job, *there)
+                placed[index] = deduplicate(job, *there)
             elif twin is not None:
                 twins[index] = fresh[twin]
-                _deduplicate(job, 0, _stored_hash(twin, new[fresh[twin]]))  # refused before anything is stored
+                deduplicate(job, 0, _stored_hash(twin, new[fresh[twin]]))  # refused before anything is stored
             else:
                 fresh |= dict.fromkeys(names, index)
         waiting = [index for index in range(len(new)) if placed[index] is None and index not in twins]
-        numbers = self._add([new[index] for index in waiting], now)
+        numbers = self.add([new[index] for index in waiting], now)
         for index, where in zip(
             waiting, self._register_names([new[index] for index in waiting], numbers, now), strict=True
         ):
             placed[index] = where
         self._wait_for_others([(new[index], placed[index]) for index in waiting if new[index].after], now)
-        self._tell_audit([(new[index], placed[index]) for index in waiting if new[index].entry is not None])
+        self._note_in_audit([(new[index], placed[index]) for index in waiting if new[index].entry is not None])
         for index, twin_index in twins.items():
             original = placed[twin_index]
             assert original is not None
             placed[index] = Placed(original.number, deduplicated=True, request_hash=original.request_hash)
         return [where for where in placed if where is not None]
 
-    def _tell_audit(self, told: Sequence[tuple[NewJob, Placed | None]]) -> None:
+    def _note_in_audit(self, placed: Sequence[tuple[NewJob, Placed | None]]) -> None:
         """Append the entries of jobs that were really stored, each with the id that its job has got."""
         entries = [
             replace(job.entry, job=f"job_{where.number}")
-            for job, where in told
+            for job, where in placed
             if job.entry is not None and where is not None and not where.deduplicated
         ]
         if entries:
@@ -128,6 +133,11 @@ class Insertion:
         for job, where in waiting:
             if where is None or where.deduplicated:
                 continue
+            named = [
+                {"job_id": where.number, "parent_id": number, "position": position, "created_at": micros(now)}
+                for position, number in enumerate(dict.fromkeys(job.after))
+            ]
+            self.connection.execute(insert(parents), named)
             query = select(jobs.c.id, jobs.c.state).where(jobs.c.id.in_(job.after)).order_by(jobs.c.id)
             there = {row.id: row.state for row in self.connection.execute(query.with_for_update())}
             lost = {number for number, state in there.items() if state == "dead"}
@@ -159,7 +169,7 @@ class Insertion:
                 cancelled.add(number)
         return cancelled
 
-    def _find_holders(self, new: Sequence[NewJob], *, latest: bool = False) -> dict[Name, tuple[int, str]]:
+    def find_holders(self, new: Sequence[NewJob], *, latest: bool = False) -> dict[Name, tuple[int, str]]:
         """Return the jobs that have these names; *latest*: also those committed since this transaction began."""
         wanted = sorted({name for job in new for name in (*_names(job), *_typed(job))})
         found: dict[Name, tuple[int, str]] = {}
@@ -172,17 +182,17 @@ class Insertion:
                 found[scope, owner, name] = (number, request_hash)
         return found
 
-    def _add(self, new: Sequence[NewJob], now: datetime) -> list[int]:
+    def add(self, new: Sequence[NewJob], now: datetime) -> list[int]:
         numbers: list[int] = []
-        for chunk in chunks(new, 1000):
-            rows = [dict(zip(INSERT_COLUMNS, new_job_row(job, now), strict=True)) for job in chunk]
-            numbers += self._add_rows(rows)
+        for chunk in job_chunks(new, 1000):
+            numbers += self._add_rows([new_job_row(job, now) for job in chunk])
         return numbers
 
-    def _add_rows(self, rows: list[dict[str, Any]]) -> list[int]:
-        drawn = insert_drawing(self.connection, jobs, rows, jobs.c.id)
+    def _add_rows(self, values: list[list[Any]]) -> list[int]:
+        drawn = insert_drawing(self.connection, jobs, INSERT_COLUMNS, values, jobs.c.id)
         if drawn is not None:
             return drawn
+        rows = by_column(INSERT_COLUMNS, values)
         last = BY_NAME[self.connection.dialect.name].last_number
         if last:  # the only writer draws consecutive numbers
             self.connection.execute(insert(jobs), rows)
@@ -204,14 +214,14 @@ class Insertion:
         placed = [Placed(number, request_hash=job.request_hash) for job, number in zip(new, numbers, strict=True)]
         if not rows or self.take_names(sorted(rows, key=_by_name)) == len(rows):
             return placed
-        known = self._find_holders(new, latest=True)
+        known = self.find_holders(new, latest=True)
         winners = [
             next((known[name] for name in _names(job) if known[name][0] != number), None)
             for job, number in zip(new, numbers, strict=True)
         ]
         try:
             final = [
-                where if winner is None else _deduplicate(job, *winner)
+                where if winner is None else deduplicate(job, *winner)
                 for job, where, winner in zip(new, placed, winners, strict=True)
             ]
         except KeyConflict:
@@ -231,18 +241,6 @@ class Insertion:
         return insert_free(self.connection, keys, rows)
 
 
-def chunks(new: Sequence[NewJob], most: int, most_text: int = 4_000_000) -> Iterator[Sequence[NewJob]]:
-    """Cut a batch so that no statement outgrows what a database accepts in one packet."""
-    start = size = 0
-    for index, job in enumerate(new):
-        if index > start and (index - start == most or size + len(job.payload) > most_text):
-            yield new[start:index]
-            start, size = index, 0
-        size += len(job.payload)
-    if start < len(new):
-        yield new[start:]
-
-
 def _by_name(row: dict[str, Any]) -> Name:
     return row["scope"], row["owner"], row["name"]
 
@@ -253,7 +251,7 @@ def _stored_hash(name: Name, job: NewJob) -> str:
 
 
 def _names(job: NewJob) -> list[Name]:
-    names = (("key", job.key), ("unique", job.unique))
+    names = (("key", job.key), ("unique", None if job.gather is not None else job.unique))
     return [(scope, job.owner, name) for scope, name in names if name is not None]
 
 
@@ -261,7 +259,7 @@ def _typed(job: NewJob) -> list[Name]:
     return [] if job.typed_key is None else [("key", job.owner, job.typed_key)]
 
 
-def _deduplicate(job: NewJob, number: int, request_hash: str) -> Placed:
+def deduplicate(job: NewJob, number: int, request_hash: str) -> Placed:
     if job.key is not None and request_hash and request_hash != job.request_hash:
         raise KeyConflict(job.key, f"job_{number}" if number else "another job of the same call")
     return Placed(number, deduplicated=True, request_hash=request_hash)

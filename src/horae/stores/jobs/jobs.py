@@ -8,9 +8,11 @@ one list.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
@@ -20,6 +22,7 @@ from sqlalchemy import (
     Select,
     Table,
     and_,
+    bindparam,
     case,
     delete,
     func,
@@ -32,31 +35,33 @@ from sqlalchemy import (
     update,
 )
 
+from horae.core.jobs.batch import HELD_BY_BATCH
 from horae.core.jobs.job import CLOSED, JOB, SYSTEM, Filter, Job, Lease, NewJob, Run, Settlement
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.time.instants import MICROSECOND, micros
-from horae.ports import DueBacklog, End, Placed, PutBack
+from horae.stores.databases.bulk import find_by
 from horae.stores.databases.dialects import BY_NAME, Dialect
 from horae.stores.databases.driver import Driver
 from horae.stores.declaration import Reader
 from horae.stores.tables.jobs import ATTEMPT, FINISHED_JOBS, JOBS, RUNS, SNAPSHOT, jobs, keys, needs, running_run, runs
 
 if TYPE_CHECKING:
+    from horae.core.jobs.parents import ParentResult
     from horae.core.jobs.reasons import Parent
+    from horae.ports.claims import PutBack
+    from horae.ports.jobs import End, Placed
+    from horae.ports.queues import DueBacklog
     from horae.stores.databases.hot import Hot
 
 FINISHED = ("succeeded", "cancelled")  # what lives on only in the history
 MOST_OF_OWNER = 10_000  # an owner's live jobs that are counted
 MOST_RATED = 1_000  # of the newest live jobs, for the rate of those that were tried again
-MOST_ENDED_OF_OWNER = 1_000  # and its finished ones: each is looked up by its number
-ENDED = tuple(
-    func.sum(case((condition, 1), else_=0)).label(name)
-    for name, condition in {
-        "succeeded": runs.c.state == "succeeded",
-        "finished": runs.c.state.is_not(None),
-        "finished_after_retry": and_(runs.c.state.is_not(None), runs.c.attempt > 0),
-    }.items()
-)
+MOST_ENDED_OF_OWNER = 200  # and its finished ones: each is looked up by its number in every day of the history
+ENDED = {
+    "succeeded": runs.c.state == "succeeded",
+    "finished": runs.c.state.is_not(None),
+    "finished_after_retry": and_(runs.c.state.is_not(None), runs.c.attempt > 0),
+}
 
 
 class Jobs:
@@ -81,6 +86,11 @@ class Jobs:
         """Return those of these jobs that have not ended."""
         query = select(*JOBS.select).where(jobs.c.id.in_(sorted(numbers)))
         return [JOBS.read(row) for row in self.connection.execute(query)]
+
+    def tokens(self, numbers: Iterable[int]) -> dict[int, int]:
+        """Return the tokens of those of these jobs that have not ended."""
+        rows = find_by(self.connection, select(jobs.c.id, jobs.c.token), jobs.c.id, list(numbers), each=True)
+        return {row.id: row.token for row in rows}
 
     def lock(self, number: int) -> Job | None:
         """Return the live or dead job, kept from changing until the transaction ends."""
@@ -128,10 +138,26 @@ class Jobs:
             live = apply_filter(select(*JOBS.select).where(jobs.c.id.in_(numbers)), JOBS, wanted)
             found |= {row[0]: JOBS.read(row) for row in self.connection.execute(live)}
         if not wanted.states or set(wanted.states) & set(FINISHED):
-            ended = select(*FINISHED_JOBS.select).where(runs.c.job_id.in_(numbers), runs.c.state.is_not(None))
-            for row in self.connection.execute(apply_filter(ended, FINISHED_JOBS, wanted)):
+            gone = self._gone(numbers)  # for none of them MariaDB would read everything
+            ended = select(*FINISHED_JOBS.select).where(runs.c.job_id.in_(gone), runs.c.state.is_not(None))
+            ended = self._by_number(apply_filter(ended, FINISHED_JOBS, wanted))
+            for row in self.connection.execute(ended) if gone else ():
                 found[row.job_id] = FINISHED_JOBS.read(row)
         return [found[number] for number in sorted(found, reverse=True)]
+
+    def _by_number(self, query: Select[Any]) -> Select[Any]:
+        """Look runs up by the numbers of their jobs; else MariaDB may read all that succeeded."""
+        return self._forcing("PRIMARY", runs, query)
+
+    def _forcing(self, index: str, table: Table, query: Select[Any]) -> Select[Any]:
+        """Name the index to use to a database that guesses badly how many rows there are."""
+        hint = BY_NAME[self.connection.dialect.name].forced_index
+        return query.with_hint(table, hint.format(index=index)) if hint else query
+
+    def _gone(self, numbers: Sequence[int]) -> list[int]:
+        """Return those of these numbers that no live job has: only they are looked up in every day of the history."""
+        alive = set(self.connection.execute(select(jobs.c.id).where(jobs.c.id.in_(numbers))).scalars())
+        return [number for number in numbers if number not in alive]
 
     def look_back_ends(self, rows: int, since: int, *, before: End | None) -> int | None:
         """Return the end down to which a look over so many endings since an instant reaches; None: over all of them."""
@@ -150,29 +176,40 @@ class Jobs:
             query = apply_filter(select(*reader.select), reader, wanted)
             query = query.where(state == "dead" if reader is JOBS else state.is_not(None))
             query = query.where(*_ended_before(reader.table, before), *([] if least is None else [end >= least]))
+            query = self._forcing("horae_jobs_died", jobs, query) if reader is JOBS else query
             rows = self.connection.execute(query.order_by(end.desc(), number.desc()).limit(limit))
             found += [((row.finished_at, row[0]), reader.read(row)) for row in rows]
         return [job for _, job in sorted(found, key=lambda each: each[0], reverse=True)[:limit]]
 
     def count_groups(self, wanted: Filter, *, least: int | None, most: int) -> dict[tuple[str, str, str], int]:
-        """Count jobs by state, queue and handler; running and dead ones whatever their number, dead ones up to *most*.
+        """Count jobs by state, queue and handler; running ones whatever their number, of dead ones the newest *most*.
 
         Queued and finished jobs below the number *least* are left out.
         """
-        found: dict[tuple[str, str, str], int] = {}
-        for reader, states in ((JOBS, ("queued",)), (JOBS, ("running",)), (JOBS, ("dead",)), (FINISHED_JOBS, FINISHED)):
-            names = [reader[name] for name in ("number", "state", "queue", "handler")]
-            query = apply_filter(select(*names), reader, wanted).where(names[1].in_(states))
-            if least is not None and states not in (("running",), ("dead",)):
-                query = query.where(names[0] >= least)
-            if states == ("dead",):
-                query = query.order_by(names[0].desc()).limit(most)
-            rows = query.subquery()
-            by = [rows.c[each.name] for each in names[1:]]
-            for row in self.connection.execute(select(*by, func.count()).group_by(*by)):
-                group = (row[0], row[1], row[2])
-                found[group] = found.get(group, 0) + int(row[3])
-        return found
+        newest_dead = select(jobs.c.id).where(jobs.c.state == _literal("dead")).order_by(jobs.c.id.desc())
+        dead_from = self.connection.execute(newest_dead.offset(most - 1).limit(1)).scalar()
+        found: Counter[tuple[str, str, str]] = Counter()
+        for states, lowest in (("queued",), least), (("running",), None), (("dead",), dead_from), (FINISHED, least):
+            number = (FINISHED_JOBS if states is FINISHED else JOBS)["number"]
+            found += self._count_states(wanted, states, [] if lowest is None else [number >= lowest])
+        return dict(found)
+
+    def count_among(self, wanted: Filter, numbers: Sequence[int]) -> dict[tuple[str, str, str], int]:
+        """Count those of these jobs that are queued or finished, by state, queue and handler."""
+        gone = self._gone(numbers)
+        found = self._count_states(wanted, ("queued",), [jobs.c.id.in_(numbers)]) if numbers else Counter()
+        found += self._count_states(wanted, FINISHED, [runs.c.job_id.in_(gone)]) if gone else Counter()
+        return dict(found)
+
+    def _count_states(
+        self, wanted: Filter, states: Sequence[str], among: Sequence[ColumnElement[bool]]
+    ) -> Counter[tuple[str, str, str]]:
+        reader = FINISHED_JOBS if states is FINISHED else JOBS
+        by = [reader[name] for name in ("state", "queue", "handler")]
+        query = apply_filter(select(*by, func.count()), reader, wanted).where(_in_state(reader, states), *among)
+        query = self._by_number(query) if reader is FINISHED_JOBS and among else query
+        rows = self.connection.execute(query.group_by(*by))
+        return Counter({(state, queue, handler): int(count) for state, queue, handler, count in rows})
 
     def runs(self, number: int) -> list[Run]:
         """Return every attempt, the oldest first; the one under way comes last."""
@@ -228,10 +265,15 @@ class Jobs:
         labelled = labels.state().labelled
         numbers = labels.members(Label.of("owner", owner), before=labelled, limit=MOST_ENDED_OF_OWNER)
         least = self.look_back(MOST_OF_OWNER, before=None, least=labelled) or labelled
-        for which in (runs.c.job_id.in_(numbers[:MOST_ENDED_OF_OWNER]), runs.c.job_id >= least):
-            query = select(runs.c.queue, runs.c.state, func.count()).where(which, runs.c.owner == owner)
-            query = query.where(runs.c.state.is_not(None)).group_by(runs.c.queue, runs.c.state)
-            yield from ((queue, state, count) for queue, state, count in self.connection.execute(query))
+        gone = self._gone(numbers)[:MOST_ENDED_OF_OWNER]
+        theirs = select(runs.c.queue, runs.c.state).where(runs.c.owner == owner, runs.c.state.is_not(None))
+        looked_up = self._by_number(
+            theirs.where(runs.c.job_id.in_(gone))
+        )  # counted here: few, and MariaDB would sort them
+        found = Counter((queue, state) for queue, state in self.connection.execute(looked_up)) if gone else Counter()
+        yield from ((queue, state, count) for (queue, state), count in found.items())
+        newer = theirs.add_columns(func.count()).where(runs.c.job_id >= least).group_by(runs.c.queue, runs.c.state)
+        yield from ((queue, state, count) for queue, state, count in self.connection.execute(self._by_number(newer)))
 
     def metrics(
         self, *, now: datetime, since: datetime, owner: str | None, ended_since: datetime | None = None
@@ -243,19 +285,10 @@ class Jobs:
 
     def rates(self, *, since: datetime, owner: str | None, ended_since: datetime | None = None) -> dict[str, int]:
         """Return of the raw figures those of a window."""
-        conditions = [jobs.c.queue != MACHINERY, *(_owned_by(owner) if owner is not None else [])]
-        died = select(func.count()).where(jobs.c.state == "dead", *conditions)
-        dead = died.where(jobs.c.finished_at >= micros(since)).scalar_subquery().label("dead_recently")
-        recent = [runs.c.finished_at >= micros(ended_since or since), runs.c.queue != MACHINERY]
-        recent += [runs.c.owner == owner] if owner is not None else []
-        ended = select(*ENDED).where(*recent).subquery()
-        newest = select(jobs.c.attempt, jobs.c.created_at).where(*conditions).order_by(jobs.c.id.desc())
-        some = newest.limit(MOST_RATED).subquery()
-        retried = func.sum(case((some.c.attempt > 0, 1), else_=0))
-        alive = select(func.count().label("live"), retried.label("live_after_retry"))
-        live = alive.where(some.c.created_at >= micros(since)).subquery()
-        together = select(dead, ended, live).select_from(ended.join(live, true()))
-        found = self.connection.execute(together).mappings().one()
+        instants = {"since": micros(since), "ended_since": micros(ended_since or since)}
+        owned = {} if owner is None else {"owner": owner}
+        query = _rates(owned=owner is not None, tenant=owner not in (None, SYSTEM))
+        found = self.connection.execute(query, instants | owned).mappings().one()
         return {name: int(number or 0) for name, number in found.items()}
 
     def _due_and_dead(self, now: datetime, owner: str | None) -> tuple[int, int | None, int]:
@@ -286,6 +319,7 @@ class Jobs:
 
     def waiting(self, due_before: datetime, *, not_in: Iterable[str]) -> list[DueBacklog]:
         """Queues, other than these, with jobs that were due before an instant while none of theirs is running."""
+        from horae.ports.queues import DueBacklog
         from horae.stores.jobs.depths import Depths
 
         busy = {queue for (queue,) in self.connection.execute(
@@ -318,6 +352,18 @@ class Jobs:
             for parent, policy, state in found
         ]
 
+    def parent_results(self, number: int, *, most_bytes: int) -> tuple[list[ParentResult], int]:
+        """Return the jobs that one was enqueued after with what they returned, and the size of all results."""
+        from horae.stores.jobs.parents import read_results
+
+        return read_results(self.connection, number, most_bytes)
+
+    def enqueued_after(self, number: int, *, limit: int) -> list[int]:
+        """Return the first jobs that one was enqueued after, in that order, also those that have ended."""
+        from horae.stores.jobs.parents import read_numbers
+
+        return read_numbers(self.connection, number, limit)
+
     def children(self, number: int, *, limit: int) -> list[int]:
         """Return jobs that wait, or waited, for one, by number."""
         query = select(needs.c.job_id).where(needs.c.needed_id == number).order_by(needs.c.job_id).limit(limit)
@@ -334,7 +380,7 @@ class Jobs:
     def may_move(self, queues: Iterable[str]) -> bool:
         """Return whether any of these queues holds a job that runs, or will run without manual help."""
         live = [jobs.c.queue.in_(sorted(queues)), jobs.c.state.in_(("queued", "running")), jobs.c.held != CLOSED]
-        moving = select(jobs.c.id).where(*live, jobs.c.held != "needs").limit(1)
+        moving = select(jobs.c.id).where(*live, jobs.c.held.not_in(("needs", HELD_BY_BATCH))).limit(1)
         if self.connection.execute(moving).first() is not None:
             return True
         stuck = select(_lost().c.id)
@@ -350,7 +396,7 @@ class Jobs:
             values["band"] = band
         if job.state == "dead":
             values |= {"token": jobs.c.token + 1, "worker_id": None, "started_at": None, "cancel_reason": None}
-            if job.unique is not None and not self._takes_name(job, now):
+            if job.holds_name and not self._takes_name(job, now):
                 return False
         if job.held in ("", "slot", CLOSED):
             values |= {"held": "", "held_for": None}  # its turn is decided again when its new time has come
@@ -358,7 +404,7 @@ class Jobs:
         if changed and job.state == "dead" and job.has_dependents:
             from horae.stores.jobs.links import Links
 
-            Links(self._dialect).needs.revive(self._driver(), [job.number], now)
+            Links(self._dialect).revive(self._driver(), job.number, now)
         self._let_next_in(job)
         return changed
 
@@ -497,10 +543,11 @@ class Jobs:
     def _label(self, job: Job, queue: str) -> None:
         """Let lists find a job in its new queue, too, where the map of labels has reached it already."""
         if queue != job.queue:
-            from horae.core.jobs.labels import Labelled
+            from horae.core.jobs.labels import BLOCK, LONGEST
             from horae.stores.jobs.labels import Labels
 
-            Labels(self.connection).add([Labelled(job.number, queue, job.handler, job.owner)])
+            block, place = divmod(job.number, BLOCK)
+            Labels(self.connection).add({("queue", queue[:LONGEST], block): 1 << place})
 
     def _update_guarded(self, job: Job, values: dict[str, Any]) -> bool:
         return self.connection.execute(update(jobs).where(*_guard(job)).values(values)).rowcount == 1
@@ -562,6 +609,27 @@ def _lost_above(number: int) -> Select[tuple[int, int]]:
     return found.where(needs.c.state == "settled").group_by(up.c.parent)
 
 
+@cache
+def _rates(*, owned: bool, tenant: bool) -> Select[Any]:
+    """Return the statement of the rates, of all or of one owner; made once, because a scrape needs it each time."""
+    ours = [jobs.c.queue != MACHINERY, *([jobs.c.owner == bindparam("owner")] if owned else [])]
+    ours += [jobs.c.owner != SYSTEM] if tenant else []  # as in _owned_by
+    died = select(func.count()).where(_in_state(JOBS, ("dead",)), jobs.c.finished_at >= bindparam("ended_since"), *ours)
+    recent = [runs.c.finished_at >= bindparam("ended_since")]
+    recent += [runs.c.owner == bindparam("owner")] if owned else []
+    is_visible = runs.c.queue != MACHINERY
+    figures = [func.sum(case((and_(is_visible, each), 1), else_=0)).label(name) for name, each in ENDED.items()]
+    ended = select(*figures, func.max(runs.c.job_id).label("last_ended")).where(*recent).subquery()
+    newest = select(jobs.c.attempt, jobs.c.created_at).where(*ours).order_by(jobs.c.id.desc())
+    some = newest.limit(literal_column(str(MOST_RATED))).subquery()
+    retried = func.sum(case((some.c.attempt > 0, 1), else_=0))
+    alive = select(func.count().label("live"), retried.label("live_after_retry"))
+    live = alive.where(some.c.created_at >= bindparam("since")).subquery()
+    last = select(func.max(jobs.c.id)).scalar_subquery().label("last_live")
+    dead = died.scalar_subquery().label("dead_recently")
+    return select(dead, last, ended, live).select_from(ended.join(live, true()))
+
+
 def _owned_by(owner: str) -> list[ColumnElement[bool]]:
     """Name an owner's jobs so that the index of tenants' jobs, which leaves out the house's, can be used."""
     return [jobs.c.owner == owner, *([] if owner == SYSTEM else [jobs.c.owner != SYSTEM])]
@@ -605,9 +673,13 @@ def _ended_before(table: Table, before: End | None) -> list[ColumnElement[bool]]
 
 def _in_state(reader: Reader[Job], states: Sequence[str]) -> ColumnElement[bool]:
     """Name states in the text of the statement, so that the indexes of dead, running and cancelled jobs can be used."""
-    names: list[ColumnElement[str]] = [literal_column(f"'{JOB.states[JOB.states.index(state)]}'") for state in states]
+    names = [_literal(state) for state in states]
     state: ColumnElement[str] = reader["state"]
     return state == names[0] if len(names) == 1 else state.in_(names)
+
+
+def _literal(state: str) -> ColumnElement[str]:
+    return literal_column(f"'{JOB.states[JOB.states.index(state)]}'")
 
 
 def _stands_alone(job: Job) -> bool:

@@ -1,4 +1,4 @@
-"""The ledger behind ``ctx.once``: what a job has already done, by name of the step."""
+"""The ledger behind ``once`` and ``step``: what a job, or a task of an agent, has already done, by name of the step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from horae.core.time.instants import micros
 from horae.errors import LeaseLost
-from horae.stores.tables.jobs import jobs, ledger
+from horae.stores.tables.jobs import jobs, ledger, task_ledger
 
 
 class Ledger:
@@ -30,3 +30,12 @@ class Ledger:
 
     def renew(self, number: int, until: datetime) -> None:
         self.connection.execute(update(jobs).where(jobs.c.id == number).values(leased_until=micros(until)))
+
+    def get_of_task(self, task: int, scope: str, name: str) -> str | None:
+        kept = task_ledger.c
+        query = select(kept.result).where(kept.task_id == task, kept.scope == scope, kept.name == name)
+        return self.connection.execute(query).scalar()
+
+    def put_of_task(self, task: int, scope: str, name: str, result: str, now: datetime) -> None:
+        row = {"task_id": task, "scope": scope, "name": name, "result": result, "created_at": micros(now)}
+        self.connection.execute(insert(task_ledger), row)

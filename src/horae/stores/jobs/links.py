@@ -1,4 +1,4 @@
-"""What the end of one job means to others: a job that waits for it, a schedule that counts from its finish,
+"""What the end of one job means to others: a job that waits for it, its batch, a schedule that counts from its finish,
 a schedule that follows its own. All of it happens in the transaction that ends the job.
 """
 
@@ -9,15 +9,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from horae.core.jobs.machinery import MACHINERY
 from horae.core.time.instants import micros
 from horae.stores.codecs import to_micros
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
+from horae.stores.jobs.batch import BatchEnds
 from horae.stores.jobs.needs import Needs
 
 if TYPE_CHECKING:
     from horae.core.schedules.schedule import Schedule
 
+MEET = "UPDATE horae_schedules SET expected_since = %s, succeeded_at = %s WHERE id = %s"
+CHECK = "UPDATE horae_jobs SET run_at = %s WHERE id = %s AND state = 'queued' AND run_at > %s"
 MOVE = "UPDATE horae_schedules SET next_fire_at = %s, next_due_at = %s WHERE id = %s"
 
 
@@ -36,23 +40,48 @@ class Links:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self.needs = Needs(dialect)
+        self.batches = BatchEnds(dialect)
 
     def settle(self, driver: Driver, ended: Sequence[Ended], now: datetime) -> set[str]:
         """Settle what depends on ended jobs; return the queues that may have work now."""
         if not ended:
             return set()
-        queues = self.needs.let_go(driver, [job.number for job in ended if job.succeeded])
-        queues |= self.needs.fail(driver, [job.number for job in ended if not job.succeeded], now)
+        succeeded = [job.number for job in ended if job.succeeded]
+        failed = [job.number for job in ended if not job.succeeded]
+        never, queues = self.batches.settle(driver, succeeded, failed, now)
+        queues |= self.needs.let_go(driver, succeeded)
+        queues |= self.needs.fail(driver, [*failed, *never], now)
         ran = {job.schedule_id for job in ended if job.schedule_id is not None}
         good = {job.schedule_id for job in ended if job.schedule_id is not None and job.succeeded}
-        if self._count_from_finish(driver, sorted(ran), now) | self._follow(driver, sorted(good), now):
+        own = list(self._schedules(driver, sorted(ran)))
+        if self._meet_expectations(driver, [each for each in own if each.number in good], now):
+            queues.add(MACHINERY)
+        if self._count_from_finish(driver, own, now) | self._follow(driver, sorted(good), now):
             queues.add("*")
         return queues
 
-    def _count_from_finish(self, driver: Driver, numbers: Sequence[int], now: datetime) -> bool:
+    def revive(self, driver: Driver, number: int, now: datetime) -> None:
+        """Let its batch wait for a revived job again, and bring back the jobs that were cancelled for it."""
+        self.batches.reopen(driver, [number])
+        self.needs.revive(driver, [number], now)
+
+    def _meet_expectations(self, driver: Driver, schedules: Iterable[Schedule], now: datetime) -> bool:
+        """Note successes that were expected; a late one brings the next check forward, which closes the record."""
+        is_late = False
+        for schedule in schedules:
+            after = schedule.after_success(now)
+            if after is None:
+                continue
+            driver.change(MEET, [to_micros(after.expected_since), to_micros(after.succeeded_at), schedule.number])
+            if after.succeeded_at is not None and after.check_job is not None:
+                driver.change(CHECK, [micros(now), after.check_job, micros(now)])
+                is_late = True
+        return is_late
+
+    def _count_from_finish(self, driver: Driver, schedules: Iterable[Schedule], now: datetime) -> bool:
         """Start the interval of schedules that count from the end of their job, in whatever way it ended."""
         moved = False
-        for schedule in self._schedules(driver, numbers):
+        for schedule in schedules:
             fire_at = to_micros(schedule.after_finish(now))
             if fire_at is not None:
                 driver.change(MOVE, [fire_at, fire_at, schedule.number])

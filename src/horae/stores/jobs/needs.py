@@ -24,6 +24,8 @@ from typing import Any
 from horae.core.time.instants import micros
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
+from horae.stores.jobs.batch import BatchEnds
+from horae.stores.jobs.cancelling import cancel_waiting
 from horae.stores.tables.jobs import ATTEMPT, SNAPSHOT
 
 INLINE = 100
@@ -33,22 +35,7 @@ KEPT = (
     *(name for name in (*ATTEMPT, *SNAPSHOT) if name not in ("worker_id", "started_at", "cancel_reason")),
     "attempt",
 )
-CANCELLED_RUN = (
-    f"INSERT INTO horae_runs (job_id, token, {', '.join(ATTEMPT)}, outcome, state, attempt, error, finished_at, "
-    f"{', '.join(SNAPSHOT)}) SELECT id, token, {', '.join(ATTEMPT)}, 'cancelled', 'cancelled', attempt, last_error, "
-    f"finished_at, {', '.join(SNAPSHOT)} FROM horae_jobs WHERE "
-)
 Row = tuple[Any, ...]
-
-
-def cancel_waiting(driver: Driver, numbers: Sequence[int], reason: str, now: datetime) -> None:
-    """End waiting jobs as cancelled: their rows move to the history, their unique names are free again."""
-    listed = f"id IN ({marks(len(numbers))}) AND state = 'queued'"
-    sql = "UPDATE horae_jobs SET token = token + 1, cancel_reason = %s, finished_at = %s WHERE "
-    driver.change(sql + listed, [reason, micros(now), *numbers])
-    driver.change(CANCELLED_RUN + listed, numbers)
-    driver.change(f"DELETE FROM horae_jobs WHERE {listed}", numbers)
-    driver.change(f"DELETE FROM horae_keys WHERE scope = 'unique' AND job_id IN ({marks(len(numbers))})", numbers)
 
 
 class Needs:
@@ -60,6 +47,7 @@ class Needs:
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
+        self._batches = BatchEnds(dialect)
 
     # -- a parent has succeeded ----------------------------------------------------------------------------------
 
@@ -136,11 +124,12 @@ class Needs:
         numbers = sorted({row[0] for row in run})
         self._lock_jobs(driver, numbers)
         self._change_rows(driver, "DELETE FROM horae_needs", run)
-        return self._cancel(driver, by_policy.get("cancel", []), now), self._free(driver, numbers)
+        cancelled, queues = self._cancel(driver, by_policy.get("cancel", []), now)
+        return cancelled, queues | self._free(driver, numbers)
 
-    def _cancel(self, driver: Driver, rows: Sequence[Row], now: datetime) -> list[int]:
+    def _cancel(self, driver: Driver, rows: Sequence[Row], now: datetime) -> tuple[list[int], set[str]]:
         if not rows:
-            return []
+            return [], set()
         children, parents = sorted({row[0] for row in rows}), sorted({row[1] for row in rows})
         sql = f"SELECT id FROM horae_jobs WHERE id IN ({marks(len(children))}) AND state = 'queued' AND held = 'needs' "
         waiting = {row[0] for row in driver.rows(f"{sql}ORDER BY id{self._dialect.waiting_lock}", children)}
@@ -155,8 +144,10 @@ class Needs:
                 cancel_waiting(driver, children, f"job_{parent}, which it waited for, {ended}", now)
                 cancelled += children
         self._change_rows(driver, "UPDATE horae_needs SET state = 'settled'", rows)
+        never, queues = self._batches.settle(driver, [], cancelled, now)
+        cancelled += never
         self._mark(driver, "failed", cancelled, ("open", "revived"))
-        return cancelled
+        return cancelled, queues
 
     # -- a parent lives again ------------------------------------------------------------------------------------
 
@@ -206,6 +197,7 @@ class Needs:
             [names, limit, number, token],
         )
         driver.change("UPDATE horae_runs SET state = NULL WHERE job_id = %s AND token = %s", [number, token])
+        self._batches.reopen(driver, [number])
         return True
 
     def _takes_name(self, driver: Driver, number: int, owner: str, name: str | None, now: datetime) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import Connection, delete, insert, select, update
 
 from horae.core.time.instants import micros
-from horae.ports import Node
+from horae.ports.workers import Node
 from horae.stores.tables.queues import NODES, nodes
 
 LEFT = "left"  # no longer on the list; kept for a day, for the release of its last runs

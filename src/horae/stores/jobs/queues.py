@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Table, select, text, update
+from sqlalchemy import Connection, Table, delete, insert, select, text, update
 
-from horae.ports import Queue
+from horae.ports.queues import OwnerHours, Queue
 from horae.stores.databases.dialects import BY_NAME
-from horae.stores.tables.queues import QUEUES, limits, queues
+from horae.stores.tables.queues import OWNER_HOURS, QUEUES, limits, queues, quiet_owners
 
 
 class Queues:
@@ -49,3 +49,28 @@ class Queues:
         values = ", ".join(f":{name}" for name in row)
         self.connection.execute(text(f"{before} {table.name} ({', '.join(row)}) VALUES ({values}) {behind}"), row)
         self.connection.execute(update(table).where(table.c.name == row["name"]).values(row))
+
+
+class OwnerHoursTable:
+    """Quiet hours of owners."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def get(self, owner: str, *, lock: bool = False) -> OwnerHours | None:
+        query = select(*OWNER_HOURS.select).where(quiet_owners.c.owner == owner)
+        row = self.connection.execute(query.with_for_update() if lock else query).first()
+        return None if row is None else OWNER_HOURS.read(row)
+
+    def all(self) -> list[OwnerHours]:
+        query = select(*OWNER_HOURS.select).order_by(quiet_owners.c.owner)
+        return [OWNER_HOURS.read(row) for row in self.connection.execute(query)]
+
+    def put(self, hours: OwnerHours) -> None:
+        row = OWNER_HOURS.row(hours)
+        changed = update(quiet_owners).where(quiet_owners.c.owner == hours.owner).values(row)
+        if self.connection.execute(changed).rowcount == 0 and self.get(hours.owner) is None:
+            self.connection.execute(insert(quiet_owners).values(row))
+
+    def remove(self, owner: str) -> None:
+        self.connection.execute(delete(quiet_owners).where(quiet_owners.c.owner == owner))

@@ -13,11 +13,11 @@ from typing import Any
 
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
-from horae.stores.tables.jobs import JOBS
+from horae.stores.jobs.claimed import COLUMNS
 
 LOCK = -1
 MAX_RELEASED = 100
-KEY, GROUP = JOBS.columns.index("concurrency_key"), JOBS.columns.index("group_name")
+KEY, GROUP = map(COLUMNS.index, ("concurrency_key", "group_name"))
 LIMIT = -1  # the concurrency limit is asked for after the job's own columns
 Row = tuple[Any, ...]
 

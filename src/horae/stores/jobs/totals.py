@@ -26,7 +26,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from horae.ports import Tally
+from horae.ports.schedules import Tally
 from horae.stores.codecs import at
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from horae.core.limits import MICROSECOND, Limit
 from horae.core.time.instants import micros
-from horae.ports import Clock
+from horae.ports.world import Clock
 from horae.stores.databases.driver import Driver
 from horae.stores.store import SqlStore
 

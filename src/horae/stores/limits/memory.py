@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from horae.core.limits import MICROSECOND, Limit
-from horae.ports import Clock
+from horae.ports.world import Clock
 
 SECOND = 1_000_000  # in microseconds
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from horae.core.limits import MICROSECOND, Limit
 from horae.core.time.instants import micros
 from horae.errors import ConfigurationError
-from horae.ports import Clock
+from horae.ports.world import Clock
 from horae.stores.redis import Redis, Script, redis_client, translate_errors
 
 SECOND = 1_000_000  # in microseconds

@@ -12,14 +12,14 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from horae.core.jobs.locks import LockHolder
-from horae.core.jobs.retry import LONGEST, span
+from horae.core.jobs.retry import LONGEST
+from horae.core.time.spans import Span, span
 from horae.errors import HoraeError, InvalidInput, InvalidName, LockNotAcquired
-from horae.ports import Clock, Dice
+from horae.ports.world import Clock, Dice
 
 log = logging.getLogger("horae.locks")
 TOKEN_LENGTH = 32  # hexadecimal characters: 128 random bits
 MAX_KEY_LENGTH = 200
-Span = timedelta | float
 
 
 class Locks(ABC):
@@ -80,7 +80,7 @@ class Locks(ABC):
         """
         checked_key(key)
         lasting = checked_ttl(ttl)
-        token = holder.value(self._dice.name(TOKEN_LENGTH))
+        token = self.token_of(holder)
         if self.put(key, token, lasting):
             return HeldLock(self, key, token)
         seen = self.peek(key)
@@ -90,6 +90,10 @@ class Locks(ABC):
         if other is None or not (holder.follows(other) or is_over(other)):
             return None
         return HeldLock(self, key, token) if self.swap(key, seen, token, lasting) else None
+
+    def token_of(self, holder: LockHolder) -> str:
+        """Return a fresh proof of ownership that names the attempt."""
+        return holder.value(self._dice.name(TOKEN_LENGTH))
 
     def with_lock(self, key: str, ttl: Span, wait: Span = 0, retry_interval: Span = 0.05) -> HeldLock:
         """Acquire for a ``with`` block; raise ``LockNotAcquired`` instead of returning None."""

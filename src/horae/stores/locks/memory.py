@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 
-from horae.ports import Clock, Dice
+from horae.ports.world import Clock, Dice
 from horae.stores.locks.base import Locks
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from horae.core.jobs.payloads import name
 from horae.errors import ConfigurationError
-from horae.ports import Clock, Dice
+from horae.ports.world import Clock, Dice
 from horae.stores.locks.base import Locks
 from horae.stores.redis import Redis, Script, redis_client, translate_errors
 

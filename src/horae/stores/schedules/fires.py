@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any
 
 from horae.core.jobs.job import NewJob
-from horae.core.schedules.schedule import Firing, Unfinished
+from horae.core.schedules.schedule import Firing, Schedule, Unfinished
 from horae.core.time.instants import micros
-from horae.ports import Decide, EndSilent, Occurrence
+from horae.ports.schedules import Decide, EndSilent, Occurrence
 from horae.stores.codecs import to_micros
 from horae.stores.databases.driver import Driver, marks
 from horae.stores.databases.hot import Hot
@@ -123,7 +123,7 @@ class Firings:
         """Mark the jobs whose end concerns a schedule: their own, or one that follows it."""
         numbers = [firing.schedule.number for firing, _ in decided]
         followed = self.find_followed(driver, numbers)
-        followed |= {firing.schedule.number for firing, _ in decided if firing.schedule.anchor == "finish"}
+        followed |= {firing.schedule.number for firing, _ in decided if _is_told(firing.schedule)}
         return [
             (
                 firing,
@@ -164,3 +164,8 @@ class Firings:
         """Write the next instants: rows of MOVED and the schedule's number."""
         sets = ", ".join(f"{name} = %s" for name in MOVED)
         driver.many(f"UPDATE horae_schedules SET {sets} WHERE id = %s", rows)
+
+
+def _is_told(schedule: Schedule) -> bool:
+    """Return whether a schedule learns of the end of its own jobs."""
+    return schedule.anchor == "finish" or schedule.expect is not None

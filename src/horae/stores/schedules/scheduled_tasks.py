@@ -11,7 +11,7 @@ from horae.core.jobs.job import Job, Run
 from horae.core.scheduled_tasks.rules import PREFIX
 from horae.core.schedules.schedule import Schedule
 from horae.core.time.instants import micros
-from horae.ports import ScheduledTaskRun
+from horae.ports.scheduled_tasks import ScheduledTaskRun
 from horae.stores.tables.jobs import JOBS, RUNS, jobs, running_run, runs
 from horae.stores.tables.schedules import SCHEDULES, fires, schedules
 

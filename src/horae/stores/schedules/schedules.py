@@ -28,8 +28,9 @@ from horae.core.jobs.locks import LOCK
 from horae.core.schedules.schedule import Fire, FireKind, Schedule, ScheduleResult, Unfinished
 from horae.core.time.instants import instant, micros
 from horae.errors import Conflict, VersionConflict
-from horae.ports import FiredQuarter, ScheduleFilter, Tally
+from horae.ports.schedules import FiredQuarter, ScheduleFilter, Tally
 from horae.stores.codecs import at
+from horae.stores.databases.bulk import AT_ONCE, by_column, find_by, insert_drawing
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.jobs.filters import contains
 from horae.stores.jobs.totals import HANDLER, SCHEDULE, tallies
@@ -46,6 +47,7 @@ from horae.stores.tables.schedules import (
 )
 
 RESULT_TIMES = ("finished_at", "started_at", "fire_at")
+JUDGED = ("expected_since", "succeeded_at", "missed_at", "check_job")
 ARMS = 200  # selects in one union; SQLite takes 500
 FIRE_KINDS = get_args(FireKind)
 QUARTER = 15 * 60 * 1_000_000  # microseconds
@@ -61,6 +63,16 @@ class Schedules:
         query = select(*SCHEDULES.select).where(schedules.c.schedule_key == key, schedules.c.owner == owner)
         row = self.connection.execute(query.with_for_update() if lock else query).first()
         return None if row is None else SCHEDULES.read(row)
+
+    def by_keys(self, keys: Collection[str], owner: str, *, lock: bool = False) -> dict[str, Schedule]:
+        """Return the schedules of these keys; locked in the order of their keys, so that two processes never cross."""
+        query = select(*SCHEDULES.select).where(schedules.c.owner == owner).order_by(schedules.c.schedule_key)
+        query = query.with_for_update() if lock else query
+        wanted, found = sorted(keys), {}
+        for start in range(0, len(wanted), AT_ONCE):
+            some = query.where(schedules.c.schedule_key.in_(wanted[start : start + AT_ONCE]))
+            found.update({each.key: each for each in map(SCHEDULES.read, self.connection.execute(some))})
+        return found
 
     def by_number(self, numbers: Iterable[int]) -> dict[int, Schedule]:
         query = select(*SCHEDULES.select).where(schedules.c.id.in_(list(numbers)))
@@ -97,13 +109,20 @@ class Schedules:
         query = select(func.count()).where(schedules.c.owner == owner, is_on, not_(is_spent))
         return int(self.connection.execute(query).scalar_one())
 
-    def add(self, schedule: Schedule) -> int:
+    def add(self, new: Sequence[Schedule]) -> list[int]:
+        """Store new schedules of one owner and return their numbers in the same order."""
+        rows = [SCHEDULES.values(schedule) for schedule in new]
         try:
-            answer = self.connection.execute(insert(schedules), SCHEDULES.row(schedule))
+            drawn = insert_drawing(self.connection, schedules, SCHEDULES.written, rows, schedules.c.id)
+            if drawn is not None:
+                return drawn
+            self.connection.execute(insert(schedules), by_column(SCHEDULES.written, rows))
         except IntegrityError as problem:
-            raise Conflict("schedule_just_made", key=schedule.key) from problem
-        assert answer.inserted_primary_key is not None
-        return int(answer.inserted_primary_key[0])
+            raise Conflict("schedule_just_made", key=new[0].key) from problem
+        wanted = select(schedules.c.schedule_key, schedules.c.id).where(schedules.c.owner == new[0].owner)
+        keys = [schedule.key for schedule in new]
+        numbers = dict(tuple(row) for row in find_by(self.connection, wanted, schedules.c.schedule_key, keys))
+        return [numbers[key] for key in keys]
 
     def put(self, schedule: Schedule, *, expected_version: int) -> None:
         """Write a changed schedule; refuse if another transaction changed it since it was read."""
@@ -159,6 +178,19 @@ class Schedules:
             or_(c.max_fires.is_(None), c.fire_count < c.max_fires),
         )
         query = select(*SCHEDULES.select).where(*silent, is_on, *goes_on, ~awaited.exists()).order_by(c.id).limit(limit)
+        return [SCHEDULES.read(row) for row in self.connection.execute(query)]
+
+    def note_expectation(self, schedule: Schedule) -> None:
+        row = SCHEDULES.row(schedule)
+        judged = {name: row[name] for name in JUDGED}
+        self.connection.execute(update(schedules).where(schedules.c.id == schedule.number).values(judged))
+
+    def without_check(self, *, limit: int) -> list[Schedule]:
+        c = schedules.c
+        live = (jobs.c.id == c.check_job, jobs.c.state.in_(("queued", "running")))
+        is_on = (func.coalesce(c.toggled, c.enabled) == 1, c.paused_at.is_(None), c.inactive.is_(None))
+        lacks = or_(c.check_job.is_(None), ~select(jobs.c.id).where(*live).exists())
+        query = select(*SCHEDULES.select).where(c.expect.is_not(None), *is_on, lacks).order_by(c.id).limit(limit)
         return [SCHEDULES.read(row) for row in self.connection.execute(query)]
 
     # -- fires ---------------------------------------------------------------------------------------------------

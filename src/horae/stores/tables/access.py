@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, Table
+from sqlalchemy import BigInteger, Column, Index, Integer, PrimaryKeyConstraint, Table
 
 from horae.core.access.callers import Token
-from horae.ports import Sealed, StoredDefinition
+from horae.ports.access import Sealed
+from horae.ports.definitions import StoredDefinition
 from horae.stores.codecs import BUDGET, FLAG, INSTANT, LONG_TEXT, NAME, PARAMETERS, TEXT, WORDS, Json, Name, text
 from horae.stores.declaration import Declaration, Field, Mark, metadata
 
@@ -56,6 +57,7 @@ owners = Table(
     Column("settings", Json, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    Column("weight", Integer, nullable=False, server_default="1"),  # its share of fair queues; also in the settings
 )
 
 # Secrets that jobs refer to by name, sealed with a key that is not in the database; the one before stays valid a while.

@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 
 from sqlalchemy import CheckConstraint, Index, PrimaryKeyConstraint
+from sqlalchemy import text as sql
 
-from horae.core.attention.lanes import TABLES, Event, Lane, Line, StoredFact, Task, TaskWait
+from horae.core.attention.lanes import TABLES, Event, Lane, Line, Picture, StoredFact, Task, TaskWait
 from horae.stores.codecs import (
     COUNT,
     FLAG,
@@ -29,6 +30,11 @@ from horae.stores.declaration import Declaration, Field, Mark
 
 def _number() -> Field:
     return Field("number", ROW_NUMBER, Mark.DRAWN, column="id", primary_key=True, autoincrement=True)
+
+
+def _where(condition: str, name: str, *columns: str) -> Index:
+    """Return an index of the rows that fulfil a condition; of all rows where the database has no such indexes."""
+    return Index(name, *columns, sqlite_where=sql(condition), postgresql_where=sql(condition))
 
 
 # One agent's attention: every change of a lane happens behind the lock of its row.
@@ -86,10 +92,18 @@ TASKS = Declaration(
     Field("reason", TEXT),
     Field("start_job", NUMBER),
     Field("deadline_job", NUMBER),
+    Field("parent", NUMBER, column="parent_id"),
+    Field("charged", TEXT),
     CheckConstraint("(state = 'running') = (focus IS NOT NULL)", name="horae_tasks_focus"),
     Index("horae_tasks_state", "lane_id", "state"),
     Index("horae_tasks_live", "state"),
     Index("horae_tasks_key", "lane_id", "task_key", unique=True),
+    # A step reads a few rows of the backlog, however long it is: the oldest of each priority, and what has a deadline.
+    Index("horae_tasks_backlog", "lane_id", "state", "base", "ready_since", "id"),
+    Index("horae_tasks_age", "lane_id", "state", "ready_since"),
+    _where("due_by IS NOT NULL", "horae_tasks_due", "lane_id", "state", "base", "due_by"),
+    _where("expires_at IS NOT NULL", "horae_tasks_expiry", "lane_id", "state", "expires_at"),
+    _where("parent_id IS NOT NULL", "horae_tasks_parent", "parent_id"),
     sqlite_autoincrement=True,
 )
 tasks = TASKS.table
@@ -114,8 +128,8 @@ WAITS = Declaration(
     Field("granted_at", INSTANT),
     Field("used_at", INSTANT),
     Field("decided_by", NAME),
-    Index("horae_waits_key", "lane_id", "wait_key", "state"),
-    Index("horae_waits_task", "task_id"),
+    Index("horae_waits_key", "lane_id", "wait_key", "state", "id"),
+    Index("horae_waits_task", "task_id", "state"),
     Index("horae_waits_state", "state"),
     sqlite_autoincrement=True,
 )
@@ -137,6 +151,7 @@ EVENTS = Declaration(
     Field("actor", NAME, required=True),
     Index("horae_events_id", "lane_id", "event_id", unique=True),
     Index("horae_events_key", "lane_id", "event_key", "state", "id"),
+    Index("horae_events_state", "lane_id", "state", "id"),
     sqlite_autoincrement=True,
 )
 events = EVENTS.table
@@ -167,6 +182,10 @@ def _read_changes(stored: str) -> list[Any]:
     return list(changes)
 
 
+def _read_tables(stored: str) -> dict[str, dict[int, dict[str, Any]]]:
+    return {table: {int(number): row for number, row in rows.items()} for table, rows in json.loads(stored).items()}
+
+
 _encode = partial(json.dumps, ensure_ascii=False)
 _CHANGES = Codec(LongText, _read_changes, lambda changes: _encode(list(changes)))
 _FACTS = Codec(LongText, lambda stored: dict(json.loads(stored)), lambda details: _encode(dict(details)))
@@ -187,5 +206,18 @@ JOURNAL = Declaration(
     Field("epoch", NUMBER, required=True),
     Field("hash", text(64)),
     PrimaryKeyConstraint("lane_id", "seq"),
+    Index("horae_journal_task", "lane_id", "task_id", "seq"),
 )
 journal = JOURNAL.table
+
+# What was alive after a line, folded once, so that a look at the past need not read all lines before it.
+PICTURES = Declaration(
+    "horae_journal_pictures",
+    Picture,
+    Field("lane", NUMBER, column="lane_id", required=True),
+    Field("seq", NUMBER, required=True),
+    Field("rows", COUNT, column="row_count", required=True),
+    Field("tables", Codec(LongText, _read_tables, _encode), required=True),
+    PrimaryKeyConstraint("lane_id", "seq"),
+)
+pictures = PICTURES.table

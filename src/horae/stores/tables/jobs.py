@@ -5,8 +5,11 @@ A field of a job that is set at enqueue, kept in the history and read back is on
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from datetime import datetime
+from itertools import compress
+from operator import ne
 from typing import Any
 
 from sqlalchemy import (
@@ -19,6 +22,7 @@ from sqlalchemy import (
     Table,
 )
 
+from horae.core.jobs.batches import AlikeJobs
 from horae.core.jobs.job import Job, NewJob, Run, Settlement, make_job
 from horae.stores.codecs import (
     BUDGET,
@@ -162,7 +166,9 @@ FINISHED_JOBS = Reader(runs, Job, _ENDED, absent={each.name for each in fields(J
 keys = Table(
     "horae_keys",
     metadata,
-    Column("scope", String(8), nullable=False),  # key: outlives the job; unique: holds while it is live
+    Column(
+        "scope", String(8), nullable=False
+    ),  # key: outlives the job; unique: holds while it is live; gather: an open job
     Column("owner", Name, nullable=False),
     Column("name", Name, nullable=False),
     Column("job_id", Number, nullable=False),
@@ -184,6 +190,19 @@ ledger = Table(
     Index("horae_ledger_created", "created_at"),
 )
 
+# The same for a task of an agent: the scope is one turn or one action of it.
+task_ledger = Table(
+    "horae_task_ledger",
+    metadata,
+    Column("task_id", Number, nullable=False),
+    Column("scope", String(16), nullable=False),
+    Column("name", Name, nullable=False),
+    Column("result", Json, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("task_id", "scope", "name"),
+    Index("horae_task_ledger_created", "created_at"),
+)
+
 # A job that waits for others to succeed; stores/jobs/needs.py says what the states mean.
 needs = Table(
     "horae_needs",
@@ -198,13 +217,52 @@ needs = Table(
     Index("horae_needs_state", "state"),
 )
 
-_NEW = Writer(JOBS.condition(INSERTED))
+
+def _default_of(each: Field) -> Any:
+    """Return what a column holds where an INSERT does not name it."""
+    default = each.options.get("server_default")
+    return default if default is None or not isinstance(each.codec.type, Integer) else int(default)
+
+
+# What every job has to name comes first, so that the rest, which most jobs leave as it is, is compared at once.
+_ALWAYS = [each for each in JOBS.condition(INSERTED) if each.required and _default_of(each) is None]
+_SELDOM = [each for each in JOBS.condition(INSERTED) if each not in _ALWAYS]
+_UNNAMED = [_default_of(each) for each in _SELDOM]
+_NEW = Writer([*_ALWAYS, *_SELDOM])
+_HEAD = len(_ALWAYS)
+_NAMED = (*_NEW.columns[:_HEAD], "created_at")
 INSERT_COLUMNS = (*_NEW.columns, "state", "created_at")
 
 
 def new_job_row(job: NewJob, now: datetime) -> list[Any]:
     """Return the values of INSERT_COLUMNS."""
     return _NEW.values(job, "queued", micros(now))
+
+
+def given_row(job: NewJob, now: datetime) -> dict[str, Any]:
+    """Return the values of a new job by column, without those that are NULL: of thirty, most are."""
+    row = zip(INSERT_COLUMNS, new_job_row(job, now), strict=True)
+    return {name: value for name, value in row if value is not None}
+
+
+def given_values(job: NewJob, now: datetime) -> tuple[tuple[str, ...], list[Any]]:
+    """Return the columns that a new job has to name, and their values: of thirty about ten.
+
+    The state is none of them: it is always 'queued'.
+    """
+    row = new_job_row(job, now)
+    always, seldom = [*row[:_HEAD], row[-1]], row[_HEAD:-2]
+    if seldom == _UNNAMED:
+        return _NAMED, always
+    is_given = list(map(ne, seldom, _UNNAMED))
+    return (*_NAMED, *compress(_NEW.columns[_HEAD:], is_given)), [*always, *compress(seldom, is_given)]
+
+
+def shared_row(job: NewJob, now: datetime) -> dict[str, Any]:
+    """Return what jobs alike share, by column: all but the payload."""
+    row = given_row(job, now)
+    del row["payload"]
+    return row
 
 
 def ending_row(done: Settlement) -> tuple[Any, ...]:
@@ -270,3 +328,34 @@ def job_indexes(partial: bool) -> dict[str, str]:
         for table, indexes in wanted.items()
         for name, columns, condition in indexes
     }
+
+
+def job_chunks(new: Sequence[NewJob], most: int, most_text: int = 4_000_000) -> Iterator[Sequence[NewJob]]:
+    """Cut a batch so that no statement outgrows what a database accepts in one packet."""
+    start = size = 0
+    payloads = new.each_payload() if type(new) is AlikeJobs else payloads_of(new)
+    for index, length in enumerate(map(len, payloads)):
+        if index > start and (index - start == most or size + length > most_text):
+            yield new[start:index]
+            start, size = index, 0
+        size += length
+    if start < len(new):
+        yield new[start:]
+
+
+def is_plain(jobs: Sequence[NewJob]) -> bool:
+    """Return whether none of these jobs has a name or waits for another."""
+    return not any(job.is_named for job in ((jobs.shared,) if type(jobs) is AlikeJobs else jobs))
+
+
+def queues_of(jobs: Sequence[NewJob]) -> set[str]:
+    return {jobs.shared.queue} if type(jobs) is AlikeJobs else {job.queue for job in jobs}
+
+
+def completed(jobs: Sequence[NewJob]) -> Sequence[NewJob]:
+    """Return the jobs with every payload made, so that a transaction that locks out others does not wait for one."""
+    return AlikeJobs(jobs.shared, jobs.payloads) if type(jobs) is AlikeJobs else jobs
+
+
+def payloads_of(jobs: Sequence[NewJob]) -> Sequence[str]:
+    return jobs.payloads if type(jobs) is AlikeJobs else [job.payload for job in jobs]

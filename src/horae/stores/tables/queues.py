@@ -5,8 +5,9 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Column, Index, Integer, PrimaryKeyConstraint, String, Table
 
 from horae.core.jobs.running_limits import LimitSource
-from horae.ports import Node, Queue
-from horae.stores.codecs import COUNT, INSTANT, MAPPING, NAME, NUMBER, SPAN, TEXT, Name, Number, text
+from horae.ports.queues import OwnerHours, Queue
+from horae.ports.workers import Node
+from horae.stores.codecs import COUNT, INSTANT, MAPPING, NAME, NUMBER, SPAN, TEXT, Codec, Name, Number, text
 from horae.stores.declaration import Declaration, Field, metadata
 
 QUEUES = Declaration(
@@ -17,9 +18,28 @@ QUEUES = Declaration(
     Field("paused_at", INSTANT),
     Field("paused_by", NAME),
     Field("pause_reason", TEXT),
+    Field("paused_until", INSTANT),
+    Field("quiet_hours", text(200)),
+    Field("quiet_zone", Codec(String(64), null="UTC")),
+    Field("quiet_since", INSTANT),
+    Field("fair", text(12)),
+    Field("quiet_at", INSTANT),
     absent=("max_running",),  # limits have sources of their own
 )
 queues = QUEUES.table
+
+# Owners with quiet hours; claims of tenants' jobs look here, so that there is no row for any other owner.
+OWNER_HOURS = Declaration(
+    "horae_quiet_owners",
+    OwnerHours,
+    Field("owner", NAME, primary_key=True),
+    Field("quiet_hours", text(200), required=True),
+    Field("quiet_zone", text(64), required=True),
+    Field("quiet_since", INSTANT),
+    Field("quiet_at", INSTANT),
+    Field("quiet_until", INSTANT),
+)
+quiet_owners = OWNER_HOURS.table
 
 # Live jobs by queue and state, as a chore counted them: only while there are so many that readers do not.
 depths = Table(

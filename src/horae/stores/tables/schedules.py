@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, String, Table
 
-from horae.core.schedules.schedule import Fire, Schedule
+from horae.core.schedules.schedule import Fire, Schedule, make_schedule
 from horae.stores.codecs import (
     COUNT,
     FLAG,
@@ -19,14 +19,17 @@ from horae.stores.codecs import (
     PRIORITY,
     RETRY,
     ROW_NUMBER,
+    SOURCES,
     SPAN,
     TEXT,
     WORDS,
+    Codec,
     Name,
     text,
 )
 from horae.stores.declaration import Declaration, Field, Mark, metadata
 
+CALENDAR_RULE = Codec(String(8), null="exclude")  # rows from before there were calendars have none
 SCHEDULES = Declaration(
     "horae_schedules",
     Schedule,
@@ -74,7 +77,7 @@ SCHEDULES = Declaration(
     Field("tzdata", text(20), required=True),
     Field("fire_count", COUNT, required=True),
     Field("last_fire_at", INSTANT),
-    Field("sources", MAPPING, required=True),
+    Field("sources", SOURCES, required=True),
     Field("version", COUNT, required=True),
     Field("created_at", INSTANT, required=True),
     Field("updated_at", INSTANT, required=True),
@@ -82,9 +85,20 @@ SCHEDULES = Declaration(
     Field("toggled", FLAG),  # wins over enabled until a worker of the application starts again
     Field("budget", NAME),
     Field("cost", MAPPING),
+    Field("paused_until", INSTANT),
+    Field("quiet_hours", text(200)),
+    Field("calendar", text(100)),
+    Field("calendar_rule", CALENDAR_RULE),
+    Field("calendar_days", WORDS),
+    Field("expect", text(120)),
+    Field("expected_since", INSTANT),
+    Field("succeeded_at", INSTANT),
+    Field("missed_at", INSTANT),
+    Field("check_job", NUMBER),
     Index("horae_schedules_key", "owner", "schedule_key", unique=True),
     Index("horae_schedules_due", "next_due_at"),
     Index("horae_schedules_owner", "owner", "updated_at", "id"),
+    make=make_schedule,
     sqlite_autoincrement=True,
 )
 schedules = SCHEDULES.table

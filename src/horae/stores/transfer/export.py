@@ -71,7 +71,7 @@ def export(engine: Engine, out: Out, *, created_at: str, progress: Progress | No
         for form in kept:
             written.counts[form.name] = 0
             for row in _rows(connection, form):
-                write({"table": form.name, "row": dict(zip(form.columns, row, strict=True))})
+                write({"table": form.name, "row": form.fields_of(row)})
                 written.counts[form.name] += 1
                 if progress is not None and written.counts[form.name] % PAGE == 0:
                     progress(written.rows, total)

@@ -1,17 +1,19 @@
 """Which tables go into the file, and how a row of each is written there.
 
 A row has the names of its columns, and its values as they are stored: instants and spans are microseconds, JSON is
-text. So nothing is lost between two databases, and no reader has to know what a value means.
+text, bytes are base64. So nothing is lost between two databases, and no reader has to know what a value means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Column, Integer, SmallInteger, Table
+from sqlalchemy import Column, Integer, LargeBinary, SmallInteger, Table
 
 from horae.errors import InvalidInput
 from horae.stores.metadata import metadata  # with every table: a command imports only those that it needs
@@ -19,6 +21,8 @@ from horae.stores.metadata import metadata  # with every table: a command import
 PREFIX = "horae_"
 # Every other table is exported; a table that a release adds is, too, unless it is listed here.
 LEFT_OUT = {
+    "horae_bus": "the name of the old database in the ids of its events; switch the bus on again",
+    "horae_outbox": "events of the old database, which it publishes",
     "horae_calls": "calls of the last minutes, counted anew",
     "horae_counted_partitions": "partitions that are about to be dropped; their runs are left out with them",
     "horae_depths": "counts of live jobs, made anew",
@@ -49,6 +53,11 @@ class Form:
     def draws_numbers(self) -> bool:
         return any(each.autoincrement is True for each in self.key)
 
+    def fields_of(self, row: Sequence[Any]) -> dict[str, Any]:
+        """Return a row as it is written to the file."""
+        values = (base64.b64encode(each).decode() if isinstance(each, bytes) else each for each in row)
+        return dict(zip(self.columns, values, strict=True))
+
     def row_from(self, line: int, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the row to insert, by columns; what an older release did not write has its default."""
         unknown = sorted(given.keys() - self.columns.keys())
@@ -57,7 +66,7 @@ class Form:
         row = {}
         for name, column in self.columns.items():
             if name in given:
-                row[column.name] = given[name]
+                row[column.name] = self._value(line, name, given[name])
             elif column.nullable:
                 row[column.name] = None
             elif column.server_default is not None:
@@ -65,6 +74,14 @@ class Form:
             else:
                 raise InvalidInput("export_field_missing", line=line, table=self.name, field=name)
         return row
+
+    def _value(self, line: int, name: str, given: Any) -> Any:
+        if not isinstance(self.columns[name].type, LargeBinary) or given is None:
+            return given
+        try:
+            return base64.b64decode(given, validate=True)
+        except (TypeError, ValueError, binascii.Error):
+            raise InvalidInput("export_bytes_unreadable", line=line, table=self.name, field=name) from None
 
 
 @cache

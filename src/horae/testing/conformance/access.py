@@ -8,7 +8,8 @@ from typing import Any
 
 from horae.core.access.callers import Token, digest_of
 from horae.core.access.sessions import IDLE, LONGEST, LoginCode, Session
-from horae.ports import Sealed, Store, Tx
+from horae.ports.access import Sealed
+from horae.ports.store import Store, Tx
 from horae.testing.clock import NOON
 from horae.testing.conformance.support import at_once
 

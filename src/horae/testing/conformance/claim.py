@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from horae.core.jobs.job import Ending
-from horae.ports import Store
+from horae.ports.store import Store
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON
 from horae.testing.conformance.support import at_once, configure, declare, end, lose, numbers, put, read_job, take
@@ -151,6 +151,15 @@ class ClaimConformance:
         configure(store, paused_at=None)
 
         assert (paused, len(take(store))) == ([], 1)
+
+    def test_quiet_hours_that_began_close_a_queue_before_anyone_paused_it(self, store: Store) -> None:
+        put(store, a_new_job(), a_new_job())
+        configure(store, quiet_at=NOON + timedelta(hours=1))
+
+        before = take(store, 1)
+        configure(store, quiet_at=NOON)
+
+        assert (len(before), take(store), take(store, order="run_at")) == (1, [], [])
 
     def test_a_queue_never_runs_more_than_its_limit(self, store: Store) -> None:
         """I11."""

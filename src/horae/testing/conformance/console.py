@@ -15,7 +15,10 @@ from horae.core.jobs.parameters import Parameter
 from horae.core.pulse import Marks, Part, changed_parts
 from horae.core.views import View
 from horae.errors import Conflict
-from horae.ports import Node, Store, StoredDefinition, World
+from horae.ports.definitions import StoredDefinition
+from horae.ports.store import Store
+from horae.ports.workers import Node
+from horae.ports.world import World
 from horae.testing.builders import a_new_job, a_schedule
 from horae.testing.clock import NOON, VirtualClock
 from horae.testing.conformance.support import end, put, take

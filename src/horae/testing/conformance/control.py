@@ -9,7 +9,8 @@ import pytest
 
 from horae.core.audit.entries import Entry
 from horae.core.jobs.job import Filter, Job
-from horae.ports import Queue, Store
+from horae.ports.queues import Queue
+from horae.ports.store import Store
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON
 from horae.testing.conformance.support import at_once, attempts, configure, end, numbers, put, read_job, take

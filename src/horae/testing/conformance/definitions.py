@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from horae.ports import Store, StoredDefinition
+from horae.ports.definitions import StoredDefinition
+from horae.ports.store import Store
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON
 from horae.testing.conformance.support import at_once, declare, end, numbers, put, read_job, take

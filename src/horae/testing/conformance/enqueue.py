@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from horae.core.jobs.batches import AlikeJobs
 from horae.core.jobs.payloads import encode
-from horae.errors import KeyConflict
-from horae.ports import Placed, Store
+from horae.errors import InvalidPayload, KeyConflict
+from horae.ports.jobs import Placed
+from horae.ports.store import Store
 from horae.testing.builders import a_new_job
 from horae.testing.clock import NOON
 from horae.testing.conformance.support import HOSTILE, at_once, end, put, read_job, take
@@ -88,6 +92,42 @@ class EnqueueConformance:
 
         taken = take(store, 1000) + take(store, 1000)
         assert [(job.number, job.payload["place"]) for job in taken] == list(zip(given, range(1200), strict=True))
+
+    def test_jobs_that_share_all_but_their_payloads_are_numbered_in_their_order(self, store: Store) -> None:
+        shared = a_new_job(priority="low", owner="ann", tags=("a",), timeout=timedelta(seconds=5), concurrency_key="c")
+
+        given = store.insert(AlikeJobs(shared, [encode({"place": place}) for place in range(2500)]), now=NOON)
+
+        numbers = [where.number for where in given]
+        first, last = read_job(store, numbers[0]), read_job(store, numbers[-1])
+        assert numbers == sorted(numbers)
+        assert [read_job(store, number).payload["place"] for number in numbers[::100]] == list(range(0, 2500, 100))
+        assert replace(last, number=first.number, payload=first.payload) == first
+        assert first == replace(read_job(store, put(store, shared)[0]), number=first.number, payload={"place": 0})
+
+    def test_payloads_that_are_still_to_come_are_stored_in_their_order_or_not_at_all(self, store: Store) -> None:
+        """A bulk enqueue is checked while its first jobs are written: one that is refused takes all with it."""
+
+        def to_come(bad: int | None) -> Iterator[str]:
+            for place in range(1, 2500):
+                if place == bad:
+                    raise InvalidPayload("not_json", what="payload", problem="of this test")
+                yield encode({"place": place})
+
+        with pytest.raises(InvalidPayload):
+            store.insert(AlikeJobs(a_new_job(), [encode({"place": 0})], to_come(2200)), now=NOON)
+        assert take(store, 10) == []
+        given = store.insert(AlikeJobs(a_new_job(), [encode({"place": 0})], to_come(None)), now=NOON)
+
+        numbers = [where.number for where in given]
+        assert [read_job(store, number).payload["place"] for number in numbers[::100]] == list(range(0, 2500, 100))
+
+    def test_hostile_payloads_of_jobs_alike_come_back_unchanged(self, store: Store) -> None:
+        payloads = [encode({"v": value}) for value in HOSTILE]
+
+        given = store.insert(AlikeJobs(a_new_job(), payloads), now=NOON)
+
+        assert [encode(read_job(store, where.number).payload) for where in given] == payloads
 
     def test_no_jobs_are_no_trouble(self, store: Store) -> None:
         assert store.insert([], now=NOON) == []

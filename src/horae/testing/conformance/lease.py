@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from horae.core.jobs.job import Lease
-from horae.ports import Node, Store
+from horae.ports.store import Store
+from horae.ports.workers import Node
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON
 from horae.testing.conformance.support import at_once, configure, end, lease_of, lose, numbers, put, read_job, take

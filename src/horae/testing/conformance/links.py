@@ -15,7 +15,7 @@ from horae.actions.schedules import fires, schedules
 from horae.core.jobs.job import Job, Outcome, settlement
 from horae.core.jobs.retry import Retry
 from horae.errors import Conflict, NotFound
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.builders import LEASE, a_request, a_schedule
 from horae.testing.clock import NOON, VirtualClock
 from horae.testing.conformance.support import at_once, end, take

@@ -9,11 +9,11 @@ import pytest
 from horae.actions.jobs import endings
 from horae.actions.jobs import jobs as verbs
 from horae.actions.schedules import fires, schedules
-from horae.actions.schedules.occurrences import is_over, occurrence_of, put_back
+from horae.actions.schedules.occurrences import is_over, occurrences_of, put_back
 from horae.core.jobs.job import Job
 from horae.core.jobs.locks import LOCK, LockHolder
 from horae.core.jobs.retry import Retry
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.builders import a_schedule
 from horae.testing.clock import VirtualClock
 from horae.testing.conformance.support import take
@@ -41,14 +41,14 @@ class LockConformance(InVirtualTime):
         fires.fire_due(world)
         waits = self._put_back(world)
         assert (waits.state, waits.attempt, waits.held, waits.held_for) == ("queued", 0, "", LOCK)
-        assert not occurrence_of(world, waits).is_replaced
+        assert not occurrences_of(world, [waits])[0].is_replaced
 
         clock.advance(MINUTE)
         fires.fire_due(world)
 
         assert verdicts(world, "minutely") == [("ran", None, 1), ("ran", None, 1)]
         assert job_of(world, "minutely").id != waits.id
-        assert occurrence_of(world, waits).is_replaced
+        assert occurrences_of(world, [waits])[0].is_replaced
 
     def test_an_occurrence_that_did_not_run_is_recorded_as_skipped(self, world: World, clock: VirtualClock) -> None:
         """In the run and in the fire record alike."""

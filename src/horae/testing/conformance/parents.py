@@ -15,7 +15,7 @@ from horae.actions.jobs.reasons import why
 from horae.core.jobs.job import Filter, Job, Lease
 from horae.core.jobs.retry import Retry
 from horae.errors import NotAllowed
-from horae.ports import World
+from horae.ports.world import World
 from horae.testing.builders import LEASE, a_request
 from horae.testing.clock import NOON, VirtualClock
 from horae.testing.conformance.support import at_once, end, take

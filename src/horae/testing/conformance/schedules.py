@@ -19,7 +19,8 @@ from horae.core.jobs.retry import Retry
 from horae.core.schedules.schedule import Fire
 from horae.core.time.instants import micros
 from horae.errors import Conflict, LeaseLost
-from horae.ports import ScheduleFilter, World
+from horae.ports.schedules import ScheduleFilter
+from horae.ports.world import World
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, VirtualClock
 from horae.testing.conformance.support import HOSTILE, at_once, end, lease_of, lose, take

@@ -10,7 +10,7 @@ import pytest
 from horae.core.jobs.job import Ending, Outcome, settlement
 from horae.core.jobs.payloads import encode
 from horae.errors import LeaseLost
-from horae.ports import Store
+from horae.ports.store import Store
 from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON
 from horae.testing.conformance.support import (

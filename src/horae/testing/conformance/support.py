@@ -9,7 +9,10 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from horae.core.jobs.job import Ending, Job, Lease, NewJob, Order, Outcome, Run, settlement
-from horae.ports import Claim, Queue, Store, StoredDefinition
+from horae.ports.claims import Claim
+from horae.ports.definitions import StoredDefinition
+from horae.ports.queues import Queue
+from horae.ports.store import Store
 from horae.testing.builders import LEASE
 from horae.testing.clock import NOON
 

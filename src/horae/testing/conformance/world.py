@@ -9,7 +9,8 @@ import pytest
 from horae.actions.jobs import jobs as verbs
 from horae.actions.schedules import schedules
 from horae.core.jobs.job import Job
-from horae.ports import Store, World
+from horae.ports.store import Store
+from horae.ports.world import World
 from horae.testing.clock import NOON, LoadedDice, VirtualClock
 from horae.testing.conformance.support import end, take
 

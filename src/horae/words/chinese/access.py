@@ -5,6 +5,7 @@ ERRORS = {
     "allow_http_unreadable": "allow_http 只能是 true 或 false。",
     "code_invalid": "登录码无效：已使用、已超过十分钟，或属于另一个数据库。"
     "请针对此服务的数据库重新生成：`horae console link`。",
+    "weight_outside": "weight 是 1 到 {most:,} 之间的整数；权重加倍，份额加倍。",
     "max_enabled_tasks_outside": "max_enabled_tasks 是 0（不限）到 {most:,} 之间的数字，或 null。",
     "not_limited_to_queues": "此令牌只限于队列 {queues}，而这项操作与队列无关。请使用签发时未加 --queues 的令牌。",
     "owner_list_unreadable": "{expected}，最多 {most} 项。",

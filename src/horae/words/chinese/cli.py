@@ -4,6 +4,12 @@ ERRORS = {
     "reschedule_time_unclear": "请说明时间：给出 --to INSTANT 或 --in SPAN 其中之一。",
     "alerts_extra_missing": "告警通过 HTTP 发送。{problem}",
     "answer_missing": "请给出 --approve 或 --deny；没有答复，等待会超时。",
+    "agent_unknown": "{target} 不是智能体。请写 Attention 的 module:name；该模块声明了：{agents}。",
+    "anchor_key_or_check": "用 --key FILE 签名，或用 --check FILE --public-key FILE 检查。",
+    "anchor_key_unreadable": "{path} 不是 PEM 格式的 {which} Ed25519 密钥。请用 `openssl genpkey -algorithm ed25519 "
+    "-out head.key` 生成，再用 `openssl pkey -in head.key -pubout -out head.pub` 导出公钥。",
+    "anchor_nothing_sealed": "{lane!r} 的流水记录还没有封存的行；请几秒后再试。",
+    "anchor_unreadable": "{path} 不是流水记录的签名头；请用 `horae attention anchor --key head.key` 生成。",
     "app_has_no_such_name": "{module} 中没有 {name!r}。它声明的应用有：{apps}。",
     "app_of_wrong_type": "{target} 是 {type}，不是 Horae 应用。该模块声明的应用有：{apps}。",
     "app_opens_database_early": "{target} 在导入时就打开了数据库，此时 --db 已来不及生效。请把导入时的入队或查询"
@@ -28,6 +34,14 @@ ERRORS = {
     "jobs_named_twice": "指明任务与 {flag} 只能选一个。",
     "jobs_unnamed": "请指明任务，或给出 {flag}。",
     "keep_unreadable": "--keep：{text!r} 没有说明要保留什么；请写成 runs=90d,keys=14d 这样的形式。",
+    "import_database_silent": "无法读取 {url}（{problem}）。请检查地址以及服务器是否在运行。",
+    "import_missing": "没有文件 {path}。请给出文件名，或用 - 表示标准输入。",
+    "import_no_beat_schedule": "{type} 没有 beat_schedule。请写 horae import celery module:app，"
+    "给出 Celery 应用或字典的名称。",
+    "import_table_missing": "{url} 中没有表 {table}。请给出另一个调度器所用的数据库。",
+    "import_target_missing": "{module} 中没有 {name!r}。请写 horae import celery module:app，"
+    "给出 Celery 应用或字典的名称。",
+    "import_unreadable": "无法读取 {path}：{problem}。请给出 UTF-8 文本文件。",
     "lane_ambiguous": "共有 {count} 个通道（{names}）；请用 --lane NAME 选择一个。",
     "lane_missing": "还没有通道。请启动一个智能体，它会建立自己的通道；或者指定一个：--lane NAME",
     "lease_under_a_second": "租约 {lease:span} 太短，无法维持；请用一秒或更长。",
@@ -46,7 +60,9 @@ ERRORS = {
     "options_need_database": "以下选项需要数据库：{options}。请去掉它们，或用 --db 代替 --url。",
     "owner_from_token": "所有者由令牌决定；请去掉 --owner。",
     "restore_with_tool": "这里复制的是 SQLite 文件；此数据库请先停止所有服务器和 worker，再使用它自带的工具：{tool}",
-    "retry_of_ended": "任务 {id} 处于 {state}；只有 dead 和等待中的任务可以重试。请改为重新入队。",
+    "retry_of_ended": "任务 {id} 处于 {state}；只有 dead 和等待中的任务可以重试。"
+    "请作为新任务再运行一次：horae job rerun {id}。",
+    "rerun_arguments_unnamed": "这个任务的参数没有名字，无法只改其中一个；请用 --args 给出全部参数。",
     "retry_of_running": "任务 {id} 正在运行；只有 dead 和等待中的任务可以重试。请等它结束，或取消它。",
     "schedule_named_twice": "指明一个定时计划与 --group 只能选一个。",
     "schedule_unnamed": "请指明一个定时计划，或给出 --group。",

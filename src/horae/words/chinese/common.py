@@ -22,7 +22,7 @@ ERRORS = {
     "outside_calendar": "{name} {value} 换算成 UTC 后超出日历范围；请给出公元 1 年至 9999 年之间的时间。",
     "parameter_unknown": "此调用没有参数 {name!r}；可用参数见 /openapi.json。",
     "span_too_long": "{name}={value:span} 太长，无法保存；最多 {most_days:,} 天。",
-    "span_unreadable": "{value} 既不是秒数，也不是 timedelta。",
+    "span_unreadable": "{value} 既不是秒数，也不是 timedelta 或 5m 这样的文本。",
     "text_not_storable": "{name} 含有 NUL 或半个字符，无法存为文本。请删除它。",
     "too_deep": "{what} 的嵌套超过 {most} 层。请将其展平，或作为字符串发送。",
     "too_large": "{what} 有 {size:,} 字节；最多接受 {most:,} 字节。请把数据存到别处，只发送引用。",

@@ -10,20 +10,35 @@ ERRORS = {
     "after_no_list": "after={value} 不是 id 列表；请写成 after=['nightly-sync'] 这样的形式。",
     "application_already_running": "此应用已在这里运行；请先关闭它。",
     "arguments_not_named": "arguments={value} 没有按名称给出；请写成 arguments={{name: value}}。",
+    "argument_type_wrong": "{handler}：参数 {argument} 应为 {expected}，给出的是 {given}。不会自动转换；"
+    "请传入正确的类型，或在声明任务时写 check_types=False。",
+    "check_types_not_boolean": "{handler}：check_types={value} 必须为 True 或 False。",
     "arguments_unfit": "{handler} 不能这样入队：{problem}。{advice}",
     "backoff_on_generator": "{function} 是生成器：失败时它已交出部分值，因此无法重试。请把退避放在其内部的调用上。",
     "backoff_outside": "退避要求 retries、base 和 jitter 不小于 0，factor 不小于 1。",
     "blueprint_included_twice": "这些任务已并入某个应用；请为每个应用新建 Blueprint()。",
     "blueprint_not_included": "这些任务还不属于任何应用，没有可入队的存储。请在创建应用之处并入：app.include(jobs)。",
     "concurrency_argument_missing": "{handler} 的并发键 {key!r} 需要参数 {argument}。",
-    "connection_unusable": "connection={given} 既不是 SQLAlchemy 的 Connection，也不是 Session。使用 "
-    "AsyncSession 或 AsyncConnection 时，请用 enqueue_async 或 run_sync。",
+    "connection_other_database": "该连接属于 {given}，而本应用的任务保存在 {expected} 中。"
+    "请让两者使用同一个数据库，或不写 connection。",
+    "connection_in_autocommit": "{given} 会立即提交每条语句，没有可加入的事务。请先开始事务，或不写 connection。",
+    "django_setting_unknown": "settings.HORAE 没有 {name!r}；可用的有 {choices}。",
+    "django_database_unknown": "settings.HORAE 写了数据库 {name!r}，而 settings.DATABASES 中有 {choices}。",
+    "django_engine_unknown": "Horae 不能与 Django 的引擎 {engine!r} 共用数据库；请从 {choices} 中选择，或在 HORAE "
+    "中给出 URL。",
+    "django_transaction_broken": "Django 连接 {alias!r} 的事务已失败并将回滚，其中的任务会丢失。请让异常离开它的 "
+    "atomic 块。",
+    "connection_unusable": "connection={given} 不是可以加入的连接。请给出 SQLAlchemy（Connection 或 Session）、Django、"
+    "sqlite3、psycopg 3 或 PyMySQL 的连接。使用 AsyncSession 或 AsyncConnection 时，请用 enqueue_async 或 run_sync。",
     "cron_no_text": "cron={value} 不是文本；请写成 cron='0 3 * * *' 这样的形式。",
     "declarations_invalid": "这些声明无法工作；请逐一更正：\n{problems:lines}",
+    "gather_exclusive": "{handler} 既是独占的，又使用防抖或合并收集："
+    "独占任务在另一个运行时会被拒绝，而彼此合并的调用从不被拒绝。请去掉其中之一。",
     "exclusive_with_limit": "{handler} 是独占的，其 concurrency_limit 就是 1；请去掉两者之一。",
     "executor_needs_async": "{handler} 不是 async 函数；请去掉 executor=，或使用 thread 或 process。",
     "executor_refuses_async": "{handler} 是 async 函数；请去掉 executor=，或使用 async 或 process。",
-    "executor_unknown": "{handler} 的执行器 {executor!r} 无法识别；请选择 async、thread 或 process。",
+    "executor_unknown": "{handler} 的执行器 {executor!r} 无法识别；请选择 async、thread、process、ray、dask 或 "
+    "kubernetes，或给出自己的执行器。",
     "external_without_decide": "{handler} 的 Retry.external(…) 与 decide=… 必须同时给出，或都不给。",
     "file_value_not_a_span": '请写秒数，或 "250ms"、"90s"、"5m"、"2h" 这样的时长。',
     "file_value_not_a_table": "请写一个按名称列出的表。",
@@ -54,6 +69,8 @@ ERRORS = {
     "sensitive_not_names": '{handler} 的 sensitive={value} 不是名称列表；可写作 sensitive=["password"]。',
     "tenants_not_boolean": "{handler} 的 tenants={value} 既不是 True 也不是 False；请说明租户能否运行它。",
     "verifier_kind_unknown": "没有可验证的对象种类 {kind}。请选择以下之一：{choices}。",
+    "verifier_not_remote": "{kind} 的验证器要查看数据库中的对象，不能在 {executor} 上运行；请选择 async、"
+    "thread 或 process。",
     "verifier_parameters": "{kind} 的验证器接受一个参数，即对象，需要上下文时前面再加 ctx；这一个接受 {signature}。",
     "worker_needs_database": "这些声明需要数据库；请用 --db 运行 worker：\n{problems:lines}",
 }

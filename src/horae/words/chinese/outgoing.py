@@ -11,6 +11,7 @@ ERRORS = {
     "dispatch_choice_unreadable": "{name} 必须是最多 {most} 个字符的文本；不写则用默认值。",
     "dispatch_context_unreadable": "context 必须是对象，而不是 {given}；例如 {{}}。",
     "dispatch_text_missing": "载荷需要 text（或 input），说明要做什么。",
+    "heartbeat_too_often": "心跳的间隔不能短于 {least:g} 秒；请给出更长的时间。",
     "host_unknown": "无法调用 {target}：它的主机名不存在。",
     "host_unreadable": "{text!r} 不是主机名。请使用字母、数字、连字符和点；其他文字请写成 xn--…",
     "name_not_public": "{target}：此名称指向不允许调用的地址；对外调用只能访问公网地址。管理员可以把该网络加入允"

@@ -26,6 +26,13 @@ ERRORS = {
 }
 
 WHY = {
+    "comes_twice": "next_run_at {text} 在 {zone} 会出现两次；取第一次，即 {first}。第二次是 {second}。",
+    "expression_empty": "schedule_expr 为空；定时任务每分钟运行一次（{expression}）。",
+    "interval_lengthened": "间隔 {asked} 秒短于操作者目前允许的下限；定时任务每 {runs} 秒运行一次。",
+    "interval_replaced": "无法按 {asked} 秒的间隔运行；间隔改为 {runs} 秒。",
+    "routing_dropped": "已去掉 {key}：参数不能绕过编排服务；请改为指定 default_agent。",
+    "runs_at_once": "next_run_at {next_run_at} 已过去；定时任务会立即运行。",
+    "runs_will_fail": "它的运行会失败：{problem}",
     "nothing_in_its_way": "没有阻碍；它将在 next_run_at 运行",
     "task_given_up": "第 {attempt} 次尝试后放弃：{error}。请发送 enabled 和新的 next_run_at 以重试。",
     "task_inactive": "{because}",

@@ -22,6 +22,25 @@ TITLES = {
 }
 
 TERMS = {
+    "a crash may damage everything": "崩溃可能损坏全部数据",
+    "a crash may take the last commits back": "崩溃可能丢失最近的提交",
+    "a failover may lose the last commits, a restart none": "故障切换可能丢失最近的提交，重启不会",
+    "a power cut may damage the file": "断电可能损坏文件",
+    "a power cut may take the last commits back": "断电可能丢失最近的提交",
+    "an asynchronous failover may lose the last commits, a restart none": "异步故障切换可能丢失最近的提交，重启不会",
+    "audit entries wait to be sealed": "审计条目在等待封存",
+    "crash-safe": "崩溃安全",
+    "durable": "持久",
+    "entries can be changed": "条目可以被修改",
+    "entries can be deleted": "条目可以被删除",
+    "entries can be replaced": "条目可以被替换",
+    "it is a standby and cannot be written to": "这是备库，不能写入",
+    "on one machine; nothing short of the disk is lost": "单机部署；除磁盘损坏外不会丢失数据",
+    "the audit can be truncated": "审计可以被整体截断",
+    "the statistics are behind": "统计落后",
+    "unsafe": "不安全",
+    "with several writers in a Galera cluster two workers may get the same job": "Galera 集群有多个写节点时，"
+    "两个 worker 可能拿到同一任务",
     "action": "动作",
     "actor": "操作者",
     "application": "应用",

@@ -1,6 +1,13 @@
 """The Chinese of :mod:`horae.words.stores`: the same keys and placeholders."""
 
 ERRORS = {
+    "bus_does_not_answer": "消息总线没有确认收到事件（{problem}）。事件留在发件箱里，稍后会再次发布；请检查"
+    "流和它的服务器。",
+    "bus_prefix_unusable": "{prefix!r} 不能作为主题的开头。请使用字母、数字、- 和 _，各部分用点分隔，例如 shop.horae。",
+    "bus_triggers_not_permitted": "该角色无权创建触发器，而消息总线的事件由触发器记录。请用有权限的角色运行一次 "
+    "horae bus on。",
+    "bus_unreachable": "连接不到消息总线（{problem}）。事件留在发件箱里；请检查 HORAE_NATS 和服务器。",
+    "nats_extra_missing": "发布事件需要 NATS 客户端（{problem}）。请运行：pip install 'horae[nats]'",
     "backup_damaged": "{path} 已损坏：{problem}。请使用另一份副本。",
     "backup_exists": "{path} 已存在。请换一个名称，或加上 --force 替换它。",
     "backup_failed": "无法复制 {path}：{problem}。没有任何改动。",
@@ -33,6 +40,7 @@ ERRORS = {
     "export_changed": "{path} 写出之后被改动过：SHA-256 不符。请使用原样的导出文件。",
     "export_counts_differ": "{path} 的行数与其最后一行所记不符。请重新导出。",
     "export_cut_off": "{path} 不完整：缺少最后一行。请重新导出。",
+    "export_bytes_unreadable": "第 {line} 行：{table} 的 {field!r} 不是 base64。请使用原样的导出文件。",
     "export_field_missing": "第 {line} 行：{table} 的一行缺少当前 Horae 需要的 {field!r}。请用更新的 Horae 导出。",
     "export_field_unknown": "第 {line} 行：当前的 Horae 不认识 {table} 的字段 {field!r}。请升级到导出该文件的版本。",
     "export_goes_on": "{path} 在其最后一行之后仍有内容（第 {line} 行）。请使用原样的导出文件。",

@@ -3,7 +3,7 @@
 from importlib import import_module
 
 from horae.words import sentences
-from horae.words.chinese import audit, service, statuses
+from horae.words.chinese import audit, service, settings, statuses
 
 _CHINESE = {
     room: import_module(f"{__package__}.{module.__name__.rpartition('.')[2]}")
@@ -14,3 +14,4 @@ REASONS = {room: _CHINESE[room].WHY for room in sentences.REASONS}
 ERRORS = {reason: text for table in ROOMS.values() for reason, text in table.items()}
 WHY = {reason: text for table in REASONS.values() for reason, text in table.items()}
 VERBS, PROBLEMS, TITLES, TERMS = audit.VERBS, service.PROBLEMS, statuses.TITLES, statuses.TERMS
+HELPS = settings.HELPS

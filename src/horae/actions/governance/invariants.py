@@ -1,0 +1,75 @@
+"""Check every governed object against what must hold, from tables and entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from horae.actions.governance.policies import policies_of
+from horae.actions.governance.surroundings import FLOOR, SHARE
+from horae.core.audit.entries import Entry
+from horae.core.governance.invariants import Broken, check_object
+from horae.core.governance.objects import GovernedObject
+from horae.ports.store import Tx
+from horae.ports.world import World
+
+PAGE = 200  # objects read at once
+
+
+def check_objects(world: World, *, owner: str | None = None, most: int = 1000) -> list[Broken]:
+    """Return up to *most* things that do not hold, over all objects or those of one owner, as of one moment."""
+
+    def read(tx: Tx) -> list[Broken]:
+        found: list[Broken] = []
+        for page in _pages(tx, owner):
+            found += _check_page(tx, page)
+            if len(found) >= most:
+                break
+        return (found + _check_removals(tx, owner) + _check_jobs(tx, most))[:most]
+
+    return world.route(owner=owner).store.read(read, unbounded=True)
+
+
+def _pages(tx: Tx, owner: str | None) -> Iterator[list[GovernedObject]]:
+    after = 0
+    while page := tx.objects.walk(owner=owner, after=after, limit=PAGE):
+        yield page
+        after = page[-1].number
+
+
+def _check_page(tx: Tx, page: list[GovernedObject]) -> list[Broken]:
+    policies = policies_of(tx, {each.owner for each in page})
+    jobs = tx.objects.live_jobs(page)
+    found: list[Broken] = []
+    for it in page:
+        versions = list(reversed(tx.objects.versions(it.number)))
+        found += check_object(it, policies.of(it), jobs.get(it.number), _entries(tx, it), versions)
+    return found
+
+
+def _entries(tx: Tx, it: GovernedObject) -> list[Entry]:
+    """Return all entries about an object, the oldest first."""
+    found: list[tuple[int, Entry]] = []
+    before: int | None = None
+    while page := tx.audit.find(object_id=it.id, object_type=it.kind, owner=it.owner, limit=1000, before=before):
+        found += page
+        before = page[-1][0]
+    return [entry for _, entry in reversed(found)]
+
+
+def _check_jobs(tx: Tx, most: int) -> list[Broken]:
+    """G5: no object has a second live job."""
+    return [
+        Broken("G5 one live job", f"{job.owner} {job.object_type}:{job.object_id}", {"job": job.id, "state": job.state})
+        for job in tx.objects.superfluous_jobs(limit=most)
+    ]
+
+
+def _check_removals(tx: Tx, owner: str | None) -> list[Broken]:
+    """G9: on no day more was archived than the cap of that day."""
+    found = []
+    for each in tx.objects.removals(owner):
+        cap = max(FLOOR, (each.live or 0) // SHARE)
+        if each.removed > cap:
+            facts = {"day": each.day.isoformat(), "removed": each.removed, "cap": cap}
+            found.append(Broken("G9 removals of a day", each.owner, facts))
+    return found

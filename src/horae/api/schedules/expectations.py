@@ -1,0 +1,79 @@
+"""Expectations that were not met: runs of schedules that should have succeeded by now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from horae.actions.schedules import expectations
+from horae.api.here import Here
+from horae.api.operation import PAGES, Call, Listing, Page, Room, S
+from horae.api.values import drop_none, to_public
+from horae.core.cursors import cursor_from, page_size, read_cursor
+from horae.core.jobs.payloads import label
+from horae.core.schedules.expectations import MissedState
+from horae.core.values import PYDANTIC
+
+ADMIN = ("admin",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MissedRun:
+    """A run that should have succeeded by ``due_at`` and had not; ``count`` in a row, up to ``last_due_at``.
+
+    ``open`` until a run succeeds, then ``recovered``; ``dropped`` where nothing is expected any more, for a ``reason``.
+    """
+
+    __pydantic_config__ = PYDANTIC
+
+    id: str
+    schedule: str
+    owner: str
+    handler: str
+    queue: str
+    expect: str
+    state: MissedState
+    expected_at: datetime
+    due_at: datetime
+    last_due_at: datetime
+    found_at: datetime
+    count: int = 1
+    ended_at: datetime | None = None
+    reason: str | None = None
+
+
+class Expectations(Room[S]):
+    """What is missing of what is expected of schedules."""
+
+    @PAGES("/expectations", *ADMIN, by_queue=True)
+    def list(
+        self,
+        *,
+        owner: str | None = None,
+        state: MissedState | None = None,
+        schedule: str | None = None,
+        limit: int | None = None,
+    ) -> Listing[MissedRun]:
+        """List expectations that were not met, the newest first; without *owner* an operator sees all owners'.
+
+        *state* is open, recovered or dropped. *limit* is for all pages together.
+        """
+        query = drop_none(owner=owner, state=state, schedule=schedule)
+        first: Call[Page[MissedRun]] = Call(Page[MissedRun], query=query)
+
+        def find(here: Here, cursor: str | None, size: int) -> tuple[Any, str | None]:
+            begin, most = read_cursor(cursor, int), page_size(size)
+            found = expectations.find_missed(
+                here.world,
+                owner=here.caller.filter_owner(None if owner is None else label(owner, "owner")),
+                state=state,
+                schedule=None if schedule is None else label(schedule, "schedule key", 200),
+                queues=tuple(sorted(here.caller.queues)),
+                limit=most,
+                before=None if begin is None else begin[0],
+            )
+            more = cursor_from([found[-1].number]) if len(found) >= most else None
+            return [to_public(MissedRun, each) for each in found], more
+
+        return Listing(first, limit, find)

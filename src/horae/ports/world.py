@@ -1,0 +1,111 @@
+"""The world around a verb: a clock, dice, tracing, and ``World``, which bundles what a verb needs."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from horae.core.retention import Retention
+
+if TYPE_CHECKING:
+    from horae.core.jobs.job import Job, Outcome
+    from horae.ports.claims import JobRule
+    from horae.ports.store import Store
+
+NOTICED = timedelta(seconds=1)  # smaller differences between the lease line and the wall clock are not converted
+
+
+class Clock(Protocol):
+    """The one place that knows what time it is."""
+
+    def now(self) -> datetime:
+        """Return the present instant, aware, in UTC, as all hosts on one store agree on it."""
+
+    def monotonic(self) -> float:
+        """Return seconds that never jump, for durations."""
+
+    def steady(self) -> datetime:
+        """Return the present instant on the lease line, which no step of the host's clock moves.
+
+        All processes on one store agree on it. Where the database's clock is used it is the same as ``now``.
+        """
+
+    def pause(self, seconds: float) -> None:
+        """Wait in this thread until so much of this clock's time has passed."""
+
+    async def pause_async(self, seconds: float) -> None:
+        """Wait until so much of this clock's time has passed, while the event loop goes on."""
+
+
+@runtime_checkable
+class FollowingClock(Protocol):
+    """A clock that follows the store's: a reading that came with other answers spares it one of its own."""
+
+    def follow(self, store_time: datetime, asked_at: float) -> None:
+        """Take over the store's time, asked for at that moment of the monotonic clock and answered just now."""
+
+
+class Dice(Protocol):
+    """The one source of chance."""
+
+    def roll(self) -> float:
+        """Return a number in [0, 1)."""
+
+    def name(self, length: int = 12) -> str:
+        """Return fresh random hexadecimal characters, for ids that must not collide."""
+
+
+class HasDice(Protocol):
+    """Something with a source of chance: the world, or a rule that has no world of its own."""
+
+    @property
+    def dice(self) -> Dice: ...
+
+
+class TracedRun(Protocol):
+    """A run that is being traced."""
+
+    def ended(self, outcome: Outcome, problem: BaseException | None) -> None: ...
+
+
+class Tracing(Protocol):
+    """Joins what happens here with what happened elsewhere. Its own trouble stays its own."""
+
+    def current(self) -> str | None:
+        """Return the ``traceparent`` of what is under way here; None where nothing is."""
+
+    def running(self, job: Job) -> AbstractContextManager[TracedRun]:
+        """Trace one attempt, as what is under way in its task or thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything a verb needs from outside."""
+
+    store: Store
+    clock: Clock
+    dice: Dice
+    max_payload_bytes: int = 1024 * 1024
+    shortest_interval: timedelta = timedelta(0)  # at least so far apart are the runs of a user's interval task
+    tzdata: str = ""  # the version of the zone database that this process reads
+    lenient: bool = False  # whether new schedules read cron leniently unless they say otherwise
+    tracing: Tracing | None = None
+    rules: tuple[JobRule, ...] = ()  # asked in this order, which is that of their locks
+    retention: Retention = field(default_factory=Retention)  # how long this process's settings keep finished rows
+
+    def route(self, *, owner: str | None = None, key: str | None = None, id: str | None = None) -> World:  # noqa: A002
+        """Return the world that keeps what is about to be touched: today itself, with several shards one of them.
+
+        A verb names what it knows: the owner of what it makes or looks for, the key of a house job or schedule, the id
+        of what exists. With nothing known it means everything.
+        """
+        return self
+
+    def wall_time(self, steady: datetime | None) -> datetime | None:
+        """Convert an instant of the lease line to wall-clock time; unchanged unless the clock was set since boot."""
+        if steady is None:
+            return None
+        shift = self.clock.now() - self.clock.steady()
+        return steady if abs(shift) < NOTICED else steady + shift

@@ -1,0 +1,63 @@
+"""The results of the jobs that one was enqueued after."""
+
+from __future__ import annotations
+
+import json
+
+from sqlalchemy import Connection, Subquery, Text, case, cast, func, select, union_all
+
+from horae.core.jobs.parents import ParentResult
+from horae.stores.tables.batches import batch_jobs, parents
+from horae.stores.tables.jobs import jobs, runs
+
+
+def read_results(connection: Connection, number: int, most_bytes: int) -> tuple[list[ParentResult], int]:
+    """Return the parents of a job in order, with what they returned, and the size of all results, in one statement.
+
+    Results beyond *most_bytes* together are not read.
+    """
+    before = _before(number)
+    text = cast(runs.c.result, Text)  # PostgreSQL would hand over a value, the others text
+    size = func.sum(func.length(text)).over(order_by=before.c.position)
+    final = (runs.c.job_id == before.c.parent_id) & runs.c.state.is_not(None)
+    query = (
+        select(
+            before.c.parent_id,
+            func.coalesce(jobs.c.state, runs.c.state).label("state"),
+            func.coalesce(jobs.c.handler, runs.c.handler).label("handler"),
+            case((size <= most_bytes, text)).label("result"),
+            func.coalesce(jobs.c.last_error, runs.c.error).label("error"),
+            size.label("size"),
+        )
+        .select_from(before)
+        .outerjoin(jobs, jobs.c.id == before.c.parent_id)
+        .outerjoin(runs, final)
+        .order_by(before.c.position)
+    )
+    rows = connection.execute(query).all()
+    found = [
+        ParentResult(
+            f"job_{row.parent_id}",
+            row.state,
+            row.handler,
+            None if row.result is None else json.loads(row.result),
+            row.error,
+        )
+        for row in rows
+    ]
+    return found, max((int(row.size or 0) for row in rows), default=0)
+
+
+def read_numbers(connection: Connection, number: int, limit: int) -> list[int]:
+    """Return the numbers of the first jobs that one was enqueued after, in order."""
+    named = select(parents.c.parent_id).where(parents.c.job_id == number).order_by(parents.c.position).limit(limit)
+    return list(connection.execute(named).scalars())
+
+
+def _before(number: int) -> Subquery:
+    """Return the jobs that one was enqueued after, or, for a callback, the jobs of its batch."""
+    named = select(parents.c.parent_id, parents.c.position).where(parents.c.job_id == number)
+    callback, member = batch_jobs.alias("callback"), batch_jobs.alias("member")
+    called = (callback.c.job_id == number, callback.c.state == "callback", member.c.state != "callback")
+    of_batch = select(member.c.job_id, member.c.job_id).join(callback, callback.c.batch_id == member.c.batch_id)
+    return union_all(named, of_batch.where(*called)).subquery("before")

@@ -1,0 +1,76 @@
+"""Records of expectations that were not met: rows to values and back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
+
+from horae.core.schedules.expectations import MissedRun
+from horae.core.time.instants import micros
+from horae.stores.tables.expectations import EXPECTATIONS, expectations
+
+c = expectations.c
+
+
+class Expectations:
+    """The records inside one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def get(self, subject: str, due_at: datetime) -> MissedRun | None:
+        query = select(*EXPECTATIONS.select).where(c.subject == subject, c.due_at == micros(due_at))
+        row = self.connection.execute(query).first()
+        return None if row is None else EXPECTATIONS.read(row)
+
+    def open_of(self, subject: str) -> MissedRun | None:
+        query = select(*EXPECTATIONS.select).where(c.subject == subject, c.state == "open").order_by(c.id.desc())
+        row = self.connection.execute(query.limit(1)).first()
+        return None if row is None else EXPECTATIONS.read(row)
+
+    def add(self, missed: MissedRun) -> None:
+        self.connection.execute(insert(expectations), EXPECTATIONS.row(missed))
+
+    def put(self, missed: MissedRun) -> None:
+        changes = EXPECTATIONS.changes(missed)
+        self.connection.execute(update(expectations).where(c.id == missed.number).values(changes))
+
+    def find(
+        self,
+        *,
+        owner: str | None = None,
+        state: str | None = None,
+        schedule: str | None = None,
+        queues: Collection[str] = (),
+        limit: int,
+        before: int | None = None,
+    ) -> list[MissedRun]:
+        wanted = EXPECTATIONS.equal({"owner": owner, "state": state, "schedule": schedule})
+        query = select(*EXPECTATIONS.select).where(*wanted).order_by(c.id.desc()).limit(limit)
+        if queues:
+            query = query.where(c.queue.in_(sorted(queues)))
+        if before is not None:
+            query = query.where(c.id < before)
+        return [EXPECTATIONS.read(row) for row in self.connection.execute(query)]
+
+    def count_open(self, owner: str | None = None) -> int:
+        wanted = EXPECTATIONS.equal({"owner": owner, "state": "open"})
+        return int(self.connection.execute(select(func.count()).select_from(expectations).where(*wanted)).scalar_one())
+
+    def untold(self, since: datetime, *, limit: int) -> list[MissedRun]:
+        missing = and_(c.state == "open", c.told == 0)
+        over = and_(c.state == "recovered", c.ended_at >= micros(since), c.told < 2)
+        query = select(*EXPECTATIONS.select).where(or_(missing, over)).order_by(c.id).limit(limit)
+        return [EXPECTATIONS.read(row) for row in self.connection.execute(query)]
+
+    def tell(self, number: int, told: int) -> None:
+        self.connection.execute(update(expectations).where(c.id == number, c.told < told).values(told=told))
+
+    def forget(self, before: datetime, *, limit: int) -> int:
+        old = (c.state.in_(("recovered", "dropped")), c.ended_at < micros(before))
+        numbers = list(self.connection.execute(select(c.id).where(*old).limit(limit)).scalars())
+        if numbers:
+            self.connection.execute(delete(expectations).where(c.id.in_(numbers)))
+        return len(numbers)

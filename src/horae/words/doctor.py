@@ -1,0 +1,117 @@
+"""The sentences of the doctor, by reason; ``{count:jobs}`` reads a number of jobs."""
+
+ERRORS: dict[str, str] = {}
+
+WHY = {
+    "application_declares": "{app} declares {count:jobs}",
+    "bus_behind": "Events wait to be published: {count:,}, the first since {since}. No process publishes them, or "
+    "the bus does not acknowledge: start a worker or server with HORAE_NATS.",
+    "bus_incomplete": "Events should be noted for the message bus, but triggers are missing: {names}. Events of what "
+    "happens meanwhile are lost.",
+    "bus_off": "no events are noted",
+    "bus_well": "events are noted, and {count:,} wait to be published",
+    "budget_exceeded": "The budget {budget} of {owner} was exceeded by {amount:,}.",
+    "budget_wrong": "Budget number {number}, period of {period}: {problem}.",
+    "budgets_well": "no budget is exceeded, and reservations add up",
+    "check_failed": "This check could not be made: {problem}",
+    "chores_done": "done when they are due",
+    "chores_late": "No process does chores: {names} should have begun {late:span} ago. Workers over HTTP and "
+    "servers with --no-chores do none: start one process that does.",
+    "chores_late_and_waiting": "No process does chores: {names} should have begun {late:span} ago. Meanwhile "
+    "{waits}. Workers over HTTP and servers with --no-chores do none: start one process that does.",
+    "chores_never_done": "No process has done chores yet. Meanwhile {waits}. Workers over HTTP and servers with "
+    "--no-chores do none: start one process that does.",
+    "chores_nothing_yet": "nothing is to be done yet",
+    "clock_of_this_machine": "the database has the clock of this machine",
+    "clocks_agree": "this machine's clock and the database's differ by {seconds:.3f} s",
+    "clocks_differ": "This machine's clock and the database's differ by {seconds:.3f} s. Workers follow the "
+    "database's.",
+    "database_absent": "There is no database at {path}.",
+    "database_answers": "{url} answers ({took:.0f} ms)",
+    "database_trouble": "The database: {problem}",
+    "dead_none": "no job has given up",
+    "dead_some": "{count:jobs} gave up after the last attempt.",
+    "disk_full": "Nothing can be stored in {folder}: {problem}. Jobs are refused, and none can end.",
+    "disk_low": "Only {free:.1f} GiB are free in {folder}.",
+    "disk_lowest": "Only {free:.0f} MiB are free in {folder}; soon nothing can be stored.",
+    "disk_well": "{free:.1f} GiB are free in {folder}",
+    "doctor_schedules_inactive": "{count} inactive ({names}): {because}",
+    "doctor_runs_missing": "{count} schedules should have succeeded by now and have not: {names}.",
+    "doctor_schedules_overdue": "{count} schedules were due over a minute ago and no worker fires them: {names}.",
+    "door_guarded": "the service listens on {host} and requires a token of every caller",
+    "door_local": "the service listens on {host}, for this machine alone",
+    "door_without_token": "The service listens on {host}, and there is no valid token.",
+    "due_late": "{count:jobs} due, the oldest since {since} in {queue}: more comes in than is done.",
+    "due_none": "nothing that is due waits",
+    "due_some": "{count:jobs} due, the oldest since {since} in {queue}",
+    "durability_promise": "{product}: {promise}; {loses}",
+    "engine_gave_nothing": "The engine of {app} gave no connection within {patience:g} seconds.",
+    "engine_refused": "The engine of {app} gave no connection: {problem}.",
+    "engine_well": "the engine of {app} limits how long it waits",
+    "engine_without_limits": "{app} brings an engine of its own, without a limit for {missing}: when the database "
+    "falls silent, enqueue() and workers wait for ever.",
+    "extras_all": "installed: {installed}",
+    "extras_some": "installed: {installed}; not installed: {missing}",
+    "hints_arrive": "LISTEN and NOTIFY arrive",
+    "hints_missing": "NOTIFY does not arrive, so that workers find new work by looking: a pooler in transaction "
+    "mode stands in between.",
+    "history_aside": "{rows:,} rows of {table} or more lie aside, because its catch-all was emptied. A worker or "
+    "server brings them back; until then lists do not show them.",
+    "history_beside": "{rows:,} rows of {table} lie in the catch-all partition. A worker moves them, unless they "
+    "ended in the future: look at the clocks.",
+    "history_overfull": "More than {rows:,} rows of {table} lie in the catch-all. A worker or server empties it "
+    "beside the work; where it may not, or rows ended in the future, do it at a quiet hour.",
+    "history_short": "{table} has partitions for {days} more days, fewer than {least}. No worker makes them, or "
+    "its role may not: what ends later lies in the catch-all.",
+    "history_well": "its partitions are made for {days} more days",
+    "leases_stuck": "{count:jobs} held by workers that have gone silent, and none hands them on: {names}.",
+    "leases_well": "no lease is held by a worker that has gone silent",
+    "migrations_current": "its tables are current ({version})",
+    "migrations_older": "The database has tables of version {found}; this Horae needs {wanted}.",
+    "migrations_trouble": "Its tables: {problem}",
+    "orchestrator_missing": "{count} schedules ask an orchestrator, and ORCHESTRATOR_URL is not set here.",
+    "parents_lost": "{count:jobs} waiting for jobs that are dead or cancelled, and for ever: {names}.",
+    "parents_unsettled": "{count:jobs} still to be ended, released or brought back, because others ended or were "
+    "revived.",
+    "parents_well": "no job waits for one that will never succeed",
+    "permissions_open": "Everybody on this machine can read {path}: payloads, errors, audit.",
+    "permissions_well": "{path} is not readable for other users",
+    "port_answers": "a service answers at {host} port {port}",
+    "port_free": "port {port} of {host} is free",
+    "port_not_ours": "The service could not listen on {host} port {port}: {problem}.",
+    "promises_broken": "{count} of what Horae keeps would wait for ever: {names}. A worker that runs mends it.",
+    "promises_kept": "every wait has its timeout, every schedule that is on its next fire",
+    "doctor_queue_paused": "The queue {queue} is paused by {actor}; {count:jobs} due in it.",
+    "doctor_queue_paused_because": "The queue {queue} is paused by {actor}: {because}; {count:jobs} due in it.",
+    "queue_unserved": "No worker serves the queue {queue}; due since {since}: {count:jobs}.",
+    "queues_open": "no queue is paused",
+    "reservations_left": "{count} reservations of budgets belong to attempts that have ended: {names}. A worker "
+    "settles them.",
+    "schedules_well": "every schedule that is on has fired or waits for its time",
+    "secrets_locked": "{count} secrets are stored and cannot all be opened: {problem}",
+    "secrets_open": "all {count} stored secrets can be opened",
+    "secrets_without_extra": "There are stored secrets, but cryptography is missing.",
+    "setting_probably_meant": "{name} is not a setting of Horae; {meant} is probably meant.",
+    "setting_unknown": "{name} is not a setting of Horae.",
+    "settings_known": "every HORAE_… name in the environment is known",
+    "sqlite_may_lose": "SQLite {version} can lose pages when a write meets a checkpoint at the wrong moment; "
+    "3.51.3 and 3.53.0 cannot. Keep backups, or use PostgreSQL.",
+    "sqlite_well": "SQLite {version} has the fix of the WAL-reset bug",
+    "tables_missing": "The database has no Horae tables; this Horae needs {wanted}.",
+    "tenants_held": "{count:jobs} of tenants held in the queue {queue}: the handler {handler} is not open to "
+    "tenants. Where they may run it, declare it so and start its worker again.",
+    "tenants_well": "no job of a tenant waits for a handler that is not open to tenants",
+    "token_ends": "The token {token} of {owner} ends at {at}.",
+    "tokens_well": "no token ends within two weeks",
+    "tzdata_missing": "There is no time zone database here.",
+    "tzdata_of_system_older": "The system's zone database is {edition}, the installed package has {packaged}; the "
+    "older one is used.",
+    "tzdata_old": "The zone database is of {year}; zones change several times a year.",
+    "tzdata_well": "the zone database is {edition}",
+    "versions_known": "Horae {version} on Python {python}",
+    "workers_at_work": "{count} at work: {names}",
+    "workers_none": "No worker was seen in the last three minutes.",
+    "zones_elsewhere": "{count} schedules were computed with another zone database ({editions}) than the one here ("
+    "{tzdata}): {names}. A worker that starts computes them again.",
+    "zones_well": "every schedule was computed with the zone database that is in use here",
+}
