@@ -45,6 +45,7 @@
     │   ├── StoreUnavailable    cannot be reached, or the outcome of a commit is unknown
     │   ├── StoreBusy           is locked by another transaction
     │   ├── StoreFull           has no room left
+    │   ├── StaleMap            belongs to a cluster, and keeps this shard no longer
     │   ├── SchemaMissing       has no Horae tables yet, or old ones
     │   └── SchemaTooNew        was migrated by a newer Horae
     ├── SignatureRefused        a message without a valid, recent signature
@@ -426,6 +427,12 @@ class StoreFull(StoreError):
     """There is no room left where the database keeps its files."""
 
     code = "store_full"
+
+
+class StaleMap(StoreError):
+    """A database of a cluster refused a write: its map is newer than the caller's, or it does not keep the shard."""
+
+    code = "stale_map"
 
 
 class SchemaMissing(StoreError):

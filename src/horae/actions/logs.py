@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from horae.actions.roll_up import keep_up
 from horae.core.audit.entries import Entry
+from horae.core.cluster.numbers import read_number
 from horae.core.cursors import LARGEST, MAX_PAGE, page_size
 from horae.core.jobs.job import SYSTEM
 from horae.core.time.instants import aware, iso
@@ -23,7 +24,7 @@ BATCH = 100  # rows in one transaction, so that no other one waits long for a cl
 MOST = 10_000  # rows in one call, so that no caller waits for ever
 KEEP = timedelta(days=14)
 OUTCOMES = ("running", "succeeded", "failed", "timed_out", "lost", "skipped", "cancelled", "snoozed", "released")
-_RUN = re.compile(r"job_([0-9]{1,19})\.([0-9]{1,19})")
+_RUN = re.compile(r"job_((?:[0-9]{1,4}x)?[0-9]{1,19})\.([0-9]{1,19})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,8 @@ class Cleaned:
 def run_name(run_id: str) -> tuple[int, int]:
     """Return the two numbers of ``job_12.3``; refuse anything else."""
     found = _RUN.fullmatch(run_id)
-    number, token = (int(found[1]), int(found[2])) if found else (0, 0)
-    if found is None or max(number, token) > LARGEST:
+    number, token = (read_number(found[1]), int(found[2])) if found else (None, 0)
+    if number is None or token > LARGEST:
         raise _unknown(run_id)
     return number, token
 

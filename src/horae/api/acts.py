@@ -13,6 +13,7 @@ from horae.api.jobs.room import USER_OR_WORKER, Job
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none
 from horae.api.waits import WAIT, WAIT_TIMEOUT, Wait, check_timeout
+from horae.core.cluster.numbers import job_id
 from horae.core.cursors import LARGEST, cursor_from, read_cursor
 from horae.core.jobs.acts import ActState, ActVerb
 from horae.core.jobs.filters import narrow, parse_filter
@@ -30,10 +31,10 @@ class Act:
 
     __pydantic_config__ = PYDANTIC
     DERIVED: ClassVar[dict[str, Get]] = {
-        "up_to": lambda act: f"job_{act.highest}",
-        "at": lambda act: f"job_{act.position}",
+        "up_to": lambda act: job_id(act.highest),
+        "at": lambda act: job_id(act.position),
         "undoes": lambda act: None if act.undoes is None else f"act_{act.undoes}",
-        "job_id": lambda act: None if act.job is None else f"job_{act.job}",
+        "job_id": lambda act: None if act.job is None else job_id(act.job),
         "skipped_for": lambda act: dict(act.skipped_for),
         "skipped_first": lambda act: dict(act.sample),
     }

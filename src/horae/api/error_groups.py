@@ -11,6 +11,7 @@ from horae.api.acts import Act
 from horae.api.here import Here
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_public
+from horae.core.cluster.numbers import job_id
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.time.instants import iso, micros
 from horae.core.values import PYDANTIC
@@ -36,8 +37,8 @@ class ErrorGroup:
     )  # fmt: skip
     DERIVED: ClassVar[dict[str, Get]] = {
         **{name: _of_group(name) for name in FROM_GROUP},
-        "sample_job": lambda view: f"job_{view.group.sample_job}",
-        "sample_run": lambda view: f"job_{view.group.sample_job}.{view.group.sample_token}",
+        "sample_job": lambda view: job_id(view.group.sample_job),
+        "sample_run": lambda view: f"{job_id(view.group.sample_job)}.{view.group.sample_token}",
         "muted": lambda view: view.is_muted,
         "days": lambda view: {iso(day)[:10]: count for day, count in view.days.items()},
     }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from horae.core.cluster.numbers import job_id, read_number
+
 _TERM = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*"?)+')
 _PLAIN = re.compile(r'[^\s",*\\:()]+')
-JOB = re.compile(r"(?:job_)?(\d{1,18})")
+JOB = re.compile(r"(?:job_)?((?:\d{1,4}x)?\d{1,19})", re.ASCII)
 
 
 def terms_of(text: str) -> list[str]:
@@ -54,4 +56,5 @@ def quoted(value: str) -> str:
 def job_named(text: str) -> str | None:
     """Return the id of a job where the text is one, such as ``job_12`` or ``12``."""
     found = JOB.fullmatch(text.strip())
-    return None if found is None else f"job_{int(found[1])}"
+    number = None if found is None else read_number(found[1])
+    return None if number is None else job_id(number)

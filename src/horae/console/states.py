@@ -14,7 +14,7 @@ from horae.core.time.instants import from_iso
 from horae.errors import InvalidInput
 from horae.words.sentences import why_line
 
-_WITH_STATE = re.compile(r"(job_[0-9]+) \(([a-z]+)\)")  # as reasons name a job that is waited for
+_WITH_STATE = re.compile(r"(job_(?:[0-9]+x)?[0-9]+) \(([a-z]+)\)")  # as reasons name a job that is waited for
 LATE = timedelta(minutes=1)  # how long a job may be due before that is worth a colour
 WORDS = {
     "queued": mark("queued"),

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from horae.core.cloud_events import header_value
+from horae.core.cluster.numbers import job_id
 from horae.core.jobs.job import State
 from horae.core.time.instants import iso
 from horae.errors import InvalidInput
@@ -74,7 +75,7 @@ def event_type(entry: OutboxEntry) -> str:
 def message(entry: OutboxEntry, *, source: str, prefix: str = PREFIX) -> BusMessage:
     """Return an entry as a CloudEvent in binary mode; *source* names the database, so that ids repeat nowhere."""
     kind = event_type(entry)
-    job = None if entry.job_number is None else f"job_{entry.job_number}"
+    job = None if entry.job_number is None else job_id(entry.job_number)
     about = f"schedule {entry.schedule_key}" if job is None or entry.kind == "fired" else job
     identity = f"{source}:{entry.number}"
     body: dict[str, Any] = {

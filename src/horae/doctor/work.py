@@ -14,6 +14,7 @@ from horae.actions.jobs.machinery import find_missing
 from horae.actions.jobs.reasons import SILENT
 from horae.actions.partitions import read_history
 from horae.actions.roll_up import is_behind
+from horae.core.cluster.numbers import job_id
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.partitions import ALARM_BELOW
 from horae.core.time.instants import iso
@@ -81,7 +82,7 @@ def leases(installation: Installation) -> Iterator[Finding]:
     if not stuck:
         yield ok("leases", "leases_well")
         return
-    names = some(f"job_{number}" for number in stuck)
+    names = some(job_id(number) for number in stuck)
     yield problem("leases", "leases_stuck", "horae worker MODULE:APP", count=len(stuck), names=names)
 
 
@@ -137,8 +138,8 @@ def lost_parents(installation: Installation) -> Iterator[Finding]:
         child, root = stuck[0]
         parent = world.store.read(lambda tx: tx.jobs.get(root))
         is_dead = parent is not None and parent.state == "dead"
-        mend = f"horae job revive job_{root}" if is_dead else f"horae job cancel job_{child}"
-        names = some(f"job_{job} (for job_{parent})" for job, parent in stuck)
+        mend = f"horae job revive {job_id(root)}" if is_dead else f"horae job cancel {job_id(child)}"
+        names = some(f"{job_id(job)} (for {job_id(parent)})" for job, parent in stuck)
         yield warning("parents", "parents_lost", mend, count=len(stuck), names=names)
     if left:
         yield warning("parents", "parents_unsettled", "horae worker MODULE:APP", count=left)
@@ -172,7 +173,7 @@ def budgets(installation: Installation) -> Iterator[Finding]:
     left = world.store.read(lambda tx: tx.budgets.leftovers(limit=MANY))
     wrong, over = world.store.read(check_budgets), find_overdrawn(world)
     if left:
-        names = some(dict.fromkeys(f"job_{each.job}" for each in left))
+        names = some(dict.fromkeys(job_id(each.job) for each in left))
         mend = "horae worker MODULE:APP"
         yield warning("budgets", "reservations_left", mend, count=len(left), names=names)
     for each in wrong[:5]:

@@ -68,7 +68,7 @@ WaitField = Annotated[float, Field(ge=0, le=30, allow_inf_nan=False), AS_TEXT_TO
 Token = Annotated[int, Field(ge=0, le=MOST, description="The `token` of the pull: who holds the job.")]
 
 
-JOB_ID = re.compile(r"^job_[0-9]{1,19}$")
+JOB_ID = re.compile(r"^job_([0-9]{1,4}x)?[0-9]{1,19}$")
 
 
 def check_job_id(text: str) -> str:

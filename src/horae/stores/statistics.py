@@ -26,6 +26,7 @@ from sqlalchemy import (
     update,
 )
 
+from horae.core.cluster.numbers import FIRST_NUMBER, VSHARDS
 from horae.core.histograms import EDGES, LAST, Histogram, histogram_from, histogram_text
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.statistics import (
@@ -140,7 +141,7 @@ class Statistics:
         """Count jobs that died. The history does not tell a death from a retry; the audit does, and keeps it."""
         at = _floor(length)
         by = (at, runs.c.queue, runs.c.handler, runs.c.owner)
-        name = literal("job_") + cast(runs.c.job_id, String(20))
+        name = _job_id(runs.c.job_id)
         died = and_(audit.c.object_id == name, audit.c.verb == "dead", audit.c.at == runs.c.finished_at)
         failed = (runs.c.outcome.in_(COUNTED), runs.c.state.is_(None))
         query = select(*by, func.count()).join(audit, died).where(*failed, runs.c.finished_at >= start)
@@ -346,6 +347,13 @@ def _count(start: int, end: int, length: int) -> Any:
         return select(literal_column(str(start)).label("at"), func.count().label("number")).where(*inside)
     at = _floor(length)
     return select(at.label("at"), func.count().label("number")).where(*inside).group_by(at)
+
+
+def _job_id(number: ColumnElement[int]) -> ColumnElement[str]:
+    """Return the id of a job in SQL, as :func:`horae.core.cluster.numbers.job_id` writes it."""
+    text = cast(number, String(20))
+    sharded = literal("job_") + cast(number % literal_column(str(VSHARDS)), String(20)) + literal("x") + text
+    return case((number < literal_column(str(FIRST_NUMBER)), literal("job_") + text), else_=sharded)
 
 
 def _floor(length: int) -> ColumnElement[int]:

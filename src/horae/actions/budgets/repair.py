@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from horae.actions.budgets.ledger import PeriodLedger
+from horae.core.cluster.numbers import job_id
 from horae.core.governance.budgets import PeriodKey, Reservation
 from horae.ports.store import Tx
 from horae.ports.world import World
@@ -41,7 +42,7 @@ def _settle(tx: Tx, limit: int, now: datetime) -> int:
 
 
 def _run(each: Reservation) -> str:
-    return f"job_{each.job}.{each.token}"
+    return f"{job_id(each.job)}.{each.token}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from horae.actions.governance.quarantine import lock_with_dependents
 from horae.actions.governance.questions import question_of
 from horae.actions.jobs.rules import settle_within
 from horae.core.attention.lanes import Task
+from horae.core.cluster.numbers import read_number
 from horae.core.governance.answers import answer_from
 from horae.core.governance.verdicts import MAX_NOTE, Finding
 from horae.core.jobs.job import Job, Outcome, settlement
@@ -120,7 +121,7 @@ def take_answer(writer: LaneWriter, task: Task) -> None:
 
 def _job_number(task: Task) -> int | None:
     name = (task.key or "").removeprefix(THINKING).removeprefix("job_").partition(".")[0]
-    return int(name) if name.isascii() and name.isdigit() and len(name) < 19 else None
+    return read_number(name)
 
 
 def _outcome(task: Task, verifier: str) -> Outcome:

@@ -20,6 +20,7 @@ from horae.actions.jobs.jobs import cancel as cancel_job
 from horae.actions.schedules import schedules
 from horae.core.access.callers import Caller
 from horae.core.attention.lanes import Event, Kept, StoredFact, Task, TaskWait
+from horae.core.cluster.numbers import job_id
 from horae.core.governance.objects import GovernedObject, ObjectFilter
 from horae.core.governance.proposals import subject_key
 from horae.core.governance.transitions import walk
@@ -157,7 +158,7 @@ def _erase_goals(world: World, owner: str, needles: Sequence[str], actor: str) -
     for number, state in live:
         if state == "queued":
             with suppress(NotFound, Conflict):
-                cancel_job(world, f"job_{number}", actor=actor, reason=reason, owner=owner)
+                cancel_job(world, job_id(number), actor=actor, reason=reason, owner=owner)
     erased = 0
     while count := store.transact(lambda tx: tx.erasures.empty_history(owner, handlers, needles, limit=AT_ONCE)):
         erased += count

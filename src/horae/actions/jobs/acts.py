@@ -18,6 +18,7 @@ from typing import Any
 from horae.actions.jobs.jobs import entry_of, truncate
 from horae.actions.jobs.leases import with_wall_lease
 from horae.core.audit.entries import Entry
+from horae.core.cluster.numbers import job_id
 from horae.core.cursors import page_size
 from horae.core.jobs import machinery
 from horae.core.jobs.acts import (
@@ -148,7 +149,7 @@ def _count(tx: Tx, draft: Act) -> tuple[list[int], Act]:
 def _begin(world: World, act: Act) -> Act:
     def write(tx: Tx) -> Act:
         made = _planned(tx, replace(act, number=tx.acts.add(act)), act.created_at)
-        facts = {"verb": act.verb, "filter": act.filter, "highest": f"job_{act.highest}"}
+        facts = {"verb": act.verb, "filter": act.filter, "highest": job_id(act.highest)}
         more = {"run_at": _iso(act.run_at), "undoes": None if act.undoes is None else f"act_{act.undoes}"}
         facts |= {name: value for name, value in more.items() if value is not None}
         tx.audit.append(_entry(act.created_at, "start", made, act.actor, act.reason, facts))
@@ -321,7 +322,7 @@ def _do_batch(world: World, tx: Tx, act: Act, numbers: list[int], end: int, now:
         position=end,
         changed=len(done),
         kept=len(kept),
-        skipped={f"job_{number}": why for number, why in sorted(skipped.items())},
+        skipped={job_id(number): why for number, why in sorted(skipped.items())},
         is_last=end >= act.highest,
     )
     after = replace(after, finished_at=now if after.is_over else None)

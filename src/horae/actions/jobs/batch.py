@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from horae.actions.jobs.jobs import cancel as cancel_job
 from horae.actions.jobs.requests import Request, new_job
 from horae.core.audit.entries import Entry
+from horae.core.cluster.numbers import job_id
 from horae.core.cursors import page_size
 from horae.core.jobs.batch import (
     BATCH_STATES,
@@ -205,7 +206,7 @@ def cancel_members(world: World, batch: Batch, *, actor: str, reason: str) -> in
         numbers, after = members(world, batch.id, state="open", limit=AT_ONCE, after=after, owner=batch.owner)
         for number in numbers:
             try:
-                cancel_job(world, f"job_{number}", actor=actor, reason=reason or f"{batch.id} was cancelled")
+                cancel_job(world, job_id(number), actor=actor, reason=reason or f"{batch.id} was cancelled")
                 done += 1
             except (Conflict, NotAllowed, NotFound):  # it has ended, or changes now: the chore looks again
                 continue

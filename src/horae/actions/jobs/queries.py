@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from horae.actions.consistency import one_moment
 from horae.actions.jobs import jobs, lists
+from horae.core.cluster.numbers import job_id as write_job_id
 from horae.core.jobs.filters import computed
 from horae.core.jobs.fingerprints import fingerprint
 from horae.core.jobs.job import Filter
@@ -46,10 +47,10 @@ def related(world: World, job_id: str, *, owner: str | None = None, queues: Coll
     def read(tx: Tx) -> Related:
         made_by = {} if job.schedule_id is None else tx.schedules.by_number([job.schedule_id])
         schedule = next((each.key for each in made_by.values()), None)
-        children = tuple(f"job_{number}" for number in tx.jobs.children(job.number, limit=MOST_CHILDREN))
+        children = tuple(map(write_job_id, tx.jobs.children(job.number, limit=MOST_CHILDREN)))
         group = None if not job.last_error else fingerprint(job.handler, job.last_error).hash
         batch = tx.batches.of_job(job.number)
-        after = tuple(f"job_{number}" for number in tx.jobs.enqueued_after(job.number, limit=MOST_CHILDREN))
+        after = tuple(map(write_job_id, tx.jobs.enqueued_after(job.number, limit=MOST_CHILDREN)))
         return Related(
             schedule, tuple(tx.jobs.parents(job.number)), children, group, None if batch is None else batch.id, after
         )

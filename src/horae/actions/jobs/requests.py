@@ -11,6 +11,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from horae.core.cluster.numbers import job_id
 from horae.core.jobs.batches import AlikeJobs
 from horae.core.jobs.gathering import Collect, Debounce, Gather, gather_of
 from horae.core.jobs.job import (
@@ -157,7 +158,7 @@ class Enqueued:
 
     @property
     def id(self) -> str:
-        return f"job_{self.number}"
+        return job_id(self.number)
 
     @property
     def state(self) -> State:

@@ -14,6 +14,7 @@ from horae.actions.jobs.requests import stored_retry
 from horae.actions.jobs.rules import is_ruled
 from horae.actions.schedules.entries import entry_for
 from horae.actions.schedules.schedules import iterate, lock_schedule, with_next_fire, write_version
+from horae.core.cluster.numbers import job_id
 from horae.core.governance.budgets import job_budget
 from horae.core.jobs.job import SYSTEM, Job, NewJob, Outcome, Settlement, band_of, make_new_job, settlement
 from horae.core.jobs.payloads import encode
@@ -79,7 +80,7 @@ def fire_due(world: World, limit: int = FIRE_BATCH) -> list[tuple[Firing, list[s
     made = _fire(world, decide_all, now, limit)
     queues = {firing.schedule.queue for firing, numbers in made if numbers}
     world.route().store.wake(queues)
-    return [(firing, [f"job_{number}" for number in numbers]) for firing, numbers in made]
+    return [(firing, [job_id(number) for number in numbers]) for firing, numbers in made]
 
 
 def batches_at_once(world: World) -> int:
@@ -168,7 +169,7 @@ def trigger(
         tx.audit.append(
             entry_for(now, "trigger", schedule, actor, reason, before={}, hidden=hidden, ran=not busy)
         )  # fmt: skip
-        return Triggered(schedule, fire, None if number is None else f"job_{number}")
+        return Triggered(schedule, fire, None if number is None else job_id(number))
 
     triggered = world.route(owner=owner, key=key).store.transact(write)
     world.route(owner=owner, key=key).store.wake([triggered.schedule.queue])
@@ -215,7 +216,7 @@ def backfill(
         tx.audit.append(
             entry_for(now, "backfill", schedule, actor, reason, before={}, hidden=hidden, fires=len(fires))
         )  # fmt: skip
-        return Backfill(tuple(missing), len(present), tuple(f"job_{where.number}" for where in placed))
+        return Backfill(tuple(missing), len(present), tuple(job_id(where.number) for where in placed))
 
     done = world.route(owner=owner, key=key).store.transact(work)
     if done.job_ids:

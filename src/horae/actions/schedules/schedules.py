@@ -21,6 +21,7 @@ from horae.actions.schedules.expectations import drop_open, keep_expectation
 from horae.actions.schedules.follows import note_follows
 from horae.actions.schedules.terms import keep_masked, spread, with_days
 from horae.core.audit.entries import Entry
+from horae.core.cluster.numbers import job_id
 from horae.core.cursors import MAX_PAGE, page_size
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.machinery import queue_name
@@ -228,7 +229,7 @@ def history(
     rows = world.route(owner=owner, key=key).store.read(
         lambda tx: tx.schedules.history(schedule.number, limit=limit, before=before)
     )
-    return [(fire, None if job is None else f"job_{job}") for fire, job in rows]
+    return [(fire, None if job is None else job_id(job)) for fire, job in rows]
 
 
 @one_moment

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from horae.api.jobs.room import Reason
 from horae.api.values import Get, enrich
+from horae.core.cluster.numbers import job_id
 from horae.core.governance import objects as core
 from horae.core.governance.evidence import EvidenceKind
 from horae.core.governance.gates import Outcome
@@ -36,7 +37,7 @@ class GovernedObject:
     DERIVED: ClassVar[Mapping[str, Get]] = {
         "confidence": lambda found: reads_as_share(found.confidence),
         "tamper": lambda found: reads_as_share(found.tamper),
-        "job": lambda found: None if found.job is None else f"job_{found.job}",
+        "job": lambda found: None if found.job is None else job_id(found.job),
     }
 
     owner: str

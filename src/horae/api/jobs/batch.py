@@ -16,6 +16,7 @@ from horae.api.jobs.room import USER_OR_WORKER, request_body
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none
 from horae.api.waits import WAIT, WAIT_TIMEOUT, Wait, check_timeout
+from horae.core.cluster.numbers import job_id
 from horae.core.cursors import LARGEST, cursor_from, read_cursor
 from horae.core.jobs.batch import BatchState, Callback
 from horae.core.time.spans import Span
@@ -26,7 +27,7 @@ from horae.errors import InvalidInput, WaitTimeout
 def _job(name: str) -> Get:
     def get(batch: Any) -> str | None:
         number = getattr(batch, name)
-        return None if number is None else f"job_{number}"
+        return None if number is None else job_id(number)
 
     return get
 
@@ -137,7 +138,7 @@ class Batches(Room[S]):
             (after,) = read_cursor(cursor, int, least=1, most=LARGEST - 1) or [0]
             owner = here.reach["owner"]
             found, further = verbs.members(here.world, batch_id, state=state, limit=size, after=after, owner=owner)
-            numbers = [BatchJob(f"job_{number}") for number in found]
+            numbers = [BatchJob(job_id(number)) for number in found]
             return numbers, None if further is None else cursor_from([further])
 
         first = Call[Page[BatchJob]](Page[BatchJob], at={"batch_id": batch_id}, query=drop_none(state=state))

@@ -16,6 +16,7 @@ from horae.actions.jobs.quotas import enqueue_within, has_ample_room, may_meet_a
 from horae.actions.jobs.requests import Enqueued, Request
 from horae.actions.jobs.together import Asked, enqueue_together
 from horae.api.here import Here
+from horae.core.cluster.numbers import job_id
 from horae.core.cursors import LARGEST, cursor_from, read_cursor
 from horae.core.jobs.batch import Batch
 from horae.core.jobs.job import Filter, Job, Run
@@ -115,7 +116,7 @@ def find(
         end, number = read_cursor(cursor, int, int, most=LARGEST - 1) or (0, 0)
         after = (end, number)
     elif at := read_cursor(cursor, int, least=1, most=LARGEST - 1):
-        after = f"job_{at[0]}"
+        after = job_id(at[0])
     found, further = verbs.find_page(here.world, wanted, limit=limit, before=after)
     if further is None:
         return found, None

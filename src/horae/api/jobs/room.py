@@ -18,6 +18,7 @@ from horae.api.jobs.logs import AttemptLog, read_logs
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_json
 from horae.api.waits import WAIT, WAIT_TIMEOUT, Wait, check_timeout
+from horae.core.cluster.numbers import job_id
 from horae.core.jobs.gathering import Collect, Debounce, collected
 from horae.core.jobs.job import LIVE, NOT_KEPT, Filter, OnParentDead, Priority, State
 from horae.core.jobs.parents import ParentResult
@@ -56,7 +57,7 @@ class Job:
     DERIVED: ClassVar[dict[str, Get]] = {
         "concurrency_key": lambda job: shown_key(job.owner, job.concurrency_key),
         "trace_id": lambda job: trace_id_of(job.trace_id),
-        "rerun_of": lambda job: None if job.rerun_of is None else f"job_{job.rerun_of}",
+        "rerun_of": lambda job: None if job.rerun_of is None else job_id(job.rerun_of),
         "budget": lambda job: None if job.budget is None else job.budget.reference,
         "cost": lambda job: {} if job.budget is None else dict(job.budget.cost),
         "collected": lambda job: None if job.unique is None else collected(job.unique, job.payload),
@@ -221,7 +222,7 @@ class JobCounts:
 
     __pydantic_config__ = PYDANTIC
     DERIVED: ClassVar[dict[str, Get]] = {
-        "down_to": lambda found: None if found.down_to is None else f"job_{found.down_to}",
+        "down_to": lambda found: None if found.down_to is None else job_id(found.down_to),
     }
 
     groups: tuple[JobCount, ...] = ()

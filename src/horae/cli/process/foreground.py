@@ -16,6 +16,7 @@ from horae.actions.jobs.leftovers import find_stuck, may_move
 from horae.cli.failures import Exit
 from horae.cli.terminal import Terminal
 from horae.cli.words import count, span
+from horae.core.cluster.numbers import job_id
 from horae.core.governance.objects import GOVERNANCE
 from horae.errors import StoreError
 from horae.runtime.loop import Alarm
@@ -113,12 +114,12 @@ class Serving:
 
     def _report_end(self) -> None:
         if self._left:
-            waiting = ", ".join(f"job_{job} for job_{root}" for job, root in self._left[:MOST_NAMED])
+            waiting = ", ".join(f"{job_id(job)} for {job_id(root)}" for job, root in self._left[:MOST_NAMED])
             more = "" if len(self._left) <= MOST_NAMED else " …"
             self.terminal.say(
                 f"left: {count(len(self._left), 'job')} waiting for jobs that are dead or cancelled: {waiting}{more}"
             )
-            self.terminal.event({"event": "left", "jobs": {f"job_{job}": f"job_{root}" for job, root in self._left}})
+            self.terminal.event({"event": "left", "jobs": {job_id(job): job_id(root) for job, root in self._left}})
         counts = dict(self.worker.counts)
         text = ", ".join(f"{number} {ending}" for ending, number in sorted(counts.items())) or "nothing ran"
         self.terminal.say(f"ended: {text}")

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from horae.core.audit.entries import Entry
+from horae.core.cluster.numbers import job_id, read_number
 from horae.core.jobs.retry import Retry
 from horae.core.machine import Machine
 from horae.core.time.instants import iso, later
@@ -126,12 +127,12 @@ class Job:
     @property
     def id(self) -> str:
         """The name by which the outside knows the job."""
-        return f"job_{self.number}"
+        return job_id(self.number)
 
     @property
     def run_id(self) -> str:
         """The current or last attempt: the job and its token."""
-        return f"job_{self.number}.{self.token}"
+        return f"{job_id(self.number)}.{self.token}"
 
     @property
     def cancel_requested(self) -> bool:
@@ -201,11 +202,11 @@ class Run:
 
     @property
     def id(self) -> str:
-        return f"job_{self.job_number}.{self.token}"
+        return f"{job_id(self.job_number)}.{self.token}"
 
     @property
     def job_id(self) -> str:
-        return f"job_{self.job_number}"
+        return job_id(self.job_number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +247,7 @@ class NewJob:
     budget: str | None = None
     entry: Entry | None = None  # what the audit says about it, if it is stored; the store adds its id
     gather: Gather | None = None  # how it joins others of its key, where it is debounced or collected
+    shard_key: str | None = None  # what decides about its shard, where the house has several databases
 
     @property
     def is_named(self) -> bool:
@@ -262,7 +264,7 @@ class Lease:
 
     @property
     def job_id(self) -> str:
-        return f"job_{self.job_number}"
+        return job_id(self.job_number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,14 +316,14 @@ _make_change, _make_settlement = swift(Change), swift(Settlement)
 _ACKED = JOB.after("running", "acked")
 
 
-def job_number(job_id: str | int) -> int:
+def job_number(id: str | int) -> int:  # noqa: A002
     """Return the number behind ``job_12``; anything else cannot name a job."""
-    if isinstance(job_id, int):
-        return job_id
-    digits = job_id.removeprefix("job_")
-    if digits.isascii() and digits.isdigit() and len(digits) < 19:
-        return int(digits)
-    raise NotFound("job_id_unreadable", id=str(job_id))
+    if isinstance(id, int):
+        return id
+    number = read_number(id.removeprefix("job_"))
+    if number is None:
+        raise NotFound("job_id_unreadable", id=id)
+    return number
 
 
 def govern_name(kind: str) -> str:

@@ -9,6 +9,7 @@ import base64
 import re
 from dataclasses import dataclass
 
+from horae.core.cluster.numbers import job_id
 from horae.core.jobs.job import Job
 from horae.core.time.instants import micros
 
@@ -53,4 +54,4 @@ class LockHolder:
 
     @property
     def run_id(self) -> str:
-        return f"job_{self.number}.{self.token}"
+        return f"{job_id(self.number)}.{self.token}"

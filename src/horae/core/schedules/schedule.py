@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Literal
 
+from horae.core.cluster.numbers import job_id
 from horae.core.governance.budgets import job_budget
 from horae.core.jobs.job import PRIORITIES, SYSTEM, Priority
 from horae.core.jobs.payloads import name as checked_name
@@ -245,7 +246,7 @@ class ScheduleResult:
 
     @property
     def job_id(self) -> str:
-        return f"job_{self.job_number}"
+        return job_id(self.job_number)
 
     @property
     def id(self) -> str:

@@ -100,8 +100,8 @@ class JobRequest(Body):
     concurrency_limit: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     retry: RetryShape | None = None
     trace_id: Annotated[str, Field(max_length=64)] | None = None
-    after: Annotated[list[Annotated[str, Field(pattern=r"^job_[0-9]{1,18}$")]], Field(max_length=100)] = Field(
-        default=[], description="Jobs of yours that must succeed first."
+    after: Annotated[list[Annotated[str, Field(pattern=r"^job_([0-9]{1,4}x)?[0-9]{1,19}$")]], Field(max_length=100)] = (
+        Field(default=[], description="Jobs of yours that must succeed first.")
     )
     on_parent_dead: Literal["cancel", "run", "wait"] = Field(
         default="cancel",

@@ -58,7 +58,8 @@ Tag = Annotated[str | None, Query(max_length=100)]
 ObjectType = Annotated[str | None, Query(max_length=100)]
 ObjectId = Annotated[str | None, Query(max_length=150)]
 Before = Annotated[
-    str | None, Query(pattern=r"^job_[0-9]{1,18}$", description="Only older than this job; a cursor wins over it.")
+    str | None,
+    Query(pattern=r"^job_([0-9]{1,4}x)?[0-9]{1,19}$", description="Only older than this job; a cursor wins over it."),
 ]
 StatusFilter = Annotated[list[Status | Literal["dead"]], Query(max_length=10)]
 NOTHING = ReasonBody()

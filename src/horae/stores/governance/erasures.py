@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Table, Text, cast, delete, exists, or_, select, union, update
 
 from horae.core.attention.lanes import Event, Kept, StoredFact, Task, TaskWait
+from horae.core.cluster.numbers import job_id
 from horae.stores.declaration import Declaration
 from horae.stores.tables.attention import EVENTS, FACTS, TASKS, WAITS, lanes
 from horae.stores.tables.governance import decisions, evidence, objects, reviews, versions
@@ -109,7 +110,7 @@ class Erasures:
         """Return the jobs that tell the operator of the death of these, with the error in it."""
         found = list[int]()
         for table, number in ((jobs, jobs.c.id), (runs, runs.c.job_id)):
-            named = or_(*(table.c.idempotency_key.startswith(f"alert:job.dead:job_{each}.") for each in numbers))
+            named = or_(*(table.c.idempotency_key.startswith(f"alert:job.dead:{job_id(each)}.") for each in numbers))
             found += self.connection.execute(select(number).where(named)).scalars().all()
         return sorted(set(found))
 

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Integer, Text, and_, false, func, not_, or
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
+from horae.core.cluster.numbers import read_number
 from horae.core.jobs.filters import COMPUTED, Between, Term
 from horae.core.jobs.filters import Text as Wanted
 from horae.core.jobs.job import Job, band_of
@@ -105,6 +106,6 @@ def _object(reader: Reader[Job], wanted: Wanted) -> ColumnElement[bool]:
 
 
 def _id(column: Any, wanted: Wanted) -> ColumnElement[bool]:
-    number = wanted.text.removeprefix("job_")
-    is_id = not wanted.is_prefix and wanted.text == f"job_{number}" and number.isdecimal() and len(number) < 19
-    return _true(column == int(number)) if is_id else false()
+    is_id = wanted.text.startswith("job_") and not wanted.is_prefix
+    number = read_number(wanted.text.removeprefix("job_")) if is_id else None
+    return false() if number is None else _true(column == number)

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, text, update
 
+from horae.core.cluster.numbers import job_id
 from horae.core.jobs.job import NewJob
 from horae.core.time.instants import micros
 from horae.errors import KeyConflict, NotFound
@@ -116,7 +117,7 @@ class Insertion:
     def _note_in_audit(self, placed: Sequence[tuple[NewJob, Placed | None]]) -> None:
         """Append the entries of jobs that were really stored, each with the id that its job has got."""
         entries = [
-            replace(job.entry, job=f"job_{where.number}")
+            replace(job.entry, job=job_id(where.number))
             for job, where in placed
             if job.entry is not None and where is not None and not where.deduplicated
         ]
@@ -164,7 +165,7 @@ class Insertion:
             final = select(runs.c.state).where(runs.c.job_id == number, runs.c.state.is_not(None))
             state = self.connection.execute(final).scalar()
             if state is None:
-                raise NotFound("parent_unknown", id=f"job_{number}")
+                raise NotFound("parent_unknown", id=job_id(number))
             if state != "succeeded":
                 cancelled.add(number)
         return cancelled
@@ -261,5 +262,5 @@ def _typed(job: NewJob) -> list[Name]:
 
 def deduplicate(job: NewJob, number: int, request_hash: str) -> Placed:
     if job.key is not None and request_hash and request_hash != job.request_hash:
-        raise KeyConflict(job.key, f"job_{number}" if number else "another job of the same call")
+        raise KeyConflict(job.key, job_id(number) if number else "another job of the same call")
     return Placed(number, deduplicated=True, request_hash=request_hash)

@@ -35,6 +35,7 @@ from sqlalchemy import (
     update,
 )
 
+from horae.core.cluster.numbers import job_id
 from horae.core.jobs.batch import HELD_BY_BATCH
 from horae.core.jobs.job import CLOSED, JOB, SYSTEM, Filter, Job, Lease, NewJob, Run, Settlement
 from horae.core.jobs.machinery import MACHINERY
@@ -344,10 +345,10 @@ class Jobs:
         history = {row.job_id: row.state for row in self.connection.execute(ended)}
         return [
             Parent(
-                f"job_{parent}",
+                job_id(parent),
                 state or history.get(parent),
                 policy,
-                f"job_{lost[parent]}" if parent in lost else None,
+                job_id(lost[parent]) if parent in lost else None,
             )
             for parent, policy, state in found
         ]

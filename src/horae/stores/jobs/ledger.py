@@ -6,6 +6,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, insert, select, update
 
+from horae.core.cluster.numbers import job_id
 from horae.core.time.instants import micros
 from horae.errors import LeaseLost
 from horae.stores.tables.jobs import jobs, ledger, task_ledger
@@ -18,7 +19,7 @@ class Ledger:
     def begin(self, number: int, token: int) -> None:
         held = select(jobs.c.id).where(jobs.c.id == number, jobs.c.token == token, jobs.c.state == "running")
         if self.connection.execute(held.with_for_update()).first() is None:
-            raise LeaseLost(f"job_{number}", token)
+            raise LeaseLost(job_id(number), token)
 
     def get(self, number: int, name: str) -> str | None:
         query = select(ledger.c.result).where(ledger.c.job_id == number, ledger.c.name == name)

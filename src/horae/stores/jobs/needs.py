@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from horae.core.cluster.numbers import job_id
 from horae.core.time.instants import micros
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
@@ -141,7 +142,7 @@ class Needs:
             children = sorted({row[0] for row in rows if row[1] == parent and row[0] in waiting} - set(cancelled))
             if children:
                 ended = "is dead" if parent in dead else "was cancelled"
-                cancel_waiting(driver, children, f"job_{parent}, which it waited for, {ended}", now)
+                cancel_waiting(driver, children, f"{job_id(parent)}, which it waited for, {ended}", now)
                 cancelled += children
         self._change_rows(driver, "UPDATE horae_needs SET state = 'settled'", rows)
         never, queues = self._batches.settle(driver, [], cancelled, now)
@@ -189,7 +190,7 @@ class Needs:
             return False
         kept, token = ", ".join(KEPT), ended[0][0]
         parents = driver.rows("SELECT needed_id FROM horae_needs WHERE job_id = %s ORDER BY needed_id", [number])
-        names = ", ".join(f"job_{row[0]}" for row in parents)[:255]
+        names = ", ".join(job_id(row[0]) for row in parents)[:255]
         driver.change(
             f"INSERT INTO horae_jobs (id, token, state, held, held_for, linked, concurrency_limit, last_error, {kept}) "
             f"SELECT job_id, token, 'queued', 'needs', %s, 1, %s, error, {kept} FROM horae_runs "

@@ -6,6 +6,7 @@ import json
 
 from sqlalchemy import Connection, Subquery, Text, case, cast, func, select, union_all
 
+from horae.core.cluster.numbers import job_id
 from horae.core.jobs.parents import ParentResult
 from horae.stores.tables.batches import batch_jobs, parents
 from horae.stores.tables.jobs import jobs, runs
@@ -37,7 +38,7 @@ def read_results(connection: Connection, number: int, most_bytes: int) -> tuple[
     rows = connection.execute(query).all()
     found = [
         ParentResult(
-            f"job_{row.parent_id}",
+            job_id(row.parent_id),
             row.state,
             row.handler,
             None if row.result is None else json.loads(row.result),

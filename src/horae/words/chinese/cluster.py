@@ -1,0 +1,26 @@
+"""The Chinese of :mod:`horae.words.cluster`: the same keys and placeholders."""
+
+ERRORS = {
+    "cluster_address_exists": "{address} 已经是这个集群的数据库。",
+    "cluster_database_in_memory": "内存数据库不能加入集群；请使用文件或服务器。",
+    "cluster_database_taken": "{address} 属于另一个集群，或已是本集群的 {number} 号数据库。请使用空数据库。",
+    "cluster_database_unsupported": "{kind} 不能作为集群的数据库。请使用 PostgreSQL 或 SQLite。",
+    "cluster_database_used": "{address} 里已有数据。请添加空数据库：加入之前产生的编号可能与其他行重复。",
+    "cluster_exists": "这个数据库已经是集群的成员（{name}，映射版本 {version}）。",
+    "cluster_map_changed": "集群的映射已被修改：现在是版本 {version}，不是 {expected}。请查看 horae cluster list 后重试。",
+    "cluster_member_exists": "集群中已有名为 {member!r} 的数据库。请换一个名字。",
+    "cluster_member_unknown": "集群中没有数据库 {member!r}。现有：{known}。",
+    "cluster_member_wrong": "{member!r} 的地址指向的数据库是 {found}，不是本集群的 {number} 号。"
+    "请检查映射（horae cluster list）和 HORAE_CLUSTER_URLS。",
+    "cluster_missing": "这个数据库不属于任何集群。请先运行 horae cluster init。",
+    "cluster_name_unusable": "{name!r} 不能作为数据库的名字。请使用最多 40 个小写字母、数字、- 和 _。",
+    "cluster_not_first": "这是 {name!r}，不是集群的第一个数据库。请给出 {first!r} 的 URL：映射先在那里修改。",
+    "cluster_numbers_used_up": "无法再添加数据库：{most} 个编号已全部用完，编号不会重复使用。",
+    "cluster_partly_stored": "{count} 个任务中有 {stored} 个已存入各自分片的数据库，随后有一个被拒绝：{problem} "
+    "请带上键重试，或按分片分别入队。",
+    "cluster_urls_unreadable": "HORAE_CLUSTER_URLS 必须是以空格分隔的 name=url；{name!r} 这一项不是。",
+    "shard_key_needed": "{handler} 同时有 {kinds}，它们可能位于集群的不同数据库。"
+    "请用 shard_key= 统一决定，或只保留一种键。",
+    "stale_map": "这个分片已经迁移，或其数据库的集群映射比本进程的新。没有写入任何内容；请重试。",
+    "vshard_busy": "这个分片正在迁移到另一个数据库。没有写入任何内容；请稍后重试。",
+}

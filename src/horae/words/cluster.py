@@ -1,0 +1,32 @@
+"""The sentences of errors about clusters of databases, by reason."""
+
+ERRORS = {
+    "cluster_address_exists": "{address} is a database of this cluster already.",
+    "cluster_database_in_memory": "A database in memory cannot be shared by a cluster; use a file or a server.",
+    "cluster_database_taken": "{address} belongs to another cluster, or is number {number} of this one. Use an empty "
+    "database.",
+    "cluster_database_unsupported": "{kind} cannot be a database of a cluster. Use PostgreSQL or SQLite.",
+    "cluster_database_used": "{address} has rows of its own. Add an empty database: numbers that were drawn before it "
+    "joined could be those of other rows.",
+    "cluster_exists": "This database is a member of a cluster already ({name}, version {version} of the map).",
+    "cluster_map_changed": "The map of the cluster has changed meanwhile: it has version {version}, not {expected}. "
+    "Look at horae cluster list and repeat.",
+    "cluster_member_exists": "The cluster has a database called {member!r} already. Choose another name.",
+    "cluster_member_unknown": "The cluster has no database {member!r}. It has: {known}.",
+    "cluster_member_wrong": "The address of {member!r} leads to a database that is {found}, not number {number} of "
+    "this cluster. Look at the map (horae cluster list) and at HORAE_CLUSTER_URLS.",
+    "cluster_missing": "This database belongs to no cluster. Run horae cluster init first.",
+    "cluster_name_unusable": "{name!r} cannot name a database. Use up to 40 lower-case letters, digits, - and _.",
+    "cluster_not_first": "This is {name!r}, not the first database of its cluster. Give the URL of {first!r}: the map "
+    "changes there first.",
+    "cluster_numbers_used_up": "No more databases can be added: all {most} numbers were given, none is given twice.",
+    "cluster_partly_stored": "{stored} of {count} jobs were stored, each in the database of its shard; then one was "
+    "refused: {problem} Repeat with keys, or enqueue each shard's jobs by themselves.",
+    "cluster_urls_unreadable": "HORAE_CLUSTER_URLS must be name=url pairs separated by blanks; the pair of {name!r} "
+    "is not.",
+    "shard_key_needed": "{handler} has {kinds}, which may live in different databases of this cluster. Give "
+    "shard_key=, which decides for all of them, or one kind of key only.",
+    "stale_map": "This shard has moved, or its database has a newer map of the cluster than this process. Nothing was "
+    "written; repeat it.",
+    "vshard_busy": "This shard is being moved to another database. Nothing was written; repeat it in a moment.",
+}
