@@ -46,6 +46,7 @@
     │   ├── StoreBusy           is locked by another transaction
     │   ├── StoreFull           has no room left
     │   ├── StaleMap            belongs to a cluster, and keeps this shard no longer
+    │   ├── PartlyStored        of a call over several shards some have stored their part, then one failed
     │   ├── SchemaMissing       has no Horae tables yet, or old ones
     │   └── SchemaTooNew        was migrated by a newer Horae
     ├── SignatureRefused        a message without a valid, recent signature
@@ -433,6 +434,16 @@ class StaleMap(StoreError):
     """A database of a cluster refused a write: its map is newer than the caller's, or it does not keep the shard."""
 
     code = "stale_map"
+
+
+class PartlyStored(StoreError):
+    """Jobs of one call belong to several databases; ``ids`` were stored before one of them failed."""
+
+    code = "partly_stored"
+
+    def __init__(self, ids: Sequence[str], *, count: int, problem: str) -> None:
+        super().__init__("cluster_partly_stored", stored=len(ids), count=count, problem=problem)
+        self.ids = tuple(ids)
 
 
 class SchemaMissing(StoreError):

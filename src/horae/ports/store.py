@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from horae.ports.bus import OutboxRows
     from horae.ports.chores import ChoreTurn, HealthRows, PartitionChange, PartitionRows, RetentionRows, Spared
     from horae.ports.claims import Claim, Renewed
+    from horae.ports.cluster import ClusterRows
     from horae.ports.definitions import DefinitionRows
     from horae.ports.governance import (
         BudgetRows,
@@ -63,6 +64,11 @@ class Tx(Protocol):
     def wake(self, queues: Iterable[str]) -> None:
         """Tell sleeping processes after the commit that there may be work in these queues."""
 
+    def bind(self, vshard: int, version: int | None, *, lock: bool = True) -> None:
+        """Act on one virtual shard of a cluster; ``StaleMap`` where this database does not keep it, or knows a newer
+        map than *version*. *lock* keeps the shard from being moved until the end.
+        """
+
     @property
     def jobs(self) -> JobRows: ...
     @property
@@ -93,6 +99,8 @@ class Tx(Protocol):
     def lines(self) -> LineRows: ...
     @property
     def outbox(self) -> OutboxRows: ...
+    @property
+    def cluster(self) -> ClusterRows: ...
     @property
     def audit(self) -> AuditRows: ...
     @property

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from horae.core.retention import Retention
 
 if TYPE_CHECKING:
-    from horae.core.jobs.job import Job, Outcome
+    from horae.core.jobs.job import Job, NewJob, Outcome
     from horae.ports.claims import JobRule
+    from horae.ports.cluster import Shards
     from horae.ports.store import Store
 
 NOTICED = timedelta(seconds=1)  # smaller differences between the lease line and the wall clock are not converted
@@ -94,14 +95,32 @@ class World:
     tracing: Tracing | None = None
     rules: tuple[JobRule, ...] = ()  # asked in this order, which is that of their locks
     retention: Retention = field(default_factory=Retention)  # how long this process's settings keep finished rows
+    cluster: Shards | None = None  # the databases of a cluster, where there are several
 
-    def route(self, *, owner: str | None = None, key: str | None = None, id: str | None = None) -> World:  # noqa: A002
-        """Return the world that keeps what is about to be touched: today itself, with several shards one of them.
+    def route(
+        self,
+        *,
+        owner: str | None = None,
+        key: str | None = None,
+        shard_key: str | None = None,
+        id: str | None = None,  # noqa: A002
+    ) -> World:
+        """Return the world that keeps what is about to be touched: itself, or in a cluster that of one virtual shard.
 
         A verb names what it knows: the owner of what it makes or looks for, the key of a house job or schedule, the id
-        of what exists. With nothing known it means everything.
+        of what exists. With nothing known it means what the house keeps without a key.
         """
-        return self
+        if self.cluster is None:
+            return self
+        return self.cluster.route(self, owner=owner, key=key, shard_key=shard_key, id=id)
+
+    def route_job(self, job: NewJob) -> World:
+        """Return the world that is to keep a new job."""
+        return self if self.cluster is None else self.cluster.route_job(self, job)
+
+    def shards(self) -> list[World]:
+        """Return a world for each database, for what is done in all of them; a single database is itself."""
+        return [self] if self.cluster is None else [world for _, world in self.cluster.worlds(self)]
 
     def wall_time(self, steady: datetime | None) -> datetime | None:
         """Convert an instant of the lease line to wall-clock time; unchanged unless the clock was set since boot."""

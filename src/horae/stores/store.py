@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from horae.ports.schedules import Decide, EndSilent
     from horae.ports.workers import Node, Upcoming
     from horae.stores.chores import Chores
+    from horae.stores.cluster.shard import Shard
     from horae.stores.databases.hot import Hot
     from horae.stores.schedules.fires import Firings
 
@@ -58,6 +59,7 @@ class SqlStore(ABC):
         self.timeouts = timeouts or Timeouts()
         self.owns_engine = True  # False: the engine is the caller's own and is not disposed of
         self.insert_chunk = INSERT_CHUNK
+        self.shard: Shard | None = None  # its part in a cluster, where there is one
         self._turn = 0
         self._here = threading.local()  # the open moment of each thread
         self._listeners: list[Callable[[str], None]] = []
@@ -137,7 +139,7 @@ class SqlStore(ABC):
             with self.writing() as connection:
                 if hot:
                     self.limit(connection.connection.driver_connection, limit)
-                tx = Transaction(connection, self.lend, self.hot)
+                tx = Transaction(connection, self.lend, self.hot, self.shard)
                 return work(tx), tx.woken
 
         answer, woken = self.run_with_retry(attempt, limit)
@@ -151,7 +153,7 @@ class SqlStore(ABC):
 
         def attempt() -> T:
             with self.reading() as connection, self.lend(connection, None) if unbounded else nullcontext():
-                return work(Transaction(connection))
+                return work(Transaction(connection, shard=self.shard))
 
         joins = attempt if moment is None else lambda: moment.read(work)
         return self.run_with_retry(joins, self.timeouts.statement, sent=False)
@@ -169,7 +171,7 @@ class SqlStore(ABC):
         if getattr(self._here, "moment", None) is not None:
             yield  # nested: the outer transaction serves both
             return
-        self._here.moment = moment = _Moment(self.reading)
+        self._here.moment = moment = _Moment(self.reading, self.shard)
         try:
             yield
         finally:
@@ -228,6 +230,8 @@ class SqlStore(ABC):
     # -- the hot verbs -------------------------------------------------------------------------------------------
 
     def insert(self, jobs: Sequence[NewJob], *, now: datetime) -> Sequence[Placed]:
+        if self.shard is not None:
+            return self.shard.insert(self, jobs, now)
         if type(jobs) is list and len(jobs) == 1 and not jobs[0].is_named:  # as most: without looks at all of them
             [number] = self.insert_plain(jobs, now)
             self.wake((jobs[0].queue,))
@@ -243,6 +247,8 @@ class SqlStore(ABC):
 
     def insert_each(self, jobs: Sequence[tuple[NewJob, datetime]]) -> list[Placed | Exception]:
         """Store jobs of several callers, with as few commits as possible; what is refused is refused alone."""
+        if self.shard is not None:
+            return [_or_problem(partial(self._insert_lone, job, now)) for job, now in jobs]
         placed: dict[int, Placed | Exception] = {}
         plain = [index for index, (job, _) in enumerate(jobs) if not job.is_named]
         named = [index for index, (job, _) in enumerate(jobs) if job.is_named]
@@ -251,6 +257,9 @@ class SqlStore(ABC):
         placed |= dict(zip(named, self._insert_named_each([jobs[index] for index in named]), strict=True))
         self.wake({job.queue for index, (job, _) in enumerate(jobs) if not isinstance(placed[index], Exception)})
         return [placed[index] for index in range(len(jobs))]
+
+    def _insert_lone(self, job: NewJob, now: datetime) -> Placed:
+        return self.insert([job], now=now)[0]
 
     def _insert_named_each(self, jobs: Sequence[tuple[NewJob, datetime]]) -> list[Placed | Exception]:
         """Store jobs with names in one transaction; where one of them is refused, which undoes all, each in its own.
@@ -281,6 +290,8 @@ class SqlStore(ABC):
         return self.with_driver(lambda driver: self._add_in_chunks(driver, known, now))
 
     def _add_in_chunks(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
+        if self.shard is not None:
+            return self.shard.entrance().add(driver, jobs, now)
         numbers: list[int] = []
         for chunk in job_chunks(jobs, self.insert_chunk):
             numbers += self.add_plain(driver, chunk, now)
@@ -289,7 +300,8 @@ class SqlStore(ABC):
     def insert_on(self, connection: Any, jobs: Sequence[NewJob], *, now: datetime) -> list[Placed]:
         """Join the caller's own transaction: if it rolls back, these jobs never existed."""
         try:
-            placed = Jobs(connection).insert(list(jobs), now)
+            entrance = None if self.shard is None else self.shard.entrance()
+            placed = Jobs(connection, entrance=entrance).insert(list(jobs), now)
         except DBAPIError as problem:
             cause = driver_error(problem)
             error = self.translate_error(cause, sent=False)  # the transaction is the caller's, and so is its commit
@@ -485,15 +497,16 @@ def is_refusal(problem: Exception) -> bool:
 class _Moment:
     """One read-only transaction for several reads, begun by the first; after an error the next read begins another."""
 
-    def __init__(self, reading: Callable[[], AbstractContextManager[Connection]]) -> None:
+    def __init__(self, reading: Callable[[], AbstractContextManager[Connection]], shard: Shard | None) -> None:
         self._reading = reading
+        self._shard = shard
         self._open: ExitStack | None = None
         self._transaction: Transaction | None = None
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         if self._transaction is None:
             opened = ExitStack()
-            self._transaction = Transaction(opened.enter_context(self._reading()))
+            self._transaction = Transaction(opened.enter_context(self._reading()), shard=self._shard)
             self._open = opened
         try:
             return work(self._transaction)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from horae.stores.adapters.documents import Documents, SessionItems
     from horae.stores.attention import Attention
     from horae.stores.audit import Audit
+    from horae.stores.cluster.rows import ClusterRows
+    from horae.stores.cluster.shard import Shard
     from horae.stores.databases.hot import Hot
     from horae.stores.error_groups import ErrorGroups
     from horae.stores.governance.budgets import Budgets
@@ -62,11 +64,25 @@ Lend = Callable[[Connection, timedelta | None], AbstractContextManager[None]]
 class Transaction:
     """One open transaction, room by room."""
 
-    def __init__(self, connection: Connection, lend: Lend | None = None, hot: Hot | None = None) -> None:
+    def __init__(
+        self, connection: Connection, lend: Lend | None = None, hot: Hot | None = None, shard: Shard | None = None
+    ) -> None:
         self.connection = connection
+        self.entrance = None if shard is None else shard.entrance()  # where new rows enter their shard of a cluster
         self._lend = lend
         self._hot = hot
         self.woken: set[str] = set()  # queues in which there may be work once this is committed
+
+    def bind(self, vshard: int, version: int | None, *, lock: bool = True) -> None:
+        """Let this transaction act on one virtual shard of a cluster; refuse it where this database does not keep it.
+
+        *version* is that of the caller's map; without *lock*, for reading, the shard may be moved meanwhile.
+        """
+        if self.entrance is not None:
+            from horae.stores.databases.driver import CallerDriver
+
+            self.entrance.vshard, self.entrance.version = vshard, version
+            self.entrance.enter(CallerDriver(self.connection), [vshard], lock=lock)
 
     def wake(self, queues: Iterable[str]) -> None:
         """Tell sleeping processes after the commit that there may be work in these queues."""
@@ -99,7 +115,7 @@ class Transaction:
     def jobs(self) -> Jobs:
         from horae.stores.jobs.jobs import Jobs
 
-        return Jobs(self.connection, self._hot, self.woken)
+        return Jobs(self.connection, self._hot, self.woken, self.entrance)
 
     @cached_property
     def labels(self) -> Labels:
@@ -184,6 +200,12 @@ class Transaction:
         from horae.stores.outbox import Outbox
 
         return Outbox(self.connection)
+
+    @cached_property
+    def cluster(self) -> ClusterRows:
+        from horae.stores.cluster.rows import ClusterRows
+
+        return ClusterRows(self.connection)
 
     @cached_property
     def audit(self) -> Audit:

@@ -71,7 +71,7 @@ def enqueue_many(
         return []
     joined = connection if tx is None else tx.connection
     if joined is None and (alone := lone_job(new)) is not None:
-        number = world.route(owner=alone.owner).store.insert(new, now=now)[0].number
+        number = world.route_job(alone).store.insert(new, now=now)[0].number
         return [make_enqueued(number, False, alone.run_at < now, alone, now)]
     if type(new) is not AlikeJobs and any(job.object_type is not None for job in new):
         from horae.actions.governance.object_jobs import enqueue_about_objects
@@ -82,6 +82,10 @@ def enqueue_many(
 
 def store_jobs(world: World, new: Sequence[NewJob], now: datetime, connection: Any = None) -> list[Enqueued]:
     """Store checked jobs, in a transaction of their own or on a connection."""
+    if world.cluster is not None and connection is None:
+        from horae.actions.jobs.spreading import store_spread
+
+        return store_spread(world, new, now)
     joins, store = connection is not None, world.route(owner=new[0].owner, key=new[0].key).store
     placed = store.insert_on(connection, new, now=now) if joins else store.insert(new, now=now)
     return answer_placed(world, new, placed, now, connection)

@@ -15,7 +15,7 @@ from horae.core.jobs.reasons import Reason
 from horae.core.jobs.retry import DEFAULT_RETRY, Retry
 from horae.core.traces import trace_id_of
 from horae.errors import InvalidInput
-from horae.service.fields import LONGEST, Body, Instant, Seconds
+from horae.service.fields import JOB_ID, LONGEST, Body, Instant, Seconds
 from horae.service.inputs import ReasonBody
 from horae.words.languages import Language
 
@@ -100,8 +100,8 @@ class JobRequest(Body):
     concurrency_limit: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     retry: RetryShape | None = None
     trace_id: Annotated[str, Field(max_length=64)] | None = None
-    after: Annotated[list[Annotated[str, Field(pattern=r"^job_([0-9]{1,4}x)?[0-9]{1,19}$")]], Field(max_length=100)] = (
-        Field(default=[], description="Jobs of yours that must succeed first.")
+    after: Annotated[list[Annotated[str, Field(pattern=JOB_ID.pattern)]], Field(max_length=100)] = Field(
+        default=[], description="Jobs of yours that must succeed first."
     )
     on_parent_dead: Literal["cancel", "run", "wait"] = Field(
         default="cancel",

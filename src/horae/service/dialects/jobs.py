@@ -33,7 +33,7 @@ from horae.service.dialects.job_shapes import (
     Status,
 )
 from horae.service.dialects.objects import object_shape
-from horae.service.fields import JobId
+from horae.service.fields import JOB_ID, JobId
 from horae.service.inputs import ReasonBody, Tenant
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
@@ -59,7 +59,7 @@ ObjectType = Annotated[str | None, Query(max_length=100)]
 ObjectId = Annotated[str | None, Query(max_length=150)]
 Before = Annotated[
     str | None,
-    Query(pattern=r"^job_([0-9]{1,4}x)?[0-9]{1,19}$", description="Only older than this job; a cursor wins over it."),
+    Query(pattern=JOB_ID.pattern, description="Only older than this job; a cursor wins over it."),
 ]
 StatusFilter = Annotated[list[Status | Literal["dead"]], Query(max_length=10)]
 NOTHING = ReasonBody()

@@ -17,6 +17,7 @@ class Dialect:
     locking: str  # appended to a select whose rows are about to be claimed
     waiting_lock: str  # appended to a select that must wait for the row
     brief_lock: str  # the same, for a moment only
+    shared_lock: str  # appended to a select whose rows `v` must not change until the transaction ends
     brief_lock_settings: tuple[str, ...]  # what must be said before, in the same transaction
     insert_ignore: tuple[str, str]  # what stands before INTO and after VALUES so that a known key changes nothing
     placeholder: str
@@ -74,6 +75,7 @@ SQLITE = Dialect(
     locking="",
     waiting_lock="",
     brief_lock="",
+    shared_lock="",
     brief_lock_settings=(),
     insert_ignore=("INSERT INTO", "ON CONFLICT DO NOTHING"),
     placeholder="?",
@@ -102,6 +104,7 @@ POSTGRES = Dialect(
     locking=" FOR UPDATE SKIP LOCKED",
     waiting_lock=" FOR UPDATE",
     brief_lock=" FOR UPDATE",
+    shared_lock=" FOR SHARE OF v",
     brief_lock_settings=("SET LOCAL lock_timeout = '500ms'",),
     insert_ignore=("INSERT INTO", "ON CONFLICT DO NOTHING"),
     placeholder="%s",
@@ -142,6 +145,7 @@ MYSQL = Dialect(
     locking=" FOR UPDATE SKIP LOCKED",
     waiting_lock=" FOR UPDATE",
     brief_lock=" FOR UPDATE /*M!100300 WAIT 1 */",
+    shared_lock=" LOCK IN SHARE MODE",
     brief_lock_settings=(),
     insert_ignore=("INSERT IGNORE INTO", ""),
     placeholder="%s",

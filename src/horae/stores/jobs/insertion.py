@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, insert, select, text, update
 
@@ -24,6 +24,9 @@ from horae.stores.jobs.needs import Needs
 from horae.stores.tables.batches import parents
 from horae.stores.tables.jobs import INSERT_COLUMNS, job_chunks, jobs, keys, needs, new_job_row, runs
 
+if TYPE_CHECKING:
+    from horae.stores.cluster.shard import Entrance
+
 CHUNK = 500
 Name = tuple[str, str, str]  # scope, owner, text
 
@@ -31,8 +34,9 @@ Name = tuple[str, str, str]  # scope, owner, text
 class Insertion:
     """New jobs in one transaction, ours or a caller's."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, entrance: Entrance | None = None) -> None:
         self.connection = connection
+        self._entrance = entrance
 
     def insert(self, asked: Sequence[NewJob], now: datetime) -> list[Placed]:
         """Store jobs; one whose key or unique name is known becomes the job that has it."""
@@ -184,6 +188,8 @@ class Insertion:
         return found
 
     def add(self, new: Sequence[NewJob], now: datetime) -> list[int]:
+        if self._entrance is not None:
+            return self._entrance.add(CallerDriver(self.connection), new, now)
         numbers: list[int] = []
         for chunk in job_chunks(new, 1000):
             numbers += self._add_rows([new_job_row(job, now) for job in chunk])

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from horae.ports.claims import PutBack
     from horae.ports.jobs import End, Placed
     from horae.ports.queues import DueBacklog
+    from horae.stores.cluster.shard import Entrance
     from horae.stores.databases.hot import Hot
 
 FINISHED = ("succeeded", "cancelled")  # what lives on only in the history
@@ -68,9 +69,16 @@ ENDED = {
 class Jobs:
     """The job rows of one transaction."""
 
-    def __init__(self, connection: Connection, hot: Hot | None = None, woken: set[str] | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        hot: Hot | None = None,
+        woken: set[str] | None = None,
+        entrance: Entrance | None = None,
+    ) -> None:
         self.connection = connection
         self._hot = hot
+        self._entrance = entrance
         self._woken = set[str]() if woken is None else woken
 
     # -- reading -----------------------------------------------------------------------------------------------
@@ -558,7 +566,7 @@ class Jobs:
     def insert(self, new: Sequence[NewJob], now: datetime) -> list[Placed]:
         from horae.stores.jobs.insertion import Insertion
 
-        return Insertion(self.connection).insert(new, now)
+        return Insertion(self.connection, self._entrance).insert(new, now)
 
     def start(self, number: int, *, worker_id: str, until: datetime, now: datetime) -> None:
         """Mark a job as running, held by the process that stored it."""

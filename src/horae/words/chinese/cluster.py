@@ -7,7 +7,8 @@ ERRORS = {
     "cluster_database_unsupported": "{kind} 不能作为集群的数据库。请使用 PostgreSQL 或 SQLite。",
     "cluster_database_used": "{address} 里已有数据。请添加空数据库：加入之前产生的编号可能与其他行重复。",
     "cluster_exists": "这个数据库已经是集群的成员（{name}，映射版本 {version}）。",
-    "cluster_map_changed": "集群的映射已被修改：现在是版本 {version}，不是 {expected}。请查看 horae cluster list 后重试。",
+    "cluster_map_changed": "集群的映射已被修改：现在是版本 {version}，不是 {expected}。"
+    "请查看 horae cluster list 后重试。",
     "cluster_member_exists": "集群中已有名为 {member!r} 的数据库。请换一个名字。",
     "cluster_member_unknown": "集群中没有数据库 {member!r}。现有：{known}。",
     "cluster_member_wrong": "{member!r} 的地址指向的数据库是 {found}，不是本集群的 {number} 号。"

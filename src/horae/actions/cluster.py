@@ -1,0 +1,193 @@
+"""The verbs of a cluster: make one of a database, add another, look whether all agree.
+
+Every new version of the map is decided in the first database by compare-and-set, with its audit entry, then copied to
+the others. Whoever dies in between leaves copies that are behind; they refuse what they do not keep all the same, and
+:func:`check` with *repair* finishes the copy.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from horae.core.audit.entries import Entry
+from horae.core.cluster.shard_map import SALT_BYTES, Member, ShardMap, first_map
+from horae.core.jobs.job import SYSTEM
+from horae.errors import ConfigurationError, Conflict, HoraeError, NotAllowed
+
+if TYPE_CHECKING:
+    from horae.ports.cluster import Shards
+    from horae.ports.store import Store, Tx
+    from horae.ports.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class MemberState:
+    """A database of a cluster as it was found; *problem* says why it could not be asked."""
+
+    number: int
+    name: str
+    address: str
+    vshards: int
+    version: int | None = None  # of its copy of the map
+    moving: int = 0  # virtual shards that are marked: nothing can be written in them
+    problem: str | None = None
+
+    def is_well(self, version: int) -> bool:
+        return self.problem is None and self.version == version and not self.moving
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """The map's version, and each database."""
+
+    version: int
+    members: tuple[MemberState, ...]
+
+    @property
+    def is_well(self) -> bool:
+        return all(each.is_well(self.version) for each in self.members)
+
+
+def init(world: World, *, name: str, address: str, actor: str = SYSTEM, reason: str = "") -> ShardMap:
+    """Make a database the first of a cluster. Its rows stay where they are, and so do their ids.
+
+    Processes that are running must be started anew: without a map their inserts are refused from now on.
+    """
+    salt = bytes.fromhex(world.dice.name(2 * SALT_BYTES))
+    shard_map = first_map(name, address, salt)
+
+    def write(tx: Tx) -> ShardMap:
+        known = tx.cluster.read_map()
+        if known is not None:
+            raise Conflict("cluster_exists", name=known.members[0].name, version=known.version)
+        tx.cluster.join(shard_map, shard_map.members[0].number)
+        tx.audit.append(_entry(world, "init_cluster", name, actor, reason, address=address))
+        return shard_map
+
+    return world.store.transact(write)
+
+
+def add(
+    world: World, joining: World, *, name: str, address: str, actor: str = SYSTEM, reason: str = ""
+) -> ClusterState:
+    """Add an empty database, opened by itself, and where nothing is stored yet give it its share of the shards.
+
+    Its number is decided first; repeated after a death in the middle, it goes on where it stopped.
+    """
+    shard_map = _known(world)
+    standing, unused = joining.store.read(lambda tx: (tx.cluster.standing(), tx.cluster.is_unused()))
+    member = next((each for each in shard_map.members if (each.name, each.address) == (name, address)), None)
+    if standing is not None and (member is None or member.number != standing.number):
+        raise Conflict("cluster_database_taken", address=address, number=standing.number)
+    if standing is None and not unused:
+        raise NotAllowed("cluster_database_used", address=address)
+    if member is None:
+        entry = _entry(world, "add_to_cluster", name, actor, reason, address=address)
+        shard_map = _decide(world, shard_map, shard_map.add(name, address), entry)
+        member = shard_map.named(name)
+    if standing is None:
+        number = member.number
+        joining.store.transact(lambda tx: tx.cluster.join(shard_map, number))
+    _copy(world, shard_map)
+    share_empty(world, member, actor=actor)
+    return look(world)
+
+
+def share_empty(world: World, member: Member, *, actor: str = SYSTEM) -> list[int]:
+    """Give a new database its share of the virtual shards, where nothing is stored in any of them; return which.
+
+    They are marked first, which waits for writers, so that nothing can be stored after the look. A process that dies
+    in between leaves them marked; adding the same database again finishes it.
+    """
+    shard_map = _known(world)
+    share = shard_map.share_for(member.number)
+    chosen = {each.number: [v for v in share if shard_map.database_of(v) == each.number] for each in shard_map.members}
+    marked: list[int] = []
+    try:
+        for number, vshards in chosen.items():
+            marked.append(number)
+            if vshards and not _mark_unused(_shards(world).store_of(number), vshards):
+                return []
+        if share:
+            entry = _entry(world, "share_cluster", member.name, actor, "", count=len(share))
+            _copy(world, _decide(world, shard_map, shard_map.move(share, member.number), entry))
+        marked.clear()
+        return share
+    finally:
+        for number in marked:
+            _free(_shards(world).store_of(number), chosen[number])
+
+
+def _mark_unused(store: Store, vshards: list[int]) -> bool:
+    def write(tx: Tx) -> bool:
+        tx.cluster.mark(vshards, "moving")
+        return tx.cluster.is_unused()
+
+    return store.transact(write)
+
+
+def _free(store: Store, vshards: list[int]) -> None:
+    store.transact(lambda tx: tx.cluster.mark(vshards, "owned"))
+
+
+def look(world: World) -> ClusterState:
+    """Return the map and each database as it is; one that does not answer is named."""
+    shard_map = _known(world)
+    counts = shard_map.counts
+    found = []
+    for member in shard_map.members:
+        state = MemberState(member.number, member.name, member.address, counts[member.number])
+        try:
+            store = _shards(world).store_of(member.number)
+            standing, moving = store.read(lambda tx: (tx.cluster.standing(), len(tx.cluster.marked())))
+            found.append(replace(state, version=None if standing is None else standing.version, moving=moving))
+        except HoraeError as problem:
+            found.append(replace(state, problem=str(problem)))
+    return ClusterState(shard_map.version, tuple(found))
+
+
+def check(world: World, *, repair: bool = False) -> ClusterState:
+    """Look at each database; with *repair* bring copies of the map up to date."""
+    if repair:
+        _copy(world, _known(world))
+    return look(world)
+
+
+def _known(world: World) -> ShardMap:
+    return _shards(world).refresh()
+
+
+def _shards(world: World) -> Shards:
+    if world.cluster is None:
+        raise ConfigurationError("cluster_missing")
+    return world.cluster
+
+
+def _decide(world: World, before: ShardMap, after: ShardMap, entry: Entry) -> ShardMap:
+    """Write a new version in the first database, if no other was written since."""
+
+    def write(tx: Tx) -> None:
+        if not tx.cluster.replace_map(after, expected=before.version):
+            standing = tx.cluster.standing()
+            version = 0 if standing is None else standing.version
+            raise Conflict("cluster_map_changed", version=version, expected=before.version)
+        tx.audit.append(entry)
+
+    _shards(world).store_of(after.members[0].number).transact(write)
+    return _known(world)
+
+
+def _copy(world: World, shard_map: ShardMap) -> None:
+    """Write the map to every database that is behind; one that does not answer gets it later."""
+    for member in shard_map.members:
+        with suppress(HoraeError):
+            _shards(world).store_of(member.number).transact(lambda tx: tx.cluster.copy_map(shard_map))
+
+
+def _entry(world: World, verb: str, name: str, actor: str, reason: str, **after: Any) -> Entry:
+    return Entry(
+        at=world.clock.now(), actor=actor, verb=verb, object_type="cluster", object_id=name, reason=reason or None,
+        after=after,
+    )  # fmt: skip

@@ -1,0 +1,54 @@
+"""New jobs in a cluster: each goes to its virtual shard; those of one shard are stored together or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from horae.actions.jobs.requests import Enqueued
+from horae.core.cluster.placement import has_one_place
+from horae.core.jobs.batches import AlikeJobs
+from horae.core.jobs.job import NewJob
+from horae.errors import PartlyStored
+
+if TYPE_CHECKING:
+    from horae.ports.world import World
+
+
+def store_spread(world: World, new: Sequence[NewJob], now: datetime) -> list[Enqueued]:
+    """Store checked jobs, those of each virtual shard in one transaction; of the house's, those without a key together.
+
+    All are placed before anything is stored, so that one that has no place refuses all. Where a later shard refuses or
+    does not answer, what earlier ones have stored stays: ``PartlyStored`` says which.
+    """
+    from horae.actions.jobs.jobs import answer_placed
+
+    answers: dict[int, Enqueued] = {}
+    for routed, places in _places(world, new):
+        jobs = new if len(places) == len(new) else [new[place] for place in places]
+        try:
+            placed = routed.store.insert(jobs, now=now)
+            stored = answer_placed(routed, jobs, placed, now)
+        except Exception as problem:
+            if not answers:
+                raise
+            ids = [answers[place].id for place in sorted(answers)]
+            raise PartlyStored(ids, count=len(new), problem=str(problem)) from problem
+        answers |= dict(zip(places, stored, strict=True))
+    return [answers[place] for place in range(len(new))]
+
+
+def _places(world: World, new: Sequence[NewJob]) -> list[tuple[World, list[int]]]:
+    """Return each shard's world with the positions of its jobs."""
+    if type(new) is AlikeJobs:  # they have the same owner and keys
+        return [(world.route_job(new.shared), list(range(len(new))))]
+    found: dict[int, tuple[World, list[int]]] = {}
+    drawn: World | None = None
+    for place, job in enumerate(new):
+        if has_one_place(job):
+            routed = world.route_job(job)
+        else:
+            routed = drawn = drawn or world.route_job(job)
+        found.setdefault(id(routed), (routed, []))[1].append(place)
+    return list(found.values())

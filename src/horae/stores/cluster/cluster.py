@@ -1,0 +1,143 @@
+"""The databases of a cluster, opened when they are first needed, and the way from a name to the right one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from horae.core.cluster.numbers import birthplace, number_of_id, vshard_of_id
+from horae.core.cluster.placement import vshard_of_job
+from horae.core.cluster.shard_map import HOME, Member, ShardMap
+from horae.core.jobs.job import SYSTEM, NewJob
+from horae.core.timeouts import Timeouts
+from horae.errors import ConfigurationError
+from horae.stores.cluster.addresses import full_url
+from horae.stores.cluster.shard import Shard
+from horae.stores.cluster.vshard_store import VshardStore
+from horae.stores.opening import create_store_engine, open_store
+from horae.stores.store import SqlStore
+
+if TYPE_CHECKING:
+    from horae.ports.store import Store
+    from horae.ports.world import Clock, World
+
+MakeClock = Callable[[SqlStore], "Clock"]
+
+
+class Cluster:
+    """Routes to the databases of a cluster; the port ``Shards``."""
+
+    def __init__(
+        self,
+        first: SqlStore,
+        shard_map: ShardMap,
+        number: int,
+        *,
+        urls: Mapping[str, str],
+        make_clock: MakeClock,
+        pause: Callable[[float], None],
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        self._map = shard_map
+        self._urls = urls
+        self._make_clock = make_clock
+        self._timeouts = timeouts
+        self._lock = threading.Lock()
+        self._first, self._number = first, number
+        self._stores: dict[int, SqlStore] = {number: first}
+        self._clocks: dict[int, Clock] = {}
+        self._bound: dict[int, tuple[World, World]] = {}  # of each virtual shard: made of which world, the bound one
+        self.pause = pause
+        first.shard = Shard(first.dialect, number, lambda: self.shard_map)
+
+    # -- the map -----------------------------------------------------------------------------------------------
+
+    @property
+    def shard_map(self) -> ShardMap:
+        return self._map
+
+    def refresh(self) -> ShardMap:
+        """Read the map again from the first database, where every new version is written first."""
+        store = self.store_of(self._map.members[0].number)
+        found = store.read(lambda tx: tx.cluster.read_map())
+        if found is not None and found.version > self._map.version:
+            self._map = found
+        return self._map
+
+    # -- the databases -----------------------------------------------------------------------------------------
+
+    def store_of(self, number: int) -> SqlStore:
+        """Return the store of a database, opened on first use."""
+        known = self._stores.get(number)
+        if known is not None:
+            return known
+        with self._lock:
+            if number not in self._stores:
+                self._stores[number] = self._open(self._map.member(number))
+            return self._stores[number]
+
+    def _open(self, member: Member) -> SqlStore:
+        url = full_url(member, self._first.engine.url.render_as_string(hide_password=False), self._urls)
+        store = open_store(create_store_engine(url, timeouts=self._timeouts), self._timeouts)
+        standing = store.read(lambda tx: tx.cluster.standing())
+        if standing is None or standing.number != member.number:
+            store.close()
+            found = "no member" if standing is None else f"number {standing.number}"
+            raise ConfigurationError("cluster_member_wrong", member=member.name, found=found, number=member.number)
+        store.shard = Shard(store.dialect, member.number, lambda: self.shard_map)
+        return store
+
+    def close(self) -> None:
+        """Close every database that was opened."""
+        for store in list(self._stores.values()):
+            store.close()
+
+    # -- the way to them ---------------------------------------------------------------------------------------
+
+    def route(
+        self,
+        world: World,
+        *,
+        owner: str | None = None,
+        key: str | None = None,
+        shard_key: str | None = None,
+        id: str | None = None,  # noqa: A002
+    ) -> World:
+        if id is not None:
+            vshard = vshard_of_id(id)
+            if vshard is not None:
+                return self._bind(world, vshard)
+            number = number_of_id(id)
+            if number is not None:
+                return self._plain(world, birthplace(number))
+        house = owner is None or owner == SYSTEM
+        return self._bind(world, self._map.vshard_of(owner=None if house else owner, key=key, shard_key=shard_key))
+
+    def route_job(self, world: World, job: NewJob) -> World:
+        return self._bind(world, vshard_of_job(self._map, job, world.dice.roll()))
+
+    def worlds(self, world: World) -> Sequence[tuple[Member, World]]:
+        counts = self._map.counts
+        return [(each, self._plain(world, each.number)) for each in self._map.members if counts[each.number]]
+
+    def home(self) -> Store:
+        """Return the store of the home, which everything of the house without a key shares."""
+        return cast("Store", VshardStore(self, HOME))
+
+    def _bind(self, world: World, vshard: int) -> World:
+        known = self._bound.get(vshard)
+        if known is not None and known[0] is world:
+            return known[1]
+        bound = replace(world, store=cast("Store", VshardStore(self, vshard)), cluster=None)
+        self._bound[vshard] = (world, bound)
+        return bound
+
+    def _plain(self, world: World, number: int) -> World:
+        """Return the world of a whole database, with the clock of that database."""
+        store = self.store_of(number if any(each.number == number for each in self._map.members) else self._number)
+        clock = self._clocks.get(number)
+        if clock is None:
+            clock = self._clocks[number] = self._make_clock(store)
+        return replace(world, store=cast("Store", store), clock=clock, cluster=None)

@@ -1,0 +1,146 @@
+"""The map of a cluster in one database: rows to a value and back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from itertools import groupby
+
+from sqlalchemy import Connection, delete, exists, insert, select, text, update
+
+from horae.core.cluster.numbers import DATABASE_BITS, first_draw
+from horae.core.cluster.shard_map import Member, ShardMap, VshardState
+from horae.core.jobs.job import SYSTEM
+from horae.core.jobs.machinery import MACHINERY
+from horae.errors import ConfigurationError
+from horae.ports.cluster import Standing
+from horae.stores.cluster.shard import OWNED, SEQUENCE
+from horae.stores.databases.dialects import BY_NAME
+from horae.stores.tables.cluster import cluster, members, vshards
+
+ONE = 1  # the id of the only row
+UNNUMBERED = "horae_jobs_numbered"  # the trigger that refuses an insert without a number
+MOVING: VshardState = "moving"
+CHUNK = 500
+
+
+class ClusterRows:
+    """The map of a cluster inside one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.dialect = BY_NAME[connection.dialect.name]
+
+    def standing(self) -> Standing | None:
+        row = self.connection.execute(select(cluster.c.number, cluster.c.version)).first()
+        return None if row is None else Standing(row.number, row.version)
+
+    def read_map(self) -> ShardMap | None:
+        head = self.connection.execute(select(cluster)).first()
+        if head is None:
+            return None
+        known = [Member(*row) for row in self.connection.execute(select(members).order_by(members.c.number))]
+        places = self.connection.execute(select(vshards.c.place).order_by(vshards.c.vshard)).scalars()
+        return ShardMap(head.version, bytes.fromhex(head.salt), tuple(known), tuple(places), head.next_number)
+
+    # -- joining -----------------------------------------------------------------------------------------------
+
+    def join(self, shard_map: ShardMap, number: int) -> None:
+        if not (self.dialect.arrays or self.dialect.last_number):
+            raise ConfigurationError("cluster_database_unsupported", kind=self.dialect.name)
+        self.connection.execute(
+            insert(cluster),
+            {"id": ONE, "number": number, "version": shard_map.version, "salt": shard_map.salt.hex(),
+             "next_number": shard_map.next_number, "drawn": first_draw(number)},
+        )  # fmt: skip
+        rows = [{"vshard": vshard, "place": place, "state": OWNED} for vshard, place in enumerate(shard_map.places)]
+        self.connection.execute(insert(vshards), rows)
+        self._write_members(shard_map)
+        self._begin_numbers(number)
+
+    def _begin_numbers(self, number: int) -> None:
+        """Let every table draw numbers of this database, and none of jobs without a virtual shard.
+
+        A process that was started before this database joined names none, and is refused.
+        """
+        from horae.stores.metadata import metadata
+
+        for table in metadata.sorted_tables:
+            if table.autoincrement_column is not None and table.name != "horae_jobs":
+                for statement in self.dialect.continue_after:
+                    numbered = statement.format(table=table.name, number=number << DATABASE_BITS)
+                    self.connection.exec_driver_sql(numbered)
+        if self.dialect.arrays:
+            begin = first_draw(number) + 1
+            self.connection.exec_driver_sql(f"CREATE SEQUENCE {SEQUENCE} AS bigint MINVALUE {begin} START {begin}")
+            self.connection.exec_driver_sql("ALTER TABLE horae_jobs ALTER COLUMN id DROP DEFAULT")
+        else:
+            self.connection.exec_driver_sql(
+                f"CREATE TRIGGER {UNNUMBERED} BEFORE INSERT ON horae_jobs WHEN NEW.id IS NULL OR NEW.id < 1 "
+                "BEGIN SELECT RAISE(ABORT, 'this database belongs to a cluster; restart this process'); END"
+            )
+
+    # -- new versions ------------------------------------------------------------------------------------------
+
+    def replace_map(self, shard_map: ShardMap, *, expected: int) -> bool:
+        given = {"version": shard_map.version, "next_number": shard_map.next_number}
+        done = self.connection.execute(update(cluster).where(cluster.c.version == expected).values(given))
+        if done.rowcount != 1:
+            return False
+        self._write_members(shard_map)
+        self._write_places(shard_map)
+        return True
+
+    def copy_map(self, shard_map: ShardMap) -> bool:
+        standing = self.standing()
+        return (
+            standing is not None
+            and standing.version < shard_map.version
+            and self.replace_map(shard_map, expected=standing.version)
+        )
+
+    def _write_members(self, shard_map: ShardMap) -> None:
+        self.connection.execute(delete(members))
+        rows = [{"number": each.number, "name": each.name, "address": each.address} for each in shard_map.members]
+        self.connection.execute(insert(members), rows)
+
+    def _write_places(self, shard_map: ShardMap) -> None:
+        """Write what differs, each row locked until the commit; what was moved is owned by its new database."""
+        known = self.connection.execute(select(vshards.c.vshard, vshards.c.place).order_by(vshards.c.vshard)).all()
+        changed = [row.vshard for row in known if shard_map.places[row.vshard] != row.place]
+        for place, chosen in groupby(sorted(changed, key=shard_map.database_of), key=shard_map.database_of):
+            for chunk in _chunks(chosen):
+                moved = update(vshards).where(vshards.c.vshard.in_(chunk))
+                self.connection.execute(moved.values(place=place, state=OWNED))
+
+    # -- moving ------------------------------------------------------------------------------------------------
+
+    def mark(self, numbers: Collection[int], state: VshardState) -> None:
+        for chunk in _chunks(sorted(numbers)):
+            self.connection.execute(update(vshards).where(vshards.c.vshard.in_(chunk)).values(state=state))
+
+    def marked(self) -> list[int]:
+        own = select(cluster.c.number).scalar_subquery()
+        query = select(vshards.c.vshard).where(vshards.c.place == own, vshards.c.state == MOVING)
+        return list(self.connection.execute(query.order_by(vshards.c.vshard)).scalars())
+
+    def is_unused(self) -> bool:
+        from horae.stores.metadata import metadata
+
+        machinery = text(f"queue <> '{MACHINERY}'")
+        for table in metadata.sorted_tables:
+            if table.name in ("horae_jobs", "horae_runs"):
+                used = select(exists(select(text("1")).select_from(table).where(machinery)))
+            elif table.name in ("horae_keys", "horae_schedules"):
+                used = select(exists(select(text("1")).select_from(table)))
+            elif "owner" in table.c:
+                used = select(exists(select(text("1")).select_from(table).where(table.c.owner != SYSTEM)))
+            else:
+                continue
+            if self.connection.execute(used).scalar_one():
+                return False
+        return True
+
+
+def _chunks(given: Iterable[int]) -> Iterable[list[int]]:
+    wanted = list(given)
+    return (wanted[start : start + CHUNK] for start in range(0, len(wanted), CHUNK))

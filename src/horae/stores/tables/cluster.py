@@ -1,0 +1,33 @@
+"""The copy of a cluster's map that each of its databases has; empty where there is no cluster."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Integer, SmallInteger, String, Table
+
+from horae.stores.declaration import metadata
+
+# One row, once this database is a member of a cluster.
+cluster = Table(
+    "horae_cluster",
+    metadata,
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("number", Integer, nullable=False),  # of this database; none else ever has it
+    Column("version", BigInteger, nullable=False),
+    Column("salt", String(64), nullable=False),
+    Column("next_number", Integer, nullable=False),
+    Column("drawn", BigInteger, nullable=False),  # the last value drawn for a number, where there are no sequences
+)
+members = Table(
+    "horae_cluster_members",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("name", String(40), nullable=False),
+    Column("address", String(500), nullable=False),  # without a password
+)
+vshards = Table(
+    "horae_vshards",
+    metadata,
+    Column("vshard", SmallInteger, primary_key=True, autoincrement=False),
+    Column("place", Integer, nullable=False),  # the number of the database that keeps it
+    Column("state", String(8), nullable=False),  # owned, or moving: then nothing may be written
+)
