@@ -66,6 +66,7 @@ from horae.runtime.worker.metrics import Measures
 from horae.runtime.worker.services import Services
 from horae.runtime.worker.worker import Worker, WorkerSettings
 from horae.settings import Settings, database_url, is_on, one_setting, timeouts
+from horae.stores.cluster.opening import with_cluster
 from horae.stores.opening import create_store_engine, open_store
 from horae.telemetry import OpenTelemetry
 from horae.version import VERSION
@@ -206,7 +207,14 @@ class Horae(Blueprint, Acting):
         if self._service is not None:
             return self._world(cast("Store", NoStore()), SystemClock())
         store = open_store(self.engine, self.timeouts, owned=not isinstance(self.database, Engine))
-        return self._world(store, clock_of(store))
+        alone = self._world(store, clock_of(store))
+        return with_cluster(
+            alone,
+            store,
+            urls=one_setting(os.environ, "cluster_urls"),
+            make_clock=lambda each: self._clock or clock_of(each),
+            timeouts=self.timeouts,
+        )
 
     def _world(self, store: Store, clock: Clock) -> World:
         dice = self._dice or SystemDice()

@@ -33,7 +33,7 @@ ALSO_KNOWN = (
     "HORAE_CALL", "HORAE_ENDING_FILE", "HORAE_FAULT", "HORAE_RATE_LIMIT_", "HORAE_TEST_",
 )  # fmt: skip
 SHORTEST_POLL, LONGEST_POLL = timedelta(milliseconds=100), timedelta(seconds=60)
-SECRET = ("password", "secret", "token")  # words in the name of a text that is not shown
+SECRET = ("password", "secret", "token", "cluster_urls")  # words in the name of a text that is not shown
 TIMEOUTS = ("connect_timeout", "hot_timeout", "statement_timeout", "silence_timeout", "idle_timeout")
 LEVELS = ("debug", "info", "warning", "error")
 SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
@@ -443,6 +443,17 @@ class Settings:
             "how the subjects of events begin",
             "consumers of another prefix hear nothing",
             check_prefix,
+        ),
+    )
+    cluster_urls: str | None = field(
+        default=None,
+        metadata=_from(
+            "HORAE_CLUSTER_URLS",
+            "the URLs of databases of a cluster, as name=url, separated by blanks",
+            "without it a database is reached by its address in the map, with the password of the first database where "
+            "host, port and user are the same, else by what the driver finds itself",
+            file=True,
+            unset="none",
         ),
     )
     server_chores: bool = field(

@@ -68,6 +68,7 @@ GROUPS = {
     "review": "See what a person is asked about an agent, and answer.",
     "audit": "List, verify and export what was written down.",
     "bus": "Publish what happens to a message bus.",
+    "cluster": "Spread rows over several databases.",
     "demo": "See Horae at work: stories that need nothing set up.",
 }
 
@@ -98,6 +99,7 @@ MODULES = {
     "retention": "jobs.retention",
     "db": "installation.db",
     "bus": "installation.bus",
+    "cluster": "installation.cluster",
     "config": "installation.config",
     "owner": "access.owner",
     "token": "access.token",

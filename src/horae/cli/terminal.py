@@ -223,22 +223,30 @@ def _login() -> str:
 
 
 @contextmanager
-def opened(terminal: Terminal, *, may_create: bool = False) -> Iterator[World]:
-    """Open the store behind a command, and close it at the end. Only with *may_create* is a SQLite file made."""
+def opened(
+    terminal: Terminal, *, may_create: bool = False, url: str | None = None, in_cluster: bool = True
+) -> Iterator[World]:
+    """Open the store behind a command, and close it at the end. Only with *may_create* is a SQLite file made.
+
+    *url* names another database than the settings; without *in_cluster* it is opened by itself, whatever it belongs to.
+    """
     from horae.actions.rules import job_rules
     from horae.clock import SystemDice, clock_of, zone_database_version
     from horae.core.retention import Retention
     from horae.ports.world import World
+    from horae.stores.cluster.opening import with_cluster
     from horae.stores.opening import create_store_engine, open_store
 
     settings = terminal.settings
+    database = url or settings.database_url
     if not may_create:
-        refuse_missing_file(settings.database_url)
-    engine = create_store_engine(settings.database_url, settings.synchronous, settings.timeouts)
+        refuse_missing_file(database)
+    engine = create_store_engine(database, settings.synchronous, settings.timeouts)
     store = open_store(engine, settings.timeouts)
+    close = store.close
     try:  # not through an application, whose import brings everything that runs jobs
         dice = SystemDice()
-        yield World(
+        alone = World(
             store,
             clock_of(store),
             dice,
@@ -248,10 +256,14 @@ def opened(terminal: Terminal, *, may_create: bool = False) -> Iterator[World]:
             rules=job_rules(dice),
             retention=Retention.read(lambda name: getattr(settings, name)),
         )
-        if may_create and settings.database_url == DEFAULT_URL:
+        limits, urls = settings.timeouts, settings.cluster_urls
+        world = with_cluster(alone, store, urls=urls, make_clock=clock_of, timeouts=limits) if in_cluster else alone
+        close = world.store.close
+        yield world
+        if may_create and database == DEFAULT_URL:
             terminal.say(f"in {DEFAULT_URL}; --db or HORAE_DATABASE_URL names another database")
     finally:
-        store.close()
+        close()
 
 
 def tracing_of(environment: Mapping[str, str]) -> Tracing | None:

@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from horae.core.timeouts import Timeouts
-from horae.stores.cluster.addresses import read_urls
-from horae.stores.cluster.cluster import Cluster
 
 if TYPE_CHECKING:
     from horae.ports.world import Clock, World
@@ -30,6 +28,9 @@ def with_cluster(
     standing = store.read(lambda tx: tx.cluster.standing())
     if standing is None:
         return world
+    from horae.stores.cluster.addresses import read_urls
+    from horae.stores.cluster.cluster import Cluster
+
     shard_map = store.read(lambda tx: tx.cluster.read_map())
     assert shard_map is not None
     cluster = Cluster(

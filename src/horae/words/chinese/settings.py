@@ -59,6 +59,7 @@ HELPS = {
     "HORAE_ALERT_STALLED_AFTER": "到期任务等待多久，其队列就算停滞",
     "HORAE_HEARTBEAT_URL": "没有缺少应有的运行时定期调用的地址，外部监控据此察觉沉默",
     "HORAE_HEARTBEAT_EVERY": "多久调用一次，至少 10 秒",
+    "HORAE_CLUSTER_URLS": "集群数据库的 URL，写成 name=url，用空格分隔",
     "HORAE_NATS": "事件发布到哪些 NATS 服务器，用逗号分隔",
     "HORAE_NATS_STREAM": "保存事件的 JetStream 流；没有时自动创建",
     "HORAE_NATS_PREFIX": "事件主题的开头",

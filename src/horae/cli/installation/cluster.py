@@ -1,0 +1,95 @@
+"""``horae cluster``: make a database the first of several, add others, see whether all agree."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from horae.cli.jobs.bulk import Reason
+from horae.cli.terminal import Terminal, actor, command, opened
+
+if TYPE_CHECKING:
+    from horae.actions.cluster import ClusterState
+
+group = typer.Typer(help="Spread rows over several databases.", no_args_is_help=True, rich_markup_mode=None)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A name for the database: lower-case letters, digits, - _.")]
+
+
+@command(group, "init", examples=("horae cluster init first",))
+def init(terminal: Terminal, name: Name = "first", reason: Reason = "") -> None:
+    """Make this database the first of a cluster; its rows and their ids stay.
+
+    Start running processes anew afterwards: what was started before is refused from now on.
+    """
+    from horae.actions import cluster
+    from horae.stores.cluster.addresses import public_address
+
+    url = terminal.settings.database_url
+    with opened(terminal, may_create=True, in_cluster=False) as world:
+        cluster.init(world, name=name, address=public_address(url, url), actor=actor(terminal), reason=reason)
+    with opened(terminal) as world:
+        _print(terminal, cluster.look(world))
+
+
+@command(group, "add", examples=("horae cluster add second postgresql://horae@db2/horae",))
+def add(
+    terminal: Terminal,
+    name: Name,
+    database: Annotated[str, typer.Argument(metavar="URL", help="An empty database with current tables.")],
+    reason: Reason = "",
+) -> None:
+    """Add an empty database. While nothing is stored yet it gets its share at once.
+
+    A password in the URL is used now and not stored. Where host, port or user differ from those of the first database,
+    workers and servers need the URL in HORAE_CLUSTER_URLS. Repeat it where it was interrupted.
+    """
+    from horae.actions import cluster
+    from horae.stores.cluster.addresses import public_address
+
+    address = public_address(database, terminal.settings.database_url)
+    with opened(terminal) as world, opened(terminal, may_create=True, url=database, in_cluster=False) as joining:
+        state = cluster.add(world, joining, name=name, address=address, actor=actor(terminal), reason=reason)
+        _print(terminal, state)
+
+
+@command(group, "list")
+def show(terminal: Terminal) -> None:
+    """List the databases, what each keeps, and the version of its map."""
+    from horae.actions import cluster
+
+    with opened(terminal) as world:
+        _print(terminal, cluster.look(world))
+
+
+@command(group, "check")
+def check(
+    terminal: Terminal,
+    repair: Annotated[bool, typer.Option("--repair", help="Bring copies of the map up to date.")] = False,
+) -> None:
+    """Ask each database whether it knows its number and the newest map; ends with 1 where one does not."""
+    from horae.actions import cluster
+
+    with opened(terminal) as world:
+        state = cluster.check(world, repair=repair)
+        _print(terminal, state)
+    if not state.is_well:
+        raise typer.Exit(1)
+
+
+def _print(terminal: Terminal, state: ClusterState) -> None:
+    document: dict[str, Any] = {**asdict(state), "well": state.is_well}
+    document["members"] = [{**each, "well": known.is_well(state.version)} for each, known in
+                           zip(document["members"], state.members, strict=True)]  # fmt: skip
+    terminal.result({"cluster": document}, "\n".join(_lines(state)))
+
+
+def _lines(state: ClusterState) -> list[str]:
+    lines = [f"version {state.version} of the map, {len(state.members)} databases"]
+    for each in state.members:
+        known = f"map {each.version}" if each.version is not None else "no map"
+        trouble = each.problem or (f"{each.moving} are being moved" if each.moving else "")
+        line = f"{each.number:>3}  {each.name:<20} {each.vshards:>5} of 4096  {known:<10}  {each.address}"
+        lines.append(f"{line}\n     {trouble}" if trouble else line)
+    return lines
