@@ -481,7 +481,7 @@ class Horae(Blueprint, Acting):
         raise_for(about_executors(self, self.jobs_file()))
         settings = settings or WorkerSettings()
         plan: Callable[[], Plan] | None = self.plan
-        source: JobSource = StoreSource(self.world)
+        source: JobSource | None = None
         if self._service is not None:
             if needs := self.needs_database():
                 raise NeedsDatabase("worker_needs_database", problems=[str(each) for each in needs])
@@ -489,35 +489,51 @@ class Horae(Blueprint, Acting):
             declare = lambda: declare_to(client.admin, self.plan().definitions, self.name)  # noqa: E731
             source = HttpSource(client.jobs, self.jobs, self.world.clock, self.max_payload_bytes, declare)
             settings = replace(settings, fires=False, cleans=False)
-        fault = settings.fault or os.environ.get("HORAE_FAULT", "")
+        settings = replace(
+            settings,
+            version=VERSION,
+            release=settings.release or self.release,
+            fault=settings.fault or os.environ.get("HORAE_FAULT", ""),
+            retention=settings.retention or self.retention,
+            rates={**self.rates, **settings.rates},
+            chores=(*CHORES, *self._own_chores(), *settings.chores),
+        )
+        first, *others = self.world.shards()
+        made = self._worker_on(first, source, settings, plan)
+        made.host([self._worker_on(shard, None, settings, None, made) for shard in others])
+        self._measures = made.measures
+        return made
+
+    def _worker_on(
+        self,
+        world: World,
+        source: JobSource | None,
+        settings: WorkerSettings,
+        plan: Callable[[], Plan] | None,
+        host: Worker | None = None,
+    ) -> Worker:
+        """Return the worker of one database; the first of a cluster writes the plan, for all of them."""
         database = self.database if isinstance(self.database, str) else None
         service = None if self._service is None else (self._service.url, self._service.token)
-        made = Worker(
-            self.world,
-            source,
+        return Worker(
+            world,
+            source or StoreSource(world),
             self.find_handler,
-            replace(
-                settings,
-                version=VERSION,
-                release=settings.release or self.release,
-                fault=fault,
-                retention=settings.retention or self.retention,
-                rates={**self.rates, **settings.rates},
-                chores=(*CHORES, *self._own_chores(), *settings.chores),
-            ),
+            settings,
             self.listeners,
             Children(database=database, service=service, max_bytes=self.max_payload_bytes),
             Declared(
-                self.world,
+                world,
                 self.listeners,
                 plan=plan,
                 ttls=None if plan else {each.key: each.lock_ttl for each in self.plan().schedules},
                 services=self.services,
                 locks=lambda: self.locks,
+                everywhere=self.world,
+                is_guest=host is not None,
             ),
+            measures=None if host is None else host.measures,
         )
-        self._measures = made.measures
-        return made
 
     @property
     def retention(self) -> Retention:

@@ -1,13 +1,17 @@
 """Jobs of many owners over several databases: each is stored, found, claimed and ended where its owner lives."""
 
+from datetime import timedelta
+
 import pytest
 from sqlalchemy import text
 
 from horae.actions import cluster as verbs
 from horae.actions.jobs import jobs
+from horae.actions.jobs.labels import label_jobs
 from horae.actions.jobs.requests import Request
 from horae.core.cluster.numbers import birthplace, vshard_in, vshard_of_id
 from horae.core.cluster.shard_map import HOME
+from horae.core.jobs.labels import Label
 from horae.errors import Conflict, HoraeError, InvalidInput, NotAllowed, NotFound, StaleMap, StoreBusy
 from horae.ports.world import World
 from tests.cluster.conftest import Clusters
@@ -236,3 +240,19 @@ def test_each_act_on_the_cluster_has_an_entry(clusters: Clusters) -> None:
         .all()
     )  # fmt: skip
     assert sorted(rows) == ["add_to_cluster", "init_cluster", "share_cluster"]
+
+
+def test_the_map_of_labels_crosses_the_gap_between_numbers(clusters: Clusters) -> None:
+    [url] = clusters.urls(1)
+    before = clusters.open(url)
+    jobs.enqueue(before, Request("mail", {}, tags=["old"]))
+    verbs.init(before, name="first", address=url)
+    world = clusters.open(url)
+    new = jobs.enqueue(world, Request("mail", {}, tags=["new"]))
+    [shard] = world.shards()
+    for _ in range(6):
+        while label_jobs(shard):
+            continue
+        clusters.clock.advance(timedelta(seconds=10))
+    found = shard.store.read(lambda tx: tx.labels.members(Label("tag", "new"), before=None, limit=5))
+    assert found == [new.number]

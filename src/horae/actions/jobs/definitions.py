@@ -37,13 +37,17 @@ def store_definitions(
     wanted = {each.name: _check(replace(each, app=app, stored_at=now, stored_by=actor)) for each in definitions}
     if len(wanted) > MOST:
         raise InvalidInput("too_many_definitions", count=len(wanted), most=MOST)
-    changed = _write(world, wanted, reason) if _find_changed(wanted.values(), find_definitions(world)) else []
+    changed: list[StoredDefinition] = []
+    for shard in world.shards():  # each database decides by its own copy
+        differ = _find_changed(wanted.values(), find_definitions(shard))
+        changed = _write(shard, wanted, reason) if differ else changed
     for definition in changed:
         is_usual = definition.tenants == (definition.name in OPEN_HANDLERS)
         level = logging.DEBUG if is_usual else logging.INFO
         log.log(level, "%s is %s to tenants", definition.name, "open" if definition.tenants else "not open")
     if any(definition.tenants for definition in wanted.values()):
-        release_held(world)
+        for shard in world.shards():
+            release_held(shard)
     return changed
 
 

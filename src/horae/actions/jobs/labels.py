@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from horae.core.cluster.numbers import FIRST_NUMBER
 from horae.core.jobs.labels import Labelled, blocks_of
 from horae.ports.store import Tx
 from horae.ports.world import World
@@ -28,6 +29,8 @@ def label_jobs(world: World) -> bool:
 
         return store.transact(advance)
     low, high = before.labelled, min(before.marked, before.labelled + AT_ONCE)
+    if before.marked >= FIRST_NUMBER:  # a cluster's numbers are far apart
+        high = store.read(lambda tx: tx.labels.reach(low, before.marked, AT_ONCE))
     late = store.read_uncommitted(lambda tx: tx.labels.read_live(low, high))
 
     def read(tx: Tx) -> list[Labelled] | None:

@@ -162,8 +162,10 @@ def set_inactive(world: World, schedule: Schedule, reason: str | None) -> Schedu
 
 def find_stored(world: World, keys: Collection[str]) -> dict[str, Schedule]:
     """Return the stored schedules of these keys."""
-
-    return world.route().store.read(lambda tx: tx.schedules.by_keys(keys, SYSTEM)) if keys else {}
+    found: dict[str, Schedule] = {}
+    for shard in world.shards() if keys else ():
+        found |= shard.route().store.read(lambda tx: tx.schedules.by_keys(keys, SYSTEM))
+    return found
 
 
 @one_moment

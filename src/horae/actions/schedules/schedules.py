@@ -207,11 +207,12 @@ def find_by_next(
 
 
 def iterate(world: World, wanted: ScheduleFilter) -> Iterator[Schedule]:
-    """Yield all matching schedules, read a page at a time."""
-    last: Schedule | None = None
-    while page := find(world, wanted, limit=MAX_PAGE, after=last):
-        yield from page
-        last = page[-1]
+    """Yield all matching schedules, read a page at a time, of one database after another."""
+    for shard in world.shards():
+        last: Schedule | None = None
+        while page := find(shard, wanted, limit=MAX_PAGE, after=last):
+            yield from page
+            last = page[-1]
 
 
 @one_moment

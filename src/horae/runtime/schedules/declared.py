@@ -37,7 +37,9 @@ LOOK_APART = timedelta(seconds=1)  # minimum between two reads, however many hin
 class Declared:
     """The declared jobs of one process. Without a plan it only runs what the worker hands it.
 
-    *ttls* are the lifetimes of their locks, for a process without a store to read them from.
+    *ttls* are the lifetimes of their locks, for a process without a store to read them from. In a cluster *world*
+    is that of the shard whose jobs are run, *everywhere* that in which the plan is written; a guest, which serves another
+    shard of the same process, leaves opening and closing the services to its host.
     """
 
     def __init__(
@@ -49,8 +51,12 @@ class Declared:
         ttls: Ttls | None = None,
         services: Services | None = None,
         locks: Callable[[], LockManager | None] = lambda: None,
+        everywhere: World | None = None,
+        is_guest: bool = False,
     ) -> None:
         self.services = services or Services()
+        self._everywhere = everywhere or world
+        self._is_guest = is_guest
         self.trouble: str | None = None  # why schedules are not in the store yet
         self.in_line = plan is None  # whether store and timers match code and file
         self._world = world
@@ -78,7 +84,8 @@ class Declared:
         self._pause = Alarm(self._world.clock)  # never rung: a plain pause
         self._timers = Timers(self._world, fire)
         try:
-            await self.services.open()
+            if not self._is_guest:
+                await self.services.open()
         except Exception:
             log.exception("an async factory failed; it is called again when a handler needs its type")
         if self._read_plan is not None:
@@ -106,7 +113,8 @@ class Declared:
         self._keeper.stop()
         self._lock_threads.close()
         try:
-            await self.services.close()
+            if not self._is_guest:
+                await self.services.close()
         except Exception:
             log.exception("a dependency of the application could not be closed")
 
@@ -141,13 +149,13 @@ class Declared:
             self._changed = self.in_line = False  # before reading, so that a reload meanwhile is not lost
             try:
                 if self._look_again() or self._starts:
-                    await self._database.call(lambda: bring_in_line(self._world, self._plan, starts=self._starts))
+                    await self._database.call(lambda: bring_in_line(self._everywhere, self._plan, starts=self._starts))
                 self._starts = False
             except BaseException:
                 self._changed = True
                 raise
             self.trouble = None
-        self._arm(await self._database.call(lambda: local(self._world, self._plan)))
+        self._arm(await self._database.call(lambda: local(self._everywhere, self._plan)))
         self.in_line = True
 
     def _look_again(self) -> bool:

@@ -17,7 +17,7 @@ import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -80,6 +80,7 @@ class Worker:
         listeners: Listeners,
         processes: Processes,
         declared: Declared | None = None,
+        measures: Measures | None = None,
     ) -> None:
         self.world = world
         self.source = source
@@ -106,7 +107,7 @@ class Worker:
         )
         self._renewer = Renewer(source, world.clock, settings.lease, self._stop_from_renewer)
         self._teller = Teller(listeners)
-        self.measures = Measures()
+        self.measures = measures or Measures()
         retention = settings.retention or Retention()
         chores = (cleaning(retention), *settings.chores)
         kept = replace(world, retention=retention)
@@ -116,6 +117,9 @@ class Worker:
         )  # fmt: skip
         self._held: dict[tuple[int, int], Attempt] = {}
         self._busy: Counter[str] = Counter()
+        self._asked: Counter[str] = Counter()  # slots for which a claim is under way
+        self._guests: tuple[Worker, ...] = ()  # workers of further shards in this process
+        self._peers: tuple[Worker, ...] = ()  # all who share its slots
         self._stopping, self._expects_work = False, True
         self._stop_requested = asyncio.Event()
         self._claiming: asyncio.Future[list[Job]] | None = None  # a claim under way
@@ -124,12 +128,27 @@ class Worker:
 
     # -- life ----------------------------------------------------------------------------------------------------
 
+    def host(self, guests: Sequence[Worker]) -> None:
+        """Let workers of further shards live and end with this one, and share its slots; before :meth:`run`."""
+        self._guests = tuple(guests)
+        for each in (self, *guests):
+            each._busy, each._asked, each._peers = self._busy, self._asked, (self, *guests)
+
     async def run(self) -> None:
         """Serve until :meth:`stop` is called, then wait for attempts up to the grace; if cancelled, do not wait."""
         with marking_logs():
-            await self._run()
+            served = [asyncio.create_task(each._run(), name="horae-shard") for each in self._guests]
+            for task in served:
+                task.add_done_callback(self._on_guest_ended)
+            await self._run(served)
 
-    async def _run(self) -> None:
+    def _on_guest_ended(self, served: asyncio.Task[None]) -> None:
+        """End with a guest that failed, so that the process is started anew; one that was asked to leave may go."""
+        if not served.cancelled() and (problem := served.exception()) is not None:
+            log.error("the worker of a shard has failed; this one ends, too", exc_info=problem)
+            self.stop()
+
+    async def _run(self, served: Sequence[asyncio.Task[None]] = ()) -> None:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self._alarm = Alarm(self.world.clock)
@@ -158,10 +177,14 @@ class Worker:
             )
         except asyncio.CancelledError:
             log.warning("this worker was interrupted; it ends and releases its running jobs")
+            for task in served:
+                task.cancel()
             raise
         finally:
             unsubscribe()
-            self._stopping = True
+            self.stop()
+            if served:  # they use what this one closes at its end
+                await asyncio.wait(served)
             self._stop_attempts()
             for task in beside:
                 task.cancel()
@@ -206,6 +229,9 @@ class Worker:
         self._stop_requested.set()
         if hasattr(self, "_alarm"):
             self._alarm.ring()
+        for guest in self._guests:
+            guest.settings = replace(guest.settings, grace=self.settings.grace)
+            guest.stop()
 
     async def _pause(self, duration: timedelta) -> None:
         """Pause for the whole duration, whatever rings; only :meth:`stop` ends it early."""
@@ -250,7 +276,8 @@ class Worker:
         started, more = 0, False
         self._claimed_at = self.world.clock.now()
         for queue, slots in self.settings.queues.items():
-            free = min(slots - self._busy[queue], self.settings.batch, max(slots // 2, SMALL_CLAIM))
+            left = slots - self._busy[queue] - self._asked[queue]
+            free = min(left, self.settings.batch, max(slots // 2, SMALL_CLAIM))
             if free > 0 and not self._stopping and self._drain is None:
                 jobs = await self._claim(queue, free)
                 if jobs:
@@ -265,14 +292,19 @@ class Worker:
         self._claiming = claiming = self.database.submit(
             lambda: self.source.claim(queue, free, worker_id=self.node_id, lease=self.settings.lease)
         )
+        self._asked[queue] += free
         try:
-            return await asyncio.shield(claiming)
+            jobs = await asyncio.shield(claiming)
+            self._busy[queue] += len(jobs)
+            return jobs
         except asyncio.CancelledError:
             if claiming.done():
                 self._release_late_claim(claiming)
             else:
                 claiming.add_done_callback(self._release_late_claim)
             raise
+        finally:
+            self._asked[queue] -= free
 
     def _release_late_claim(self, claiming: asyncio.Future[list[Job]]) -> None:
         for job in claiming.result() if claiming.exception() is None else ():
@@ -349,7 +381,6 @@ class Worker:
         begun = self.measures.count_started(jobs, self.world.clock)
         attempts = [Attempt(job, self.port, self.declared.services, begun) for job in jobs]
         self._held.update({(job.number, job.token): attempt for job, attempt in zip(jobs, attempts, strict=True)})
-        self._busy[jobs[0].queue] += len(jobs)  # a claim is of one queue
         waiting = iter(attempts)
         try:
             with self._settler.collecting():
@@ -409,7 +440,15 @@ class Worker:
             self._busy[job.queue] -= 1
             if was_full or self._stopping or self._drain or self._executor.stuck:  # else another slot is free already
                 self._alarm.ring()
+                for each in self._peers:  # another shard may have the job that this slot is for
+                    each.ring()
         return attempt
+
+    def ring(self) -> None:
+        """Let this worker look for work; from the loop's thread."""
+        self._expects_work = True
+        if hasattr(self, "_alarm"):
+            self._alarm.ring()
 
     def _stop_from_renewer(self, job: Job, stop_reason: str) -> None:
         """Stop an attempt whose lease is lost or whose job is cancelled; called from the renewing thread."""

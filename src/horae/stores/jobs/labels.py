@@ -56,6 +56,15 @@ class Labels:
     def _number(self, sql: str) -> int:
         return int(self.connection.execute(text(sql)).scalar_one()) if sql else 0
 
+    def reach(self, low: int, high: int, rows: int) -> int:
+        """Return how far from *low* a step over so many live and so many ended rows reaches, up to *high*."""
+        ends = [high]
+        for column in (jobs.c.id, runs.c.job_id):
+            beyond = select(column).where(column >= low, column < high).order_by(column).offset(rows).limit(1)
+            end = self.connection.execute(beyond).scalar()
+            ends += [] if end is None else [int(end)]
+        return max(min(ends), low + 1)
+
     # -- writing -----------------------------------------------------------------------------------------------
 
     def read_live(self, low: int, high: int) -> list[Labelled]:

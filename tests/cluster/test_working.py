@@ -1,0 +1,79 @@
+"""Schedules, claims, endings and lost attempts over the databases of a cluster."""
+
+from collections import Counter
+from datetime import timedelta
+
+from horae.actions.jobs import claims, endings, jobs
+from horae.actions.jobs.requests import Request
+from horae.actions.schedules import fires, schedules
+from horae.core.cluster.numbers import vshard_in
+from horae.core.jobs.job import Job, Outcome
+from horae.core.schedules.schedule import Schedule
+from horae.ports.world import World
+from horae.testing.conformance.schedules import a_schedule
+from tests.cluster.conftest import Clusters
+
+LEASE = timedelta(seconds=30)
+
+
+def take(world: World) -> list[tuple[World, Job]]:
+    """Claim everything that is due, in every database."""
+    return [
+        (shard, job)
+        for shard in world.shards()
+        for job in claims.claim(shard, "default", 100, worker_id="w", lease=LEASE)
+    ]
+
+
+def test_every_job_is_claimed_and_ended_once_where_it_lives(clusters: Clusters) -> None:
+    world, _ = clusters.make(3)
+    ids = {jobs.enqueue(world, Request("mail", {}, owner=f"owner-{n}", queue="default")).id for n in range(40)}
+    for shard in world.shards():
+        shard.store.transact(
+            lambda tx: tx.connection.exec_driver_sql("update horae_jobs set held = '', held_for = null")
+        )
+    taken = take(world)
+    assert {job.id for _, job in taken} == ids
+    assert len({id(shard.store) for shard, _ in taken}) == 3
+    assert take(world) == []
+    for shard, job in taken:
+        assert endings.settle(shard, [(job, Outcome("succeeded"))])[job.id] is not None
+        assert jobs.get(world, job.id).state == "succeeded"
+        assert [run.outcome for run in jobs.runs(world, job.id)] == ["succeeded"]
+
+
+def test_a_lost_attempt_is_handed_on_in_its_own_database(clusters: Clusters) -> None:
+    world, _ = clusters.make(2)
+    for index in range(10):
+        jobs.enqueue(world, Request("mail", {}, key=f"k{index}"))
+    first = take(world)
+    assert len(first) == 10
+    clusters.clock.advance(LEASE + timedelta(seconds=1))
+    lost = [job for shard in world.shards() for job in endings.lose_expired(shard)]
+    assert len(lost) == 10
+    again = Counter(job.number for _, job in _take_later(clusters, world))
+    assert set(again.values()) == {1}
+    assert set(again) == {job.number for _, job in first}
+    for shard, job in first:
+        assert endings.settle(shard, [(job, Outcome("succeeded"))])[job.id] is None
+
+
+def _take_later(clusters: Clusters, world: World) -> list[tuple[World, Job]]:
+    clusters.clock.advance(timedelta(hours=1))
+    return take(world)
+
+
+def test_a_schedule_fires_once_in_its_shard_and_its_jobs_stay_there(clusters: Clusters) -> None:
+    world, _ = clusters.make(3)
+    made: list[Schedule] = [schedules.create(world, a_schedule(f"s{index}")) for index in range(12)]
+    assert {each.key for each in schedules.iterate(world, schedules.ScheduleFilter())} == {each.key for each in made}
+    assert world.cluster is not None
+    clusters.clock.advance(timedelta(days=1))
+    for shard in world.shards():
+        while fires.fire_due(shard):
+            continue
+    for each in made:
+        [(_, name), *_] = [row for row in schedules.history(world, each.key) if row[1] is not None]
+        assert name is not None
+        job = jobs.get(world, name)
+        assert vshard_in(job.number) == world.cluster.shard_map.vshard_of(key=each.key)
