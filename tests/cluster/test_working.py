@@ -4,13 +4,15 @@ from collections import Counter
 from datetime import timedelta
 
 from horae.actions.jobs import claims, endings, jobs
+from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.requests import Request
 from horae.actions.schedules import fires, schedules
 from horae.core.cluster.numbers import vshard_in
 from horae.core.jobs.job import Job, Outcome
 from horae.core.schedules.schedule import Schedule
+from horae.ports.definitions import StoredDefinition
 from horae.ports.world import World
-from horae.testing.conformance.schedules import a_schedule
+from horae.testing.builders import a_schedule
 from tests.cluster.conftest import Clusters
 
 LEASE = timedelta(seconds=30)
@@ -27,11 +29,8 @@ def take(world: World) -> list[tuple[World, Job]]:
 
 def test_every_job_is_claimed_and_ended_once_where_it_lives(clusters: Clusters) -> None:
     world, _ = clusters.make(3)
+    store_definitions(world, [StoredDefinition("mail", "default", tenants=True)])
     ids = {jobs.enqueue(world, Request("mail", {}, owner=f"owner-{n}", queue="default")).id for n in range(40)}
-    for shard in world.shards():
-        shard.store.transact(
-            lambda tx: tx.connection.exec_driver_sql("update horae_jobs set held = '', held_for = null")
-        )
     taken = take(world)
     assert {job.id for _, job in taken} == ids
     assert len({id(shard.store) for shard, _ in taken}) == 3

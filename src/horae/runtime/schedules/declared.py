@@ -37,8 +37,8 @@ LOOK_APART = timedelta(seconds=1)  # minimum between two reads, however many hin
 class Declared:
     """The declared jobs of one process. Without a plan it only runs what the worker hands it.
 
-    *ttls* are the lifetimes of their locks, for a process without a store to read them from. In a cluster *world*
-    is that of the shard whose jobs are run, *everywhere* that in which the plan is written; a guest, which serves another
+    *ttls* are the lifetimes of their locks, for a process without a store to read them from. In a cluster *world* is
+    that of the shard whose jobs are run, *everywhere* that in which the plan is written; a guest, which serves another
     shard of the same process, leaves opening and closing the services to its host.
     """
 
