@@ -10,6 +10,7 @@ from pathlib import Path
 
 from horae.clock import SystemClock, SystemDice, clock_of, zone_database_version
 from horae.doctor import database, machine, work
+from horae.doctor.cluster import cluster_members
 from horae.doctor.findings import Finding, Installation, problem
 from horae.errors import HoraeError
 from horae.ports.world import World
@@ -38,6 +39,7 @@ def examine(settings: Settings, environment: Mapping[str, str], file: Path | Non
         with store.moment():  # a worker that comes or goes between two checks must not look like trouble
             findings = [list(run_guarded(check.__name__, partial(check, opened))) for check in work.CHECKS]
         yield from chain.from_iterable(findings)
+        yield from run_guarded("cluster", partial(cluster_members, store, opened))  # last: it closes them
     finally:
         store.close()
 

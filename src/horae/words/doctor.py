@@ -9,6 +9,11 @@ WHY = {
     "bus_incomplete": "Events should be noted for the message bus, but triggers are missing: {names}. Events of what "
     "happens meanwhile are lost.",
     "bus_off": "no events are noted",
+    "cluster_member_away": "The database {name} of the cluster cannot be asked: {problem} What it keeps waits there.",
+    "cluster_member_behind": "The database {name} has version {version} of the cluster's map, not {newest}.",
+    "cluster_member_moving": "{count:,} virtual shards of {name} are marked as moving: nothing can be stored in them. "
+    "Repeat the act that was interrupted.",
+    "cluster_well": "{count:,} databases agree on version {version} of the map",
     "bus_well": "events are noted, and {count:,} wait to be published",
     "budget_exceeded": "The budget {budget} of {owner} was exceeded by {amount:,}.",
     "budget_wrong": "Budget number {number}, period of {period}: {problem}.",

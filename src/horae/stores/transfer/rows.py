@@ -23,6 +23,9 @@ PREFIX = "horae_"
 LEFT_OUT = {
     "horae_bus": "the name of the old database in the ids of its events; switch the bus on again",
     "horae_outbox": "events of the old database, which it publishes",
+    "horae_cluster": "what the old database is in a cluster",
+    "horae_cluster_members": "the databases of the old cluster",
+    "horae_vshards": "the map of the old cluster",
     "horae_calls": "calls of the last minutes, counted anew",
     "horae_counted_partitions": "partitions that are about to be dropped; their runs are left out with them",
     "horae_depths": "counts of live jobs, made anew",
