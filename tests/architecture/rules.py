@@ -70,10 +70,12 @@ UNSAFE_NAMES = {"eval", "exec", "compile", "yaml.load", "yaml.unsafe_load", "yam
 
 # Functions of the core that stores may call: they turn one form of a value into another.
 CODECS = {
-    "audit.entries.without_floats", "histograms.histogram_from", "histograms.histogram_text", "jobs.job.band_of",
-    "jobs.job.make_job", "jobs.parameters.parameter_from", "schedules.schedule.make_schedule",
-    "jobs.parameters.parameter_json", "jobs.payloads.name", "time.instants", "time.instants.instant", "time.spans.span",
-    "time.instants.micros", "timeouts.client_limit", "timeouts.milliseconds",
+    "audit.entries.without_floats", "cluster.numbers.first_draw", "cluster.numbers.job_id",
+    "cluster.numbers.number_from", "cluster.numbers.read_number", "histograms.histogram_from",
+    "histograms.histogram_text", "jobs.job.band_of", "jobs.job.make_job", "jobs.parameters.parameter_from",
+    "jobs.parameters.parameter_json", "jobs.payloads.name", "schedules.schedule.make_schedule", "time.instants",
+    "time.instants.instant", "time.instants.micros", "time.spans.span", "timeouts.client_limit",
+    "timeouts.milliseconds",
 }  # fmt: skip
 
 # Where a vendor may be named: the facts, and migrations, which are frozen and must not follow facts that change later.
@@ -278,7 +280,7 @@ def is_core_function(name: str) -> bool:
 
 def is_routed(node: ast.expr) -> bool:
     match node:
-        case ast.Call(func=ast.Attribute(attr="route")):
+        case ast.Call(func=ast.Attribute(attr="route" | "route_job")):
             return True
     return False
 

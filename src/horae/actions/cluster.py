@@ -66,7 +66,7 @@ def init(world: World, *, name: str, address: str, actor: str = SYSTEM, reason: 
         tx.audit.append(_entry(world, "init_cluster", name, actor, reason, address=address))
         return shard_map
 
-    return world.store.transact(write)
+    return world.route().store.transact(write)
 
 
 def add(
@@ -77,7 +77,7 @@ def add(
     Its number is decided first; repeated after a death in the middle, it goes on where it stopped.
     """
     shard_map = _known(world)
-    standing, unused = joining.store.read(lambda tx: (tx.cluster.standing(), tx.cluster.is_unused()))
+    standing, unused = joining.route().store.read(lambda tx: (tx.cluster.standing(), tx.cluster.is_unused()))
     member = next((each for each in shard_map.members if (each.name, each.address) == (name, address)), None)
     if standing is not None and (member is None or member.number != standing.number):
         raise Conflict("cluster_database_taken", address=address, number=standing.number)
@@ -89,7 +89,7 @@ def add(
         member = shard_map.named(name)
     if standing is None:
         number = member.number
-        joining.store.transact(lambda tx: tx.cluster.join(shard_map, number))
+        joining.route().store.transact(lambda tx: tx.cluster.join(shard_map, number))
     _copy(world, shard_map)
     share_empty(world, member, actor=actor)
     return look(world)

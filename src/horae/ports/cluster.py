@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from horae.core.cluster.shard_map import Member, ShardMap, VshardState
-    from horae.core.jobs.job import NewJob
     from horae.ports.store import Store
     from horae.ports.world import World
 
@@ -57,19 +56,11 @@ class Shards(Protocol):
     def shard_map(self) -> ShardMap:
         """The map as this process knows it; a newer one is read when a database refuses this one."""
 
-    def route(
-        self,
-        world: World,
-        *,
-        owner: str | None,
-        key: str | None,
-        shard_key: str | None,
-        id: str | None,  # noqa: A002
-    ) -> World:
-        """Return the world that is bound to the virtual shard of what is named; the home's where nothing is."""
+    def bind(self, world: World, vshard: int) -> World:
+        """Return the world of one virtual shard: its store follows the shard from database to database."""
 
-    def route_job(self, world: World, job: NewJob) -> World:
-        """Return the world that is bound to the virtual shard of a new job."""
+    def whole(self, world: World, number: int) -> World:
+        """Return the plain world of a database; of the opened one where the cluster does not know the number."""
 
     def worlds(self, world: World) -> Sequence[tuple[Member, World]]:
         """Return a plain world for each database that keeps something, by number."""

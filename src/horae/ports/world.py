@@ -112,11 +112,20 @@ class World:
         """
         if self.cluster is None:
             return self
-        return self.cluster.route(self, owner=owner, key=key, shard_key=shard_key, id=id)
+        from horae.core.cluster.placement import find_place
+
+        place = find_place(self.cluster.shard_map, owner=owner, key=key, shard_key=shard_key, id=id)
+        if place.vshard is None:
+            return self.cluster.whole(self, place.database or 0)
+        return self.cluster.bind(self, place.vshard)
 
     def route_job(self, job: NewJob) -> World:
         """Return the world that is to keep a new job."""
-        return self if self.cluster is None else self.cluster.route_job(self, job)
+        if self.cluster is None:
+            return self
+        from horae.core.cluster.placement import vshard_of_job
+
+        return self.cluster.bind(self, vshard_of_job(self.cluster.shard_map, job, self.dice.roll()))
 
     def shards(self) -> list[World]:
         """Return a world for each database, for what is done in all of them; a single database is itself."""

@@ -17,8 +17,6 @@ ERRORS = {
     "this cluster. Look at the map (horae cluster list) and at HORAE_CLUSTER_URLS.",
     "cluster_missing": "This database belongs to no cluster. Run horae cluster init first.",
     "cluster_name_unusable": "{name!r} cannot name a database. Use up to 40 lower-case letters, digits, - and _.",
-    "cluster_not_first": "This is {name!r}, not the first database of its cluster. Give the URL of {first!r}: the map "
-    "changes there first.",
     "cluster_numbers_used_up": "No more databases can be added: all {most} numbers were given, none is given twice.",
     "cluster_partly_stored": "{stored} of {count} jobs were stored, each in the database of its shard; then one was "
     "refused: {problem} Repeat with keys, or enqueue each shard's jobs by themselves.",

@@ -28,7 +28,7 @@ def store_spread(world: World, new: Sequence[NewJob], now: datetime) -> list[Enq
     for routed, places in _places(world, new):
         jobs = new if len(places) == len(new) else [new[place] for place in places]
         try:
-            placed = routed.store.insert(jobs, now=now)
+            placed = routed.route().store.insert(jobs, now=now)
             stored = answer_placed(routed, jobs, placed, now)
         except Exception as problem:
             if not answers:

@@ -209,10 +209,9 @@ def find_by_next(
 def iterate(world: World, wanted: ScheduleFilter) -> Iterator[Schedule]:
     """Yield all matching schedules, read a page at a time, of one database after another."""
     for shard in world.shards():
-        last: Schedule | None = None
-        while page := find(shard, wanted, limit=MAX_PAGE, after=last):
+        page: list[Schedule] = []
+        while page := find(shard, wanted, limit=MAX_PAGE, after=page[-1] if page else None):
             yield from page
-            last = page[-1]
 
 
 @one_moment
@@ -250,11 +249,8 @@ def versions(
 
 def tally(world: World, schedule: Schedule) -> Tally:
     """Return the counts of a schedule's runs."""
-    return (
-        world.route(owner=schedule.owner, key=schedule.key)
-        .store.read(lambda tx: tx.schedules.tallies([schedule.number]))
-        .get(schedule.number, Tally())
-    )
+    store = world.route(owner=schedule.owner, key=schedule.key).store
+    return store.read(lambda tx: tx.schedules.tallies([schedule.number])).get(schedule.number, Tally())
 
 
 def last_results(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from horae.core.cluster.numbers import VSHARDS
+from dataclasses import dataclass
+
+from horae.core.cluster.numbers import VSHARDS, birthplace, number_of_id, vshard_of_id
 from horae.core.cluster.shard_map import ShardMap
 from horae.core.jobs.job import SYSTEM, NewJob
 from horae.errors import InvalidInput
@@ -25,6 +27,34 @@ def vshard_of_job(shard_map: ShardMap, job: NewJob, roll: float) -> int:
         [key] = kinds.values()
         return shard_map.vshard_of(key=key)
     return int(roll * VSHARDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something is: in a virtual shard, or in a database of which only the number is known."""
+
+    vshard: int | None = None
+    database: int | None = None
+
+
+def find_place(
+    shard_map: ShardMap,
+    *,
+    owner: str | None = None,
+    key: str | None = None,
+    shard_key: str | None = None,
+    id: str | None = None,  # noqa: A002
+) -> Place:
+    """Return where something is, by what a verb knows of it: its id first; with nothing known, at home.
+
+    An id that names no virtual shard is asked of the database that drew its number.
+    """
+    number = None if id is None else number_of_id(id)
+    if id is not None and number is not None:
+        vshard = vshard_of_id(id)
+        return Place(vshard) if vshard is not None else Place(database=birthplace(number))
+    is_house = owner is None or owner == SYSTEM
+    return Place(shard_map.vshard_of(owner=None if is_house else owner, key=key, shard_key=shard_key))
 
 
 def keys_of(job: NewJob) -> dict[str, str]:

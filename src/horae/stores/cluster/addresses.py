@@ -20,6 +20,8 @@ def public_address(url: str, beside: str) -> str:
     if path is not None:
         near = first is not None and path.resolve().parent == first.resolve().parent
         return f"sqlite:///{path.name if near else path.resolve()}"
+    if is_sqlite(parsed):
+        raise ConfigurationError("cluster_database_in_memory")
     kept = {name: value for name, value in parsed.query.items() if name.lower() not in SECRET}
     return parsed.set(password=None, query=kept).render_as_string(hide_password=False)
 

@@ -7,10 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from horae.core.cluster.numbers import birthplace, number_of_id, vshard_of_id
-from horae.core.cluster.placement import vshard_of_job
 from horae.core.cluster.shard_map import HOME, Member, ShardMap
-from horae.core.jobs.job import SYSTEM, NewJob
 from horae.core.timeouts import Timeouts
 from horae.errors import ConfigurationError
 from horae.stores.cluster.addresses import full_url
@@ -96,37 +93,16 @@ class Cluster:
 
     # -- the way to them ---------------------------------------------------------------------------------------
 
-    def route(
-        self,
-        world: World,
-        *,
-        owner: str | None = None,
-        key: str | None = None,
-        shard_key: str | None = None,
-        id: str | None = None,  # noqa: A002
-    ) -> World:
-        if id is not None:
-            vshard = vshard_of_id(id)
-            if vshard is not None:
-                return self._bind(world, vshard)
-            number = number_of_id(id)
-            if number is not None:
-                return self._plain(world, birthplace(number))
-        house = owner is None or owner == SYSTEM
-        return self._bind(world, self._map.vshard_of(owner=None if house else owner, key=key, shard_key=shard_key))
-
-    def route_job(self, world: World, job: NewJob) -> World:
-        return self._bind(world, vshard_of_job(self._map, job, world.dice.roll()))
-
     def worlds(self, world: World) -> Sequence[tuple[Member, World]]:
         counts = self._map.counts
-        return [(each, self._plain(world, each.number)) for each in self._map.members if counts[each.number]]
+        return [(each, self.whole(world, each.number)) for each in self._map.members if counts[each.number]]
 
     def home(self) -> Store:
         """Return the store of the home, which everything of the house without a key shares."""
         return cast("Store", VshardStore(self, HOME))
 
-    def _bind(self, world: World, vshard: int) -> World:
+    def bind(self, world: World, vshard: int) -> World:
+        """Return the world of one virtual shard; the same one for the same world."""
         known = self._bound.get(vshard)
         if known is not None and known[0] is world:
             return known[1]
@@ -134,7 +110,7 @@ class Cluster:
         self._bound[vshard] = (world, bound)
         return bound
 
-    def _plain(self, world: World, number: int) -> World:
+    def whole(self, world: World, number: int) -> World:
         """Return the world of a whole database, with the clock of that database."""
         store = self.store_of(number if any(each.number == number for each in self._map.members) else self._number)
         clock = self._clocks.get(number)

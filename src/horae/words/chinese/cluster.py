@@ -15,7 +15,6 @@ ERRORS = {
     "请检查映射（horae cluster list）和 HORAE_CLUSTER_URLS。",
     "cluster_missing": "这个数据库不属于任何集群。请先运行 horae cluster init。",
     "cluster_name_unusable": "{name!r} 不能作为数据库的名字。请使用最多 40 个小写字母、数字、- 和 _。",
-    "cluster_not_first": "这是 {name!r}，不是集群的第一个数据库。请给出 {first!r} 的 URL：映射先在那里修改。",
     "cluster_numbers_used_up": "无法再添加数据库：{most} 个编号已全部用完，编号不会重复使用。",
     "cluster_partly_stored": "{count} 个任务中有 {stored} 个已存入各自分片的数据库，随后有一个被拒绝：{problem} "
     "请带上键重试，或按分片分别入队。",
