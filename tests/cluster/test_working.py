@@ -8,7 +8,7 @@ from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.requests import Request
 from horae.actions.schedules import fires, schedules
 from horae.core.cluster.numbers import vshard_in
-from horae.core.jobs.job import Job, Outcome
+from horae.core.jobs.job import Job, Lease, Outcome
 from horae.core.schedules.schedule import Schedule
 from horae.ports.definitions import StoredDefinition
 from horae.ports.world import World
@@ -76,3 +76,28 @@ def test_a_schedule_fires_once_in_its_shard_and_its_jobs_stay_there(clusters: Cl
         assert name is not None
         job = jobs.get(world, name)
         assert vshard_in(job.number) == world.cluster.shard_map.vshard_of(key=each.key)
+
+
+def test_jobs_are_pulled_renewed_and_ended_through_the_cluster_as_through_one_database(clusters: Clusters) -> None:
+    world, _ = clusters.make(3)
+    store_definitions(world, [StoredDefinition("mail", "default", tenants=True)])
+    asked = {jobs.enqueue(world, Request("mail", {}, owner=f"owner-{n}")).id for n in range(30)}
+    own = claims.pull(world, worker_id="w", owner="owner-7")
+    assert [job.owner for job in own] == ["owner-7"]
+    taken = claims.pull(world, worker_id="w", limit=100)
+    assert {job.id for job in (*own, *taken)} == asked
+    held = [Lease(job.number, job.token) for job in taken]
+    assert claims.renew(world, held).held == {job.number for job in taken}
+    assert endings.ack(world, own[0].id, own[0].token).state == "succeeded"
+    changes = endings.settle(world, [(job, Outcome("succeeded")) for job in taken])
+    assert all(change is not None and change.state == "succeeded" for change in changes.values())
+    assert set(changes) == {job.id for job in taken}
+
+
+def test_a_step_is_done_once_in_the_database_of_its_job(clusters: Clusters) -> None:
+    world, _ = clusters.make(2)
+    jobs.enqueue(world, Request("mail", {}, key="a"))
+    [job] = claims.pull(world, worker_id="w")
+    lease = Lease(job.number, job.token)
+    assert claims.once(world, lease, "step", lambda _: 1) == 1
+    assert claims.once(world, lease, "step", lambda _: 2) == 1

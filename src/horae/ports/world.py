@@ -131,6 +131,20 @@ class World:
         """Return a world for each database, for what is done in all of them; a single database is itself."""
         return [self] if self.cluster is None else [world for _, world in self.cluster.worlds(self)]
 
+    def within(self, *, owner: str | None = None, id: str | None = None) -> list[World]:  # noqa: A002
+        """Return the worlds of the databases that may keep something, for verbs on rows that are held there: the one
+        of an id or of a tenant, else all.
+        """
+        if self.cluster is None:
+            return [self]
+        if owner is None and id is None:
+            return self.shards()
+        from horae.core.cluster.placement import find_place
+
+        place, shard_map = find_place(self.cluster.shard_map, owner=owner, id=id), self.cluster.shard_map
+        number = place.database if place.vshard is None else shard_map.database_of(place.vshard)
+        return [self.cluster.whole(self, number or 0)]
+
     def wall_time(self, steady: datetime | None) -> datetime | None:
         """Convert an instant of the lease line to wall-clock time; unchanged unless the clock was set since boot."""
         if steady is None:

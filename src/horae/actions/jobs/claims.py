@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 from horae.actions.jobs.admission import claim_admitted
 from horae.actions.jobs.requests import DEFAULT_QUEUE
+from horae.actions.shards import group_by_shard
 from horae.core.cursors import page_size
 from horae.core.jobs.job import ORDERS, Job, Lease, Order, renewal_pause
 from horae.core.jobs.machinery import queue_name
@@ -43,13 +45,14 @@ def pull(
     check_lease(lease)
     if order is not None and order not in ORDERS:
         raise InvalidInput("choice_unknown", name="order", value=order, choices=list(ORDERS))
-    taken: list[Job] = []
-    for queue in queues:
+    shards, taken = world.within(owner=owner), list[Job]()
+    first = int(world.dice.roll() * len(shards)) if len(shards) > 1 else 0  # else the others' jobs would wait longest
+    for queue, shard in product(queues, [*shards[first:], *shards[:first]]):
         room = limit - len(taken)
         if room > 0:
-            who, steady = label(worker_id, "worker id", 200), world.clock.steady()
+            who, steady = label(worker_id, "worker id", 200), shard.clock.steady()
             claim = Claim(queue_name(queue), room, who, lease, order, owner, steady)
-            taken += claim_admitted(world, claim)
+            taken += claim_admitted(shard, claim)
     return taken
 
 
@@ -95,6 +98,14 @@ def check_lease(lease: timedelta) -> None:
 
 def renew(world: World, leases: Iterable[Lease], *, lease: timedelta = DEFAULT_LEASE) -> Renewed:
     """Extend leases from now on; a job that is missing from the answer is lost."""
+    if world.cluster is not None:
+        parts = [
+            renew(shard, few, lease=lease) for shard, few in group_by_shard(world, leases, lambda each: each.job_id)
+        ]
+        held, cancelled, busy = (
+            frozenset[int]().union(*(getattr(each, name) for each in parts)) for name in ("held", "cancelled", "busy")
+        )
+        return Renewed(held, cancelled, busy)
     return world.route().store.renew(leases, until=world.clock.steady() + lease)
 
 

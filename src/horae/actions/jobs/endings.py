@@ -10,6 +10,7 @@ from typing import Any
 
 from horae.actions.jobs.jobs import entry_of, get, truncate
 from horae.actions.jobs.rules import Drafted, settle_by_rules, split
+from horae.actions.shards import group_by_shard
 from horae.core.audit.entries import Entry
 from horae.core.governance.budgets import amounts_from
 from horae.core.jobs.job import JOB, SYSTEM, Change, Job, Outcome, Settlement, settlement
@@ -28,6 +29,11 @@ def settle(world: World, endings: Sequence[tuple[Job, Outcome]]) -> dict[str, Ch
     The jobs are the values that their claim returned; the next state is decided from them. An ending that is missing
     from the answer could not be written now, although others were: try it again.
     """
+    if world.cluster is not None:
+        changes: dict[str, Change | None] = {}
+        for shard, few in group_by_shard(world, endings, lambda each: each[0].id):
+            changes |= settle(shard, few)
+        return changes
     now = world.clock.now()
     settlements = [settlement(job, outcome, now=now, roll=world.dice.roll()) for job, outcome in endings]
     return _settle(world, [job for job, _ in endings], settlements, now)
@@ -155,7 +161,8 @@ def _end(
     now = world.clock.now()
     done = settlement(job, outcome, now=now, roll=world.dice.roll())
     final = done if entry is None else replace(done, entry=entry)
-    if _settle(world, [job], [final], now)[job.id] is None:
+    [keeper] = world.within(id=job.id)
+    if _settle(keeper, [job], [final], now)[job.id] is None:
         raise LeaseLost(job.id, token)
     return get(world, job_id)
 
