@@ -23,7 +23,8 @@ def public_address(url: str, beside: str) -> str:
     if is_sqlite(parsed):
         raise ConfigurationError("cluster_database_in_memory")
     kept = {name: value for name, value in parsed.query.items() if name.lower() not in SECRET}
-    return parsed.set(password=None, query=kept).render_as_string(hide_password=False)
+    bare = URL.create(parsed.drivername, parsed.username, None, parsed.host, parsed.port, parsed.database, kept)
+    return bare.render_as_string(hide_password=False)  # `set` takes None for a part that stays
 
 
 def full_url(member: Member, first_url: str, given: Mapping[str, str]) -> str:
