@@ -361,6 +361,11 @@ def json_section() -> str:
         ("`limit list`", '`{"items": [LIMIT]}`'),
         ("`limit set`, `reset`", "LIMIT"),
         (
+            "`cluster init`, `add`, `list`, `check`",
+            '`{"cluster": {"version", "well": bool, "members": [{"number", "name", "address", "vshards", "version", '
+            '"moving", "problem", "well": bool}]}}`',
+        ),
+        (
             "`bus on`, `off`, `status`",
             '`{"bus": {"enabled": bool, "source", "switched_at", "actor", "missing": [trigger], "waiting", '
             '"oldest_at"}}`',
