@@ -245,10 +245,10 @@ def test_each_act_on_the_cluster_has_an_entry(clusters: Clusters) -> None:
 def test_the_map_of_labels_crosses_the_gap_between_numbers(clusters: Clusters) -> None:
     [url] = clusters.urls(1)
     before = clusters.open(url)
-    jobs.enqueue(before, Request("mail", {}, tags=["old"]))
+    jobs.enqueue(before, Request("mail", {}, tags=("old",)))
     verbs.init(before, name="first", address=url)
     world = clusters.open(url)
-    new = jobs.enqueue(world, Request("mail", {}, tags=["new"]))
+    new = jobs.enqueue(world, Request("mail", {}, tags=("new",)))
     [shard] = world.shards()
     for _ in range(6):
         while label_jobs(shard):

@@ -11,6 +11,7 @@ from horae.core.cluster.numbers import vshard_in
 from horae.core.jobs.job import Job, Lease, Outcome
 from horae.core.schedules.schedule import Schedule
 from horae.ports.definitions import StoredDefinition
+from horae.ports.schedules import ScheduleFilter
 from horae.ports.world import World
 from horae.testing.builders import a_schedule
 from tests.cluster.conftest import Clusters
@@ -65,7 +66,7 @@ def _take_later(clusters: Clusters, world: World) -> list[tuple[World, Job]]:
 def test_a_schedule_fires_once_in_its_shard_and_its_jobs_stay_there(clusters: Clusters) -> None:
     world, _ = clusters.make(3)
     made: list[Schedule] = [schedules.create(world, a_schedule(f"s{index}")) for index in range(12)]
-    assert {each.key for each in schedules.iterate(world, schedules.ScheduleFilter())} == {each.key for each in made}
+    assert {each.key for each in schedules.iterate(world, ScheduleFilter())} == {each.key for each in made}
     assert world.cluster is not None
     clusters.clock.advance(timedelta(days=1))
     for shard in world.shards():
