@@ -184,7 +184,8 @@ async def test_the_janitor_does_chores_in_their_rhythm_and_survives_their_failur
         loop.call_soon_threadsafe(done.set)
 
     database = DatabaseThreads()
-    janitor = Janitor(app.world, database, [Chore("look", timedelta(milliseconds=5), work)])
+    chores = [Chore("look", timedelta(milliseconds=5), work)]
+    janitor = Janitor(app.world, database, chores, lease=timedelta(milliseconds=200))  # it runs out after the store failed
     running = asyncio.create_task(janitor.run())
     async with asyncio.timeout(60):
         await done.wait()
