@@ -8,27 +8,41 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 LIMIT = 60.0  # seconds; only what never happens takes so long
+SHORTEST, LONGEST = 0.01, 0.1  # seconds between two questions
+REST = 8  # times as long as a question took: who asks a database all the time keeps a core from what it waits for
 
 
-def wait_until(holds: Callable[[], Any], what: str = "it", within: float = LIMIT, every: float = 0.01) -> Any:
-    """Poll until a condition holds, and return its answer; fail the test when it does not in good time."""
-    ends = time.monotonic() + within
+def rest_after(question: float) -> float:
+    """Return how many seconds to wait before the next question, when one took so many."""
+    return min(max(SHORTEST, REST * question), LONGEST)
+
+
+def wait_until(holds: Callable[[], Any], what: str = "it", within: float = LIMIT, every: float | None = None) -> Any:
+    """Poll until a condition holds, and return its answer; fail the test when it does not in good time.
+
+    *every* is for a test that must see it at once: so many seconds between two questions, whatever they cost.
+    """
+    ends = (asked := time.monotonic()) + within
     while not (answer := holds()):
-        assert time.monotonic() < ends, f"{what} did not happen within {within:g} s"
-        time.sleep(every)
+        answered = time.monotonic()
+        assert answered < ends, f"{what} did not happen within {within:g} s"
+        time.sleep(rest_after(answered - asked) if every is None else every)
+        asked = time.monotonic()
     return answer
 
 
 async def eventually(holds: Callable[[], Any | Awaitable[Any]], what: str = "it", within: float = LIMIT) -> Any:
     """Do the same beside an event loop; the condition may be asynchronous."""
-    ends = time.monotonic() + within
+    ends = (asked := time.monotonic()) + within
     while True:
         answer = holds()
         answer = await answer if isinstance(answer, Awaitable) else answer
         if answer:
             return answer
-        assert time.monotonic() < ends, f"{what} did not happen within {within:g} s"
-        await asyncio.sleep(0.005)
+        answered = time.monotonic()
+        assert answered < ends, f"{what} did not happen within {within:g} s"
+        await asyncio.sleep(rest_after(answered - asked))
+        asked = time.monotonic()
 
 
 async def pass_time(seconds: float) -> None:
