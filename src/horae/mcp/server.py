@@ -6,8 +6,9 @@ import inspect
 import json
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from functools import partial, wraps
-from typing import Any, Literal, TypeVar
+from functools import cache, partial, wraps
+from types import MethodType
+from typing import Any, Literal, TypeVar, cast
 
 import anyio.to_thread
 from mcp.server import MCPServer
@@ -146,11 +147,9 @@ class ExplainingServer(MCPServer[None]):
 
 
 def _tool(run: Callable[..., Any], hints: ToolAnnotations, bus: SubscriptionBus | None) -> Tool:
-    """Return a function as a tool: run in a thread, with its refusals in words and unknown arguments forbidden."""
-    signature, tool = inspect.signature(run, eval_str=True), run.__name__
-    model = _model_of(signature.return_annotation)
+    """Return a method as a tool: run in a thread, with its refusals in words and unknown arguments forbidden."""
+    described, signature, model = _describe(cast("MethodType", run).__func__)
 
-    @wraps(run)
     async def call(**arguments: Any) -> BaseModel:
         try:
             if inspect.iscoroutinefunction(run):
@@ -158,17 +157,33 @@ def _tool(run: Callable[..., Any], hints: ToolAnnotations, bus: SubscriptionBus 
             else:
                 answer = await anyio.to_thread.run_sync(partial(run, **arguments))
         except HoraeError as problem:
-            raise ToolError(tool_refusal(tool, problem, signature.parameters)) from None
+            raise ToolError(tool_refusal(described.name, problem, signature.parameters)) from None
         if bus is not None and not hints.read_only_hint:
             await bus.publish(ResourceUpdated(uri=FOCUS))
         return answer if isinstance(answer, BaseModel) else model(answer)
 
+    return described.model_copy(update={"fn": call, "annotations": hints})
+
+
+@cache
+def _describe(function: Callable[..., Any]) -> tuple[Tool, inspect.Signature, type[Any]]:
+    """Return a method as a tool that does nothing, its arguments and its answer.
+
+    They are the same for all servers of a process, and making them for all tools takes a third of a second.
+    """
+    whole = inspect.signature(function, eval_str=True)
+    signature = whole.replace(parameters=list(whole.parameters.values())[1:])  # without self
+    model = _model_of(signature.return_annotation)
+
+    @wraps(function)
+    async def call(**_: Any) -> None: ...
+
     vars(call)["__signature__"] = signature.replace(return_annotation=model)
-    made = ExplainingTool.from_function(call, description=" ".join((run.__doc__ or "").split()), annotations=hints)
+    made = ExplainingTool.from_function(call, description=" ".join((function.__doc__ or "").split()))
     known = made.fn_metadata.arg_model
     known.model_config = ConfigDict(**{**known.model_config, "extra": "forbid"})
     known.model_rebuild(force=True)
-    return made.model_copy(update={"parameters": known.model_json_schema(by_alias=True)})
+    return made.model_copy(update={"parameters": known.model_json_schema(by_alias=True)}), signature, model
 
 
 def _model_of(answer: type[Any]) -> type[Any]:
