@@ -15,7 +15,7 @@ Servers start on first use. A test that uses one carries the marker `server`.
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -56,9 +56,8 @@ NEED_A_SERVER = {
 }
 
 
-# With several processes at work whoever takes a slow file last keeps the others waiting: these go first, the files that
-# take minutes before all others.
-SLOW_FIRST = (
+# With several processes at work whoever takes a slow file last keeps the others waiting: these go first.
+LONGEST = (
     "docs/test_pages.py",
     "stores/test_conformance.py",
     "service/test_fuzz.py",
@@ -66,26 +65,34 @@ SLOW_FIRST = (
     "actions/test_governance_crashes.py",
     "stores/test_plans.py",
     "stores/test_partitions.py",
-    "generated",
-    "executors",
-    "journeys",
-    "console",
-    "wheel",
-    "attention",
+    "journeys/test_remote_workers.py",
+    "runtime/test_processes.py",
+)
+# The files of these have ended when a part of the run is left for the quick ones, which fill the gaps at its end.
+SLOW = {
+    "actions",
     "adapters",
+    "architecture",
+    "attention",
+    "browser",
     "bus",
-    "docs",
-    "deploy",
-    "stores",
-    "service",
     "cli",
+    "console",
+    "deploy",
+    "docs",
+    "examples",
+    "executors",
+    "generated",
+    "journeys",
     "mcp",
     "runtime",
-    "actions",
-    "browser",
+    "service",
+    "stores",
+    "support",
     "testing",
-    "examples",
-)
+    "wheel",
+}
+EARLIER = 0.7  # of the run
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -108,15 +115,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     fickle = [item.nodeid for item in items if "object at 0x" in item.nodeid]
     if fickle:  # an address differs from process to process, and processes that work together must name tests alike
         raise pytest.UsageError(f"name this case by what it is, not by where it lies: {fickle[0]}")
-    items.sort(key=_when)
+    order = _order(list(dict.fromkeys(map(_file_of, items))))
+    items.sort(key=lambda item: order[_file_of(item)])
     for item in items:
         if NEED_A_SERVER & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.server)
 
 
-def _when(item: pytest.Item) -> int:
-    file = item.nodeid.partition("::")[0].removeprefix("tests/")
-    return next((place for place, slow in enumerate(SLOW_FIRST) if f"{file}/".startswith(f"{slow}/")), len(SLOW_FIRST))
+def _order(files: Sequence[str]) -> dict[str, float]:
+    """Say when each file begins: the longest first, and those of each folder spread over the run.
+
+    Files of a folder are alike. Those that wait for leases and processes would leave the cores idle if all processes
+    took them at the same time; beside files that compute they cost next to nothing.
+    """
+    folders: dict[str, list[str]] = {}
+    for file in files:
+        folders.setdefault(file.partition("/")[0], []).append(file)
+    spread = {
+        file: (place + 0.5) / len(alike) * (EARLIER if folder in SLOW else 1)
+        for folder, alike in folders.items()
+        for place, file in enumerate(alike)
+    }
+    return spread | {file: place - len(LONGEST) for place, file in enumerate(LONGEST)}
+
+
+def _file_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0].removeprefix("tests/")
 
 
 def do_without(missing: ServerMissing) -> NoReturn:
