@@ -185,7 +185,8 @@ async def test_the_janitor_does_chores_in_their_rhythm_and_survives_their_failur
 
     database = DatabaseThreads()
     chores = [Chore("look", timedelta(milliseconds=5), work)]
-    janitor = Janitor(app.world, database, chores, lease=timedelta(milliseconds=200))  # it runs out after the store failed
+    lease = timedelta(milliseconds=200)  # it runs out after the store failed
+    janitor = Janitor(app.world, database, chores, lease=lease)
     running = asyncio.create_task(janitor.run())
     async with asyncio.timeout(60):
         await done.wait()

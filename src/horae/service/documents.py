@@ -13,15 +13,16 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse
 from starlette.routing import BaseRoute
 
 from horae.service.problems import TYPE, problem_answer
+from horae.service.router import make_router
 from horae.service.state import service_of
 
-router = APIRouter()
+router = make_router()
 METHODS = ("get", "put", "post", "delete", "patch")
 OPEN = frozenset({"/healthz", "/readyz", "/version"})
 TAGS = {

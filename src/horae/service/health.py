@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
@@ -13,11 +13,12 @@ from horae.api.health import Ready
 from horae.api.values import to_public
 from horae.service.fresh import Fresh
 from horae.service.rooms import answer
+from horae.service.router import make_router
 from horae.service.state import CurrentService, Service, ticks_of
 
 FRESH = 1.0  # seconds
 
-router = APIRouter(tags=["health"])
+router = make_router(tags=["health"])
 
 
 class Alive(BaseModel):

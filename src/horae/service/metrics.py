@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import MutableMapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,6 +23,7 @@ from horae.core.metrics import MOST, OTHER, Family, Spread
 from horae.errors import Forbidden, HoraeError
 from horae.service.fresh import Fresh
 from horae.service.prometheus import MEDIA, expose
+from horae.service.router import make_router
 from horae.service.state import REQUIRED_SCOPES, Service, bearer, caller_of, service_of, ticks_of
 
 log = logging.getLogger("horae.service")
@@ -32,7 +33,7 @@ METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}
 UNMATCHED = "unmatched"
 EXAMPLE = "# TYPE jobs_due_count gauge\njobs_due_count 3.0\n"
 
-router = APIRouter(tags=["health"])
+router = make_router(tags=["health"])
 
 
 class Meter:

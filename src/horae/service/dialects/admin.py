@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Query
+from fastapi import Body, Depends, Query
 from pydantic import AfterValidator
 
 from horae.actions import logs
@@ -34,9 +34,10 @@ from horae.service.fields import Instant
 from horae.service.inputs import Tenant, TextFilter, check_one_line, check_storable
 from horae.service.paging import Cursor
 from horae.service.problems import refuses
+from horae.service.router import make_router
 from horae.service.state import CurrentWorld, require_scopes
 
-router = APIRouter(prefix="/admin", tags=["administration"])
+router = make_router(prefix="/admin", tags=["administration"])
 AdminCaller = Annotated[Caller, Depends(require_scopes("admin"))]
 JobKey = Annotated[
     str, Query(alias="id", min_length=1, max_length=200, examples=["nightly"]), AfterValidator(check_one_line)

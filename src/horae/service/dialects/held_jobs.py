@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Self
 
-from fastapi import APIRouter, BackgroundTasks, Depends, Request
+from fastapi import BackgroundTasks, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from horae.actions.jobs import claims, endings
@@ -30,10 +30,11 @@ from horae.service.dialects.objects import last_entry_id, object_shape
 from horae.service.fields import Body, Instant, JobId, Lease, Seconds, Token
 from horae.service.long_poll import Want
 from horae.service.problems import refuses
+from horae.service.router import make_router
 from horae.service.routes.held_jobs import claim_or_wait
 from horae.service.state import CurrentService, CurrentWorld, Service, require_scopes
 
-router = APIRouter(prefix="/scheduler/jobs", tags=["worker protocol"])
+router = make_router(prefix="/scheduler/jobs", tags=["worker protocol"])
 WorkerCaller = Annotated[Caller, Depends(require_scopes("worker", by_queue=True))]
 JobHolders = Annotated[Holders, Depends(holders_of)]
 WorkerId = Annotated[str, Field(max_length=200, description="Must be the holder's, where it is given.")]

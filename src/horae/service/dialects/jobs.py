@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import Depends, Header, Query, Request, Response
 
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.masking import mask_for_readers
@@ -37,9 +37,10 @@ from horae.service.fields import JOB_ID, JobId
 from horae.service.inputs import ReasonBody, Tenant
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
+from horae.service.router import make_router
 from horae.service.state import CurrentService, CurrentWorld, Service, require_scopes
 
-router = APIRouter(prefix="/scheduler", tags=["jobs"])
+router = make_router(prefix="/scheduler", tags=["jobs"])
 CurrentCaller = Annotated[Caller, Depends(require_scopes("tasks", "worker", by_queue=True))]
 IdempotencyKey = Annotated[
     str | None, Header(alias="Idempotency-Key", max_length=255, description="The same as `idempotency_key`.")

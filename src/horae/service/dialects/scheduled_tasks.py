@@ -7,7 +7,7 @@ import json
 import re
 from typing import Annotated, Any, Literal, cast
 
-from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import Depends, Header, Query, Request
 from fastapi.responses import Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
@@ -30,9 +30,10 @@ from horae.service.inputs import AuditReason, IfMatch, ReasonBody, Tenant, check
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, answer_in_words, rooms_for
+from horae.service.router import make_router
 from horae.words.languages import Language, preferred_language
 
-router = APIRouter(prefix="/scheduled-tasks", tags=["scheduled tasks"])
+router = make_router(prefix="/scheduled-tasks", tags=["scheduled tasks"])
 IdempotencyKey = Annotated[
     str | None,
     Header(

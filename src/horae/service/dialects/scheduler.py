@@ -7,7 +7,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Path, Query
+from fastapi import Body, Depends, Path, Query
 from pydantic import AfterValidator
 
 from horae.actions import logs
@@ -39,9 +39,10 @@ from horae.service.dialects.scheduler_shapes import (
 )
 from horae.service.inputs import TextFilter, check_one_line, seconds_text
 from horae.service.problems import refuses
+from horae.service.router import make_router
 from horae.service.state import CurrentService, CurrentWorld, Service, require_scopes
 
-router = APIRouter(prefix="/scheduler", tags=["scheduler"])
+router = make_router(prefix="/scheduler", tags=["scheduler"])
 AdminCaller = Annotated[Caller, Depends(require_scopes("admin"))]
 JobKey = Annotated[
     str,

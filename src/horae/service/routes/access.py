@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
@@ -34,8 +34,9 @@ from horae.service.inputs import ReasonBody, ReasonQuery
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.router import make_router
 
-router = APIRouter()
+router = make_router()
 LONGEST_LIFE = 3650 * 86400  # seconds
 TokenId = Annotated[str, Path(pattern=f"^{TOKEN_ID.pattern}$", description="The token's id, not its text.")]
 SessionId = Annotated[str, Path(pattern=f"^{TOKEN_ID.pattern}$", description="The session's id.")]

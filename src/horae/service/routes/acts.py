@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query, Request
 from fastapi.responses import Response
 from pydantic import AfterValidator, Field
 
@@ -18,8 +18,9 @@ from horae.service.inputs import ReasonBody, check_one_line
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.router import make_router
 
-router = APIRouter(prefix="/acts", tags=["bulk acts"])
+router = make_router(prefix="/acts", tags=["bulk acts"])
 ActId = Annotated[str, Path(min_length=1, max_length=30, examples=["act_3"]), AfterValidator(check_one_line)]
 States = Annotated[list[ActState], Query(max_length=4)]
 Where = Annotated[

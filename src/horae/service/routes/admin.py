@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from fastapi.responses import Response
 from pydantic import AfterValidator, ConfigDict, Field
 
@@ -30,8 +30,9 @@ from horae.service.models import Model, model_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.router import make_router
 
-router = APIRouter()
+router = make_router()
 Outcome = Literal[
     "running", "succeeded", "failed", "timed_out", "lost", "skipped", "cancelled", "snoozed", "released"
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi import Header, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response, StreamingResponse
 from pydantic import AfterValidator, ConfigDict, Field, StrictBool
@@ -40,9 +40,10 @@ from horae.service.inputs import ReasonBody, Tenant, check_one_line
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, answer_in_words, caller_for, rooms_for
+from horae.service.router import make_router
 from horae.service.state import CurrentWorld
 
-router = APIRouter(prefix="/attention/lanes", tags=["attention"])
+router = make_router(prefix="/attention/lanes", tags=["attention"])
 OneLine = AfterValidator(check_one_line)
 LaneName = Annotated[
     str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from fastapi.responses import Response
 
 from horae.api.attention.room import Attention
@@ -15,8 +15,9 @@ from horae.service.inputs import Tenant
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, answer_in_words, rooms_for
+from horae.service.router import make_router
 
-router = APIRouter(prefix="/attention", tags=["attention"])
+router = make_router(prefix="/attention", tags=["attention"])
 
 
 @router.get(

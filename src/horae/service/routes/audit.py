@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import Response, StreamingResponse
 
 from horae.api.audit import Audit, AuditEntry, Verification, parse_heads
@@ -14,9 +14,10 @@ from horae.service.lines import DESCRIBED, answer_lines
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.router import make_router
 
 HEAD = "`owner=hash`: a head that was kept elsewhere, which must still be in its chain. May be repeated."
-router = APIRouter(prefix="/audit", tags=["audit"])
+router = make_router(prefix="/audit", tags=["audit"])
 
 
 @router.get(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query, Request
 from fastapi.responses import Response
 from pydantic import AfterValidator, Field
 
@@ -19,9 +19,10 @@ from horae.service.models import value_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.router import make_router
 from horae.service.routes.jobs import JobBody
 
-router = APIRouter(prefix="/batches", tags=["batches"])
+router = make_router(prefix="/batches", tags=["batches"])
 BatchId = Annotated[str, Path(pattern=r"^batch_[0-9]{1,18}$", description="As in `batch_3`.", examples=["batch_3"])]
 States = Annotated[list[BatchState], Query(max_length=3)]
 NOTHING = ReasonBody()

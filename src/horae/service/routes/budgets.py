@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from fastapi.responses import Response
 from pydantic import AfterValidator, Field
 
@@ -15,8 +15,9 @@ from horae.service.inputs import AuditReason, ReasonBody, Tenant, TextFilter, ch
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.router import make_router
 
-router = APIRouter(prefix="/governance/budgets", tags=["governance"])
+router = make_router(prefix="/governance/budgets", tags=["governance"])
 Name = Annotated[str, Path(min_length=1, max_length=100, examples=["llm"]), AfterValidator(check_one_line)]
 Agent = Annotated[
     str | None,

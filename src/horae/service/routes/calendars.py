@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from fastapi.responses import Response
 from pydantic import AfterValidator, ConfigDict, Field
 
@@ -14,8 +14,9 @@ from horae.core.schedules.day_lists import MOST_DAYS
 from horae.service.inputs import AuditReason, IfMatch, ReasonBody, check_one_line, etag, version_from
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.router import make_router
 
-router = APIRouter(tags=["schedules"])
+router = make_router(tags=["schedules"])
 CalendarName = Annotated[str, Path(min_length=1, max_length=100), AfterValidator(check_one_line)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from fastapi.responses import Response
 from pydantic import AfterValidator, Field
 
@@ -31,8 +31,9 @@ from horae.service.inputs import (
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.router import make_router
 
-router = APIRouter(prefix="/governance", tags=["governance"])
+router = make_router(prefix="/governance", tags=["governance"])
 Id = Annotated[str, Path(min_length=1, max_length=MAX_ID), AfterValidator(check_one_line)]
 Agent = Annotated[
     str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from fastapi.responses import Response
 from pydantic import AfterValidator, Field
 
@@ -16,8 +16,9 @@ from horae.service.inputs import AuditReason, ReasonBody, Tenant, TextFilter, ch
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.router import make_router
 
-router = APIRouter(prefix="/errors", tags=["errors"])
+router = make_router(prefix="/errors", tags=["errors"])
 Fingerprint = Annotated[
     str,
     Path(min_length=1, max_length=32, examples=["5f2a9c0d3b7e4a61"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import Response
 
 from horae.api.operation import Page
@@ -14,8 +14,9 @@ from horae.service.inputs import Tenant
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.router import make_router
 
-router = APIRouter(tags=["schedules"])
+router = make_router(tags=["schedules"])
 
 
 @router.get(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import Response
 
 from horae.api.governance.report import Governance, GovernanceReport
@@ -13,8 +13,9 @@ from horae.service.fields import Instant
 from horae.service.inputs import Tenant
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer_in_words, rooms_for
+from horae.service.router import make_router
 
-router = APIRouter(prefix="/governance", tags=["governance"])
+router = make_router(prefix="/governance", tags=["governance"])
 Period = Annotated[
     float | None,
     Query(gt=0, le=LONGEST.total_seconds(), description="How many seconds back from its end; else a week."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, BackgroundTasks, Request
+from fastapi import BackgroundTasks, Request
 from fastapi.responses import Response
 from pydantic import Field
 
@@ -28,10 +28,11 @@ from horae.service.long_poll import Want, take, waiting_room_of
 from horae.service.models import Model, model_of, value_of
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.router import make_router
 from horae.service.state import service_of, world_of
 from horae.service.threads import on_thread
 
-router = APIRouter(prefix="/jobs", tags=["workers"])
+router = make_router(prefix="/jobs", tags=["workers"])
 DEFAULT_LEASE = HTTP_LEASE.total_seconds()
 if TYPE_CHECKING:
     EndingBody = Model

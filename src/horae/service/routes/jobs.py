@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import Header, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
 
@@ -24,8 +24,9 @@ from horae.service.models import Model, model_of, value_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, answer_in_words, here_for, rooms_for
+from horae.service.router import make_router
 
-router = APIRouter(prefix="/jobs", tags=["jobs"])
+router = make_router(prefix="/jobs", tags=["jobs"])
 EXAMPLE = {"handler": "resize", "payload": {"image": 7}, "delay": 60, "key": "resize:7"}
 if TYPE_CHECKING:
     JobBody = Model

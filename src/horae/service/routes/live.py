@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header
+from fastapi import Header
 from fastapi.responses import Response, StreamingResponse
 from pydantic import TypeAdapter
 
@@ -13,9 +13,10 @@ from horae.core.access.callers import Caller
 from horae.core.pulse import LONGEST, PARTS
 from horae.service.live import PulseStream
 from horae.service.rooms import CallerRooms, answer, caller_for, rooms_for
+from horae.service.router import make_router
 from horae.service.state import CurrentWorld
 
-router = APIRouter(prefix="/live", tags=["live"])
+router = make_router(prefix="/live", tags=["live"])
 CHANGE = {
     "type": "string",
     "contentMediaType": "application/json",

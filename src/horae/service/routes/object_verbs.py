@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter
 from fastapi.responses import Response
 
 from horae.api.governance.object_values import (
@@ -20,6 +19,7 @@ from horae.service.inputs import (
 )
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.router import make_router
 from horae.service.routes.decisions import Id
 from horae.service.routes.object_bodies import (
     NO_EVIDENCE,
@@ -33,7 +33,7 @@ from horae.service.routes.object_bodies import (
     pieces,
 )
 
-router = APIRouter(prefix="/governance", tags=["governance"])
+router = make_router(prefix="/governance", tags=["governance"])
 
 
 def _asked(body: OnObject, if_match: str | None, owner: str | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import Response, StreamingResponse
 from pydantic import AfterValidator
 
@@ -42,10 +42,11 @@ from horae.service.lines import DESCRIBED, answer_lines
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, answer_in_words, rooms_for
+from horae.service.router import make_router
 from horae.service.routes.decisions import Id
 from horae.service.routes.object_bodies import Erase, KindFilter, ProposeMany, ProposeOne, RollBack
 
-router = APIRouter(prefix="/governance", tags=["governance"])
+router = make_router(prefix="/governance", tags=["governance"])
 
 
 @router.post(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from fastapi.responses import Response
 
 from horae.api.overview import Overview, OverviewRoom
 from horae.service.rooms import CallerRooms, answer_in_words, rooms_for
+from horae.service.router import make_router
 
-router = APIRouter(prefix="/overview", tags=["overview"])
+router = make_router(prefix="/overview", tags=["overview"])
 
 
 @router.get("", operation_id="get_overview", summary="What goes on now, and what needs you", response_model=Overview)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import Response
 from pydantic import AfterValidator
 
@@ -19,9 +19,10 @@ from horae.service.inputs import (
 )
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.router import make_router
 from horae.service.routes.object_bodies import KindPath, Replan, SetPolicy
 
-router = APIRouter(prefix="/governance", tags=["governance"])
+router = make_router(prefix="/governance", tags=["governance"])
 AgentQuery = Annotated[
     str, Query(max_length=100, description="The agent; `*` for all."), AfterValidator(check_one_line)
 ]

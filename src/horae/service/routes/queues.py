@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from fastapi.responses import Response
 from pydantic import AfterValidator, ConfigDict, Field
 
@@ -17,8 +17,9 @@ from horae.service.fields import Instant
 from horae.service.inputs import ReasonBody, ReasonQuery, check_one_line
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.router import make_router
 
-router = APIRouter(tags=["queues"])
+router = make_router(tags=["queues"])
 Name = Annotated[str, Path(min_length=1, max_length=100, examples=["mail"]), AfterValidator(check_one_line)]
 LimitName = Annotated[str, Path(min_length=1, max_length=200, examples=["group:etl"]), AfterValidator(check_one_line)]
 WorkerId = Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import Response
 from pydantic import AfterValidator, ConfigDict, Field
 
@@ -34,8 +34,9 @@ from horae.service.models import Model, model_of, value_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, answer_in_words, rooms_for
+from horae.service.router import make_router
 
-router = APIRouter(tags=["schedules"])
+router = make_router(tags=["schedules"])
 HOURS = LONGEST.total_seconds() / 3600
 NOTHING = ReasonBody()
 if TYPE_CHECKING:

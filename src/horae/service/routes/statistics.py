@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from fastapi.responses import Response
 from pydantic import AfterValidator
 
@@ -15,8 +15,9 @@ from horae.service.fields import Instant
 from horae.service.inputs import check_one_line
 from horae.service.paging import Limit
 from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.router import make_router
 
-router = APIRouter(prefix="/statistics", tags=["statistics"])
+router = make_router(prefix="/statistics", tags=["statistics"])
 By = Annotated[Scope, Path(description="The marginal.", examples=["queue"])]
 Since = Annotated[Instant | None, Query(description="The beginning; it is rounded down to a whole span.")]
 Until = Annotated[Instant | None, Query(description="The end; now unless given.")]

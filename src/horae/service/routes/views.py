@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from fastapi.responses import Response
 from pydantic import AfterValidator, ConfigDict, Field
 
@@ -15,8 +15,9 @@ from horae.service.fields import Body
 from horae.service.inputs import check_one_line, check_storable
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.router import make_router
 
-router = APIRouter(prefix="/views", tags=["views"])
+router = make_router(prefix="/views", tags=["views"])
 ViewId = Annotated[str, Path(min_length=1, max_length=50, examples=["view_3"]), AfterValidator(check_one_line)]
 
 
