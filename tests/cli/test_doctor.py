@@ -20,7 +20,7 @@ from sqlalchemy import create_engine
 
 from horae import Horae
 from horae.actions.access.tokens import create_token
-from horae.actions.attention import inbox
+from horae.actions.attention import inbox, lanes
 from horae.actions.budgets import budgets
 from horae.actions.budgets.repair import settle_leftovers
 from horae.actions.jobs import claims, endings, jobs, queues
@@ -284,6 +284,20 @@ def test_a_wait_without_its_timeout(world: World, horae: Command) -> None:
     assert "t1 has no job for its start" in answer["text"]
     assert answer["mend"] == "horae worker MODULE:APP"
     assert horae("attention", "verify").code == 6
+
+
+def test_a_lane_with_tasks_that_no_process_drives(horae: Command, world: World) -> None:
+    old = world.clock.now() - timedelta(minutes=6)
+    for lane, owner in (("ops", "system"), ("mine", "alice"), ("busy", "system")):
+        inbox.add(replace(world, clock=VirtualClock(old)), lane, "report", owner=owner)
+    inbox.add(world, "fresh", "report")
+    driver = lanes.acquire(world, "busy", "d", lease=timedelta(minutes=1), kinds=("report",))
+
+    answer = found(horae("doctor", "--json"), "lanes")
+
+    assert driver is not None
+    assert answer["text"].endswith("no process drives their lanes: ops, mine of alice.")
+    assert (answer["level"], answer["mend"]) == ("warning", "horae attention serve MODULE:AGENT")
 
 
 def test_children_of_an_ended_job_that_nobody_has_dealt_with(world: World, horae: Command) -> None:
