@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from horae.core.attention.lanes import Line, Picture, alive, fold, hash_line
+from horae.core.attention.lanes import Lane, Line, Picture, alive, fold, hash_line
 from horae.core.audit.chain import GENESIS
 from horae.errors import StoreError
 from horae.ports.store import Tx
@@ -59,14 +59,14 @@ def take_picture(world: World, lane: int) -> bool:
     return True
 
 
-def picture_passed(world: World, lane: int, before: int, after: int) -> None:
-    """Take the picture that lines of a lane without a driver have made due.
+def picture_passed(world: World, lane: Lane, sealed_from: int | None) -> None:
+    """Take the picture that lines which a writer has sealed, as no driver does, have made due.
 
     What these lines tell is committed: a database that fails now costs a picture, not the answer to the caller.
     """
-    if before // EVERY < after // EVERY:
+    if sealed_from is not None and sealed_from // EVERY < lane.seq // EVERY:
         with suppress(StoreError):
-            take_picture(world, lane)
+            take_picture(world, lane.number)
 
 
 def _due_picture(tx: Tx, lane: int) -> Picture | None:

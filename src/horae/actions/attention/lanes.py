@@ -220,8 +220,7 @@ def _write_lane(
         return writer, result, None if is_driven else lane.seq
 
     writer, result, sealed_from = world.route().store.transact(write)
-    if sealed_from is not None:
-        picture_passed(world, writer.lane.number, sealed_from, writer.lane.seq)
+    picture_passed(world, writer.lane, sealed_from)
     hints = [MACHINERY] if writer.has_planned else []
     world.route().store.wake(hints if quietly else [*hints, hint(writer.lane.number)])
     return result

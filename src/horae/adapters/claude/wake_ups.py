@@ -130,7 +130,8 @@ class WakeUps:
         """Store a wake-up. The hook of a subagent that stops meanwhile may store or remove the same one: look again."""
         for _ in range(TRIES):
             with suppress(Conflict, NotFound):
-                return self._try_to_store(new)
+                self._try_to_store(new)
+                return
         self._try_to_store(new)
 
     def _try_to_store(self, new: Schedule) -> None:
