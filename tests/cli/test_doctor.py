@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -46,6 +48,7 @@ from tests.support.mounting import on_small_disk
 from tests.support.proxy import Proxy
 
 LIVE = Path(".horae/horae.db")
+ROOT = Path(__file__).parents[2]
 AGO = timedelta(minutes=10)
 
 
@@ -83,6 +86,16 @@ def test_a_healthy_installation_has_no_problem(world: World, horae: Command) -> 
     well |= {"workers", "due", "leases", "dead", "queues", "schedules", "zones", "tokens"}
     assert {check for check in answer if answer[check] == "ok"} >= well
     assert {"tzdata", "sqlite", "port"} <= set(answer)
+
+
+def test_every_extra_is_known_by_its_packages() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    of_users = {name: needs for name, needs in declared.items() if name not in ("dev", "bench", "site")}
+
+    assert machine.EXTRAS.keys() == of_users.keys()
+    for name, packages in machine.EXTRAS.items():
+        needed = {re.split(r"[^\w-]", need)[0] for need in of_users[name]}
+        assert set(packages) <= needed, name
 
 
 def test_looking_changes_nothing(world: World, horae: Command) -> None:
