@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Barrier
 from types import ModuleType
 from typing import Any
 
@@ -74,6 +77,35 @@ async def test_the_list_is_the_whole_truth_and_its_absence_says_nothing() -> Non
         assert [(each.id, each.schedule) for each in wake_ups.of(SESSION)] == [("a1b2c3d4", "0 * * * *")]
         assert await wake_ups.on_stop(listing()) == {}
         assert (wake_ups.of(SESSION), len(wake_ups.of("other"))) == ([], 2)
+
+
+def test_subagents_that_stop_at_once_store_and_remove_each_wake_up_once(database_url: str) -> None:
+    """The hooks of a session run side by side: what another has stored or removed meanwhile is no failure."""
+    crons = [{"id": f"c{number}", "schedule": "0 9 * * *", "prompt": "?"} for number in range(4)]
+    racers = 4
+    with ExitStack() as stack, ThreadPoolExecutor(racers) as pool:
+        hosts = [wake_ups_on(stack.enter_context(Horae(database_url)), []) for _ in range(racers)]
+        assert hosts[0].of(SESSION) == []  # the tables are there
+        for number in range(5):
+            session, start = f"s{number}", Barrier(racers)
+
+            def stop(host: WakeUps, listed: Any, session: str = session, start: Barrier = start) -> Any:
+                start.wait()
+                return asyncio.run(host.on_stop({**listing(*listed), "session_id": session}))
+
+            answers = list(pool.map(stop, hosts, [crons] * racers))
+            assert [answer.get("decision") for answer in answers] == [None] * racers, answers
+            assert [each.id for each in hosts[0].of(session)] == ["c0", "c1", "c2", "c3"]
+            assert list(pool.map(stop, hosts, [[]] * racers)) == [{}] * racers
+            assert hosts[0].of(session) == []
+
+
+async def test_a_list_that_cannot_be_read_is_said_to_be_not_stored() -> None:
+    """The SDK takes a hook that raises for one without an opinion, and the model relies on what is not there."""
+    with Horae("sqlite://") as app:
+        answer = await wake_ups_on(app, []).on_stop(listing({"schedule": "0 9 * * *", "prompt": "without an id"}))
+    assert answer["decision"] == "block"
+    assert "NOT stored" in answer["reason"]
 
 
 async def test_a_wake_up_that_cannot_be_stored_is_a_record_with_the_reason() -> None:

@@ -11,8 +11,8 @@ import pytest
 from horae import Horae
 from horae.actions.attention import endings, inbox, journal, lanes
 from horae.actions.attention.focus import contenders
-from horae.actions.attention.journal_chain import EVERY, seal
-from horae.attention import Attention, Policy
+from horae.actions.attention.journal_chain import BATCH, EVERY, seal
+from horae.attention import Attention, Done, Policy
 from horae.core.attention.lanes import Lane, Task, alive, fold
 from horae.core.attention.task import Control, choose
 from horae.ports.store import Tx
@@ -85,6 +85,37 @@ def test_a_look_at_the_past_reads_the_last_picture_and_the_lines_after_it() -> N
             assert alive(past) == whole, seq
             assert ended <= touched
         assert agent.verify().is_sound
+
+
+def test_a_lane_that_is_only_posted_to_has_pictures_too() -> None:
+    with Horae("sqlite://", clock=VirtualClock(), dice=LoadedDice(1)) as app:
+        agent = Attention("ops", app)
+        for number in range(EVERY):
+            agent.post("ack", event_id=str(number))
+        lane = lanes.get_lane(app.world, "ops").number
+        assert app.world.store.read(lambda tx: tx.attention.pictured(lane)) == [EVERY]
+        assert agent.verify().is_sound
+
+
+async def test_a_driver_that_always_has_work_seals_all_that_is_written_meanwhile() -> None:
+    """One batch every two seconds would fall behind for ever, in a lane that writes more than that."""
+    clock = VirtualClock()
+    with Horae("sqlite://", clock=clock, dice=LoadedDice(1)) as app:
+        agent = Attention("ops", app)
+        agent.cognition("quick")(lambda turn: Done())
+        driver = agent.driver()
+        await driver.step()
+        for number in range(2 * BATCH):
+            agent.post("ack", event_id=str(number))
+        for _ in range(8):
+            agent.add("quick")
+        clock.advance(timedelta(seconds=2))
+        for _ in range(4):
+            await driver.step()
+        lines = agent.journal(since=BATCH)
+        assert agent.snapshot().backlog != ()
+        assert sum(line.hash is None for line in lines) < 20
+        await driver.close()
 
 
 def test_a_picture_that_was_changed_is_found() -> None:

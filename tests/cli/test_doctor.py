@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +22,7 @@ from sqlalchemy import create_engine
 
 from horae import Horae
 from horae.actions.access.tokens import create_token
-from horae.actions.attention import inbox
+from horae.actions.attention import inbox, lanes
 from horae.actions.budgets import budgets
 from horae.actions.budgets.repair import settle_leftovers
 from horae.actions.jobs import claims, endings, jobs, queues
@@ -46,6 +48,7 @@ from tests.support.mounting import on_small_disk
 from tests.support.proxy import Proxy
 
 LIVE = Path(".horae/horae.db")
+ROOT = Path(__file__).parents[2]
 AGO = timedelta(minutes=10)
 
 
@@ -83,6 +86,16 @@ def test_a_healthy_installation_has_no_problem(world: World, horae: Command) -> 
     well |= {"workers", "due", "leases", "dead", "queues", "schedules", "zones", "tokens"}
     assert {check for check in answer if answer[check] == "ok"} >= well
     assert {"tzdata", "sqlite", "port"} <= set(answer)
+
+
+def test_every_extra_is_known_by_its_packages() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    of_users = {name: needs for name, needs in declared.items() if name not in ("dev", "bench", "site")}
+
+    assert machine.EXTRAS.keys() == of_users.keys()
+    for name, packages in machine.EXTRAS.items():
+        needed = {re.split(r"[^\w-]", need)[0] for need in of_users[name]}
+        assert set(packages) <= needed, name
 
 
 def test_looking_changes_nothing(world: World, horae: Command) -> None:
@@ -284,6 +297,20 @@ def test_a_wait_without_its_timeout(world: World, horae: Command) -> None:
     assert "t1 has no job for its start" in answer["text"]
     assert answer["mend"] == "horae worker MODULE:APP"
     assert horae("attention", "verify").code == 6
+
+
+def test_a_lane_with_tasks_that_no_process_drives(horae: Command, world: World) -> None:
+    old = world.clock.now() - timedelta(minutes=6)
+    for lane, owner in (("ops", "system"), ("mine", "alice"), ("busy", "system")):
+        inbox.add(replace(world, clock=VirtualClock(old)), lane, "report", owner=owner)
+    inbox.add(world, "fresh", "report")
+    driver = lanes.acquire(world, "busy", "d", lease=timedelta(minutes=1), kinds=("report",))
+
+    answer = found(horae("doctor", "--json"), "lanes")
+
+    assert driver is not None
+    assert answer["text"].endswith("no process drives their lanes: ops, mine of alice.")
+    assert (answer["level"], answer["mend"]) == ("warning", "horae attention serve MODULE:AGENT")
 
 
 def test_children_of_an_ended_job_that_nobody_has_dealt_with(world: World, horae: Command) -> None:

@@ -72,6 +72,13 @@ def test_the_readme_shows_fifteen_lines_and_the_chinese_one_the_same() -> None:
     assert len(english[0].splitlines()) <= 16
 
 
+@pytest.mark.parametrize("readme", ["README.md", "README.zh-CN.md"])
+def test_the_readme_leads_to_every_how_to(readme: str) -> None:
+    found = set(re.findall(r"docs/how-to/([\w-]+)(?:\.zh)?\.md", (ROOT / readme).read_text(encoding="utf-8")))
+
+    assert {page.name.partition(".")[0] for page in (ROOT / "docs" / "how-to").glob("*.md")} - found == set()
+
+
 def test_dots_stand_for_anything_and_nothing_else_does() -> None:
     assert matches("a … z\n", "a b\nc z\n")
     assert not matches("a … z\n", "a b c")

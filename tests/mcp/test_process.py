@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
@@ -23,6 +24,7 @@ from horae.stores.schema import migrate
 from tests.mcp.conftest import Host
 from tests.mcp.test_durable_calls import Asker, taking_handles
 from tests.mcp.test_http import at
+from tests.support.waiting import eventually
 
 SOON = 60
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("HORAE_")}
@@ -88,6 +90,22 @@ async def test_over_http_it_says_where_and_ends_in_order(url: str) -> None:
     assert (process.returncode, json.loads(out)) == (0, {"event": "ended"}), err
     with Horae(url) as app:
         assert lanes.get_lane(app.world, "main", owner="alice").driver is None
+
+
+async def test_told_to_end_while_a_call_waits_it_answers_the_call_first(url: str) -> None:
+    with Horae(url) as app:
+        text = create_token(app.world, owner="alice", scopes=("tasks",))[1]
+    told: dict[str, Any] = {}
+    with serving(url) as (process, place), Horae(url) as app:
+        with suppress(ExceptionGroup):  # the client says good-bye to a server that is gone
+            async with at(place, text) as host:
+                await host.client.list_tools()  # else the client asks for them to check the answer
+                waiting = asyncio.create_task(host.call("next_work", timeout_s=50))
+                await eventually(lambda: [each.driver for each in lanes.find_lanes(app.world)] != [])
+                process.send_signal(signal.SIGTERM)
+                told = await asyncio.wait_for(waiting, SOON)
+        assert process.wait(SOON) == 0
+    assert (told["answer"], told["task"]) == ("idle", None)
 
 
 async def test_killed_while_calls_wait_it_loses_neither_work_nor_handle(url: str) -> None:

@@ -1,10 +1,11 @@
 """What checks ask of every database: the same answers on each."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from horae.actions.access.tokens import create_token, revoke_token
+from horae.actions.attention import inbox, lanes
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.schedules import schedules
 from horae.core.jobs.retry import Retry
@@ -55,6 +56,20 @@ def test_leases_that_ended_and_dead_jobs_are_found(world: World, clock: VirtualC
     assert world.store.read(lambda tx: tx.health.count_dead()) == 1
     assert world.store.read(lambda tx: tx.health.count_unsettled_needs()) == 0
     assert world.store.read(lambda tx: tx.health.closed_handlers(limit=10)) == []
+
+
+def test_lanes_with_ready_tasks_and_no_driver_are_found(world: World, clock: VirtualClock) -> None:
+    inbox.add(world, "ops", "report")
+    later = clock.now() + MINUTE
+
+    def left(steady: datetime) -> list[tuple[str, str]]:
+        return world.store.read(lambda tx: tx.health.undriven_lanes(later, steady, limit=10))
+
+    assert left(clock.steady()) == [("ops", "system")]
+    lanes.acquire(world, "ops", "d", lease=MINUTE)
+    assert left(clock.steady()) == []
+    assert left(clock.steady() + 2 * MINUTE) == [("ops", "system")]
+    assert world.store.read(lambda tx: tx.health.undriven_lanes(clock.now(), later, limit=10)) == []
 
 
 def test_schedules_that_should_have_fired_are_found(world: World, clock: VirtualClock) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import http.client
 import importlib.metadata
-import importlib.util
 import os
 import re
 import shutil
@@ -24,16 +23,24 @@ from horae.settings import unknown_names
 from horae.stores.databases.durability import has_wal_reset_bug
 from horae.version import VERSION
 
+# What each extra brings. Packages, not modules: that of openai-agents is called agents, as many a folder of users is.
 EXTRAS = {
     "client": ("httpx",),
     "server": ("fastapi", "uvicorn", "httpx"),
     "postgres": ("psycopg",),
     "mysql": ("pymysql",),
     "redis": ("redis",),
+    "nats": ("nats-py",),
     "mcp": ("mcp",),
-    "otel": ("opentelemetry",),
-    "ray": ("ray",),
+    "a2a": ("a2a-sdk",),
+    "claude": ("claude-agent-sdk",),
+    "langgraph": ("langgraph", "langgraph-checkpoint"),
+    "pydantic-ai": ("pydantic-ai-slim",),
+    "openai-agents": ("openai-agents",),
     "dask": ("distributed",),
+    "kubernetes": ("httpx",),
+    "ray": ("ray",),
+    "otel": ("opentelemetry-api", "opentelemetry-sdk"),
 }
 LOW, LOWEST = 1024**3, 100 * 1024**2  # bytes of free disk: worth a look, worth a fright
 PAGE = bytes(4096)
@@ -45,7 +52,7 @@ def versions(installation: Installation) -> Iterator[Finding]:
 
 
 def extras(installation: Installation) -> Iterator[Finding]:
-    have = {name: all(_is_installed(module) for module in modules) for name, modules in EXTRAS.items()}
+    have = {name: all(_is_installed(package) for package in packages) for name, packages in EXTRAS.items()}
     installed = [name for name, there in have.items() if there]
     missing = [name for name, there in have.items() if not there]
     if missing:
@@ -54,8 +61,12 @@ def extras(installation: Installation) -> Iterator[Finding]:
         yield ok("extras", "extras_all", installed=installed)
 
 
-def _is_installed(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None
+def _is_installed(package: str) -> bool:
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def settings(installation: Installation) -> Iterator[Finding]:

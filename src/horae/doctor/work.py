@@ -15,6 +15,7 @@ from horae.actions.jobs.reasons import SILENT
 from horae.actions.partitions import read_history
 from horae.actions.roll_up import is_behind
 from horae.core.cluster.numbers import job_id
+from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.partitions import ALARM_BELOW
 from horae.core.time.instants import iso
@@ -155,6 +156,17 @@ def promises(installation: Installation) -> Iterator[Finding]:
         yield problem("promises", "promises_broken", mend, count=len(broken), names=some(broken))
     else:
         yield ok("promises", "promises_kept")
+
+
+def undriven_lanes(installation: Installation) -> Iterator[Finding]:
+    """Check that tasks which agents have accepted have a process that drives their lane."""
+    world, before = _world(installation), installation.now - LATE
+    left = world.store.read(lambda tx: tx.health.undriven_lanes(before, world.clock.steady(), limit=MANY))
+    if left:
+        names = some(lane if owner == SYSTEM else f"{lane} of {owner}" for lane, owner in left)
+        yield warning("lanes", "lanes_undriven", "horae attention serve MODULE:AGENT", count=len(left), names=names)
+    else:
+        yield ok("lanes", "lanes_driven")
 
 
 def closed_handlers(installation: Installation) -> Iterator[Finding]:
@@ -343,6 +355,6 @@ def _with_queues(node: Node) -> str:
 
 
 CHECKS: tuple[Check, ...] = (
-    workers, lateness, leases, chores, dead_letters, lost_parents, promises, closed_handlers, budgets, paused_queues,
-    fires, zone_stamps, expiring_tokens, door, sealed_secrets, history, orchestrator, message_bus,
+    workers, lateness, leases, chores, dead_letters, lost_parents, promises, undriven_lanes, closed_handlers, budgets,
+    paused_queues, fires, zone_stamps, expiring_tokens, door, sealed_secrets, history, orchestrator, message_bus,
 )  # fmt: skip

@@ -82,10 +82,11 @@ class Here:
     is_alone: bool = True  # whether all calls come from one owner, so that updates may be announced to all
     watch: Watch = field(default_factory=Watch)
     waits: Counter[str] = field(default_factory=Counter)  # calls held open, by owner
+    held: set[Callable[[], None]] = field(default_factory=set)  # what lets each of them answer now
 
     @contextmanager
-    def waiting(self, end: Callable[[], None]) -> Iterator[None]:
-        """Hold a call open; *end* is called on its loop once its token is not valid any more."""
+    def waiting(self, end: Callable[[], None], answer: Callable[[], None]) -> Iterator[None]:
+        """Hold a call open; *end* is called on its loop once its token is not valid any more, *answer* at a stop."""
         owner, loop = self.who().owner, asyncio.get_running_loop()
         if self.waits[owner] >= MOST_WAITING:
             raise TooManyRequests("too_many_calls_wait", 5.0, most=MOST_WAITING)
@@ -97,11 +98,18 @@ class Here:
         caller = known_caller()
         watched = nullcontext() if caller is None else self.watch.watching(self.world, caller, end_from_elsewhere)
         self.waits[owner] += 1
+        self.held.add(answer)
         try:
             with watched:
                 yield
         finally:
+            self.held.discard(answer)
             self.waits[owner] -= 1
+
+    def answer_waiting(self) -> None:
+        """Let every call that waits answer now, because the server stops; from its loop."""
+        for answer in tuple(self.held):
+            answer()
 
     @property
     def attention(self) -> Attention[Sender]:

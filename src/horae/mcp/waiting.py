@@ -27,12 +27,16 @@ TOGETHER = 0.05  # seconds: what changes within a moment is one look
 
 
 async def until(here: Here, look: Callable[[], T], is_enough: Callable[[T], bool], timeout_s: float) -> T:
-    """Return what *look* returns as soon as it is enough, or when the time is up."""
+    """Return what *look* returns as soon as it is enough, when the time is up, or when the server stops."""
     ends_at, world = anyio.current_time() + timeout_s, here.world
-    alarm, lapsed = Alarm(world.clock), anyio.Event()
+    alarm, lapsed, stopping = Alarm(world.clock), anyio.Event(), anyio.Event()
 
     def end() -> None:
         lapsed.set()
+        alarm.ring()
+
+    def answer() -> None:
+        stopping.set()
         alarm.ring()
 
     session = here.sessions.at(here.lane, here.who().owner)
@@ -41,7 +45,7 @@ async def until(here: Here, look: Callable[[], T], is_enough: Callable[[T], bool
         if session.hears(hint):
             alarm.ring_from_elsewhere()
 
-    with here.waiting(end):
+    with here.waiting(end, answer):
         unsubscribe = hints.subscribe(world, ring)
         try:
             while True:
@@ -55,5 +59,7 @@ async def until(here: Here, look: Callable[[], T], is_enough: Callable[[T], bool
                         await lapsed.wait()
                 if lapsed.is_set():
                     raise Unauthorized("token_invalid")
+                if stopping.is_set():  # another look could take the focus, and there is no time to work on it
+                    return seen
         finally:
             unsubscribe()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Column, Connection, Select, func, or_, select
+from sqlalchemy import Column, Connection, Select, exists, func, or_, select
 
 from horae.core.jobs.job import CLOSED
 from horae.core.jobs.machinery import MACHINERY
@@ -16,7 +16,7 @@ from horae.ports.queues import DueBacklog
 from horae.stores.jobs.depths import Depths
 from horae.stores.metadata import metadata
 from horae.stores.tables.access import secrets, tokens
-from horae.stores.tables.attention import lanes, waits
+from horae.stores.tables.attention import lanes, tasks, waits
 from horae.stores.tables.chores import chores
 from horae.stores.tables.jobs import jobs, needs, runs
 from horae.stores.tables.schedules import schedules
@@ -69,6 +69,15 @@ class Health:
         if owner is not None:
             query = query.join(lanes, lanes.c.id == waits.c.lane_id).where(lanes.c.owner == owner)
         return self._bounded(query, most)
+
+    def undriven_lanes(self, before: datetime, steady: datetime, *, limit: int) -> list[tuple[str, str]]:
+        """Return the lanes, with their owners, that have tasks ready since before an instant and no driver."""
+        ready = exists().where(
+            tasks.c.lane_id == lanes.c.id, tasks.c.state == "ready", tasks.c.ready_since < micros(before)
+        )  # fmt: skip
+        undriven = or_(lanes.c.driver.is_(None), lanes.c.leased_until < micros(steady))
+        query = select(lanes.c.name, lanes.c.owner).where(undriven, ready).order_by(lanes.c.id)
+        return [(name, owner) for name, owner in self._rows(query.limit(limit))]
 
     def count_unsettled_needs(self) -> int:
         """Count the children still to be ended, released or brought back because of a parent."""

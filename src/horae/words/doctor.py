@@ -69,6 +69,8 @@ WHY = {
     "history_short": "{table} has partitions for {days} more days, fewer than {least}. No worker makes them, or "
     "its role may not: what ends later lies in the catch-all.",
     "history_well": "its partitions are made for {days} more days",
+    "lanes_driven": "no task of an agent waits for a process that drives it",
+    "lanes_undriven": "Tasks have been ready for over five minutes, and no process drives their lanes: {names}.",
     "leases_stuck": "{count:jobs} held by workers that have gone silent, and none hands them on: {names}.",
     "leases_well": "no lease is held by a worker that has gone silent",
     "migrations_current": "its tables are current ({version})",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
-from horae.core.attention.lanes import Line, Picture, alive, fold, hash_line
+from horae.core.attention.lanes import Lane, Line, Picture, alive, fold, hash_line
 from horae.core.audit.chain import GENESIS
+from horae.errors import StoreError
 from horae.ports.store import Tx
 from horae.ports.world import World
 
@@ -55,6 +57,16 @@ def take_picture(world: World, lane: int) -> bool:
 
     world.route().store.transact(write)
     return True
+
+
+def picture_passed(world: World, lane: Lane, sealed_from: int | None) -> None:
+    """Take the picture that lines which a writer has sealed, as no driver does, have made due.
+
+    What these lines tell is committed: a database that fails now costs a picture, not the answer to the caller.
+    """
+    if sealed_from is not None and sealed_from // EVERY < lane.seq // EVERY:
+        with suppress(StoreError):
+            take_picture(world, lane.number)
 
 
 def _due_picture(tx: Tx, lane: int) -> Picture | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from horae.actions.attention.journal_chain import seal_within
+from horae.actions.attention.journal_chain import picture_passed, seal_within
 from horae.actions.jobs.leases import with_wall_lease
 from horae.core.attention.facts import FactKind
 from horae.core.attention.lanes import Event, Lane, Line, StoredFact, Task, TaskWait, change, lane_name
@@ -209,16 +209,18 @@ def _write_lane(
     *,
     quietly: bool = False,
 ) -> T:
-    def write(tx: Tx) -> tuple[LaneWriter, T]:
+    def write(tx: Tx) -> tuple[LaneWriter, T, int | None]:
         lane = find(tx)
         writer = LaneWriter(world, tx, lane, None if control is None else effective(lane, control))
         result = work(writer)
         writer.close()
-        if not lane.is_driven(world.clock.steady()):
+        is_driven = lane.is_driven(world.clock.steady())
+        if not is_driven:
             seal_within(tx, lane.number)
-        return writer, result
+        return writer, result, None if is_driven else lane.seq
 
-    writer, result = world.route().store.transact(write)
+    writer, result, sealed_from = world.route().store.transact(write)
+    picture_passed(world, writer.lane, sealed_from)
     hints = [MACHINERY] if writer.has_planned else []
     world.route().store.wake(hints if quietly else [*hints, hint(writer.lane.number)])
     return result

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -18,9 +20,10 @@ from horae.core.jobs.retry import Retry
 from horae.core.schedules.schedule import Schedule
 from horae.core.time.cron import Cron
 from horae.core.time.instants import iso
-from horae.errors import HoraeError, InvalidInput, NotFound, StoreError
+from horae.errors import Conflict, InvalidInput, NotFound
 from horae.ports.schedules import ScheduleFilter
 
+log = logging.getLogger("horae.claude")
 HANDLER = "claude.wake"
 REFUSED = "claude.refused"  # the kind of documents that say why a wake-up is not stored
 CLIPPED_AT = 1000  # characters of a prompt that the hook brings
@@ -28,6 +31,7 @@ MARKER = re.compile(r"… \[\+\d+ chars\]$")  # what the SDK puts behind a promp
 MISSED = timedelta(days=1)  # so long after its instant a single wake-up that is still listed is due at once
 FAR = timedelta(days=180)  # the next instant of a cron expression that means one instant, which has passed
 AGAIN = Retry.fixed(60, attempts=3)
+TRIES = 10  # of storing one wake-up while other hooks of its session do the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,8 @@ class WakeUps:
             return {}
         try:
             found = await asyncio.to_thread(self.store, hook_input["session_id"], hook_input["session_crons"])
-        except StoreError as problem:
+        except Exception as problem:  # the SDK takes a hook that raises for one without an opinion, and goes on
+            log.exception("the wake-ups of session %s are not stored", hook_input.get("session_id"))
             return _not_stored(hook_input, problem)
         return {"systemMessage": "\n".join(map(_line, found))} if found else {}
 
@@ -87,7 +92,8 @@ class WakeUps:
         known = {each.key for each in found}
         for schedule in self._stored(session_id):
             if schedule.key not in known:
-                schedules.delete(self._app.world, schedule.key, owner=self._owner, reason="gone from the session")
+                with suppress(NotFound):  # another hook of this session has removed it
+                    schedules.delete(self._app.world, schedule.key, owner=self._owner, reason="gone from the session")
         self._keep_refusals(session_id, found)
         return found
 
@@ -115,16 +121,27 @@ class WakeUps:
     def _store(self, wanted: WakeUp) -> WakeUp:
         new = self._schedule(wanted)
         try:
-            known = self._find(new.key)
-            if known is None:
-                schedules.create(self._app.world, self._at_once_where_missed(new))
-            elif known.payload != new.payload:
-                timed = self._at_once_where_missed(new)
-                changes = {name: getattr(timed, name) for name in ("kind", "expression", "payload", "max_fires")}
-                schedules.change(self._app.world, new.key, changes, owner=self._owner)
+            self._create_or_change(new)
         except InvalidInput as problem:
             return _with(wanted, reason=str(problem))
         return _with(wanted, key=new.key)
+
+    def _create_or_change(self, new: Schedule) -> None:
+        """Store a wake-up. The hook of a subagent that stops meanwhile may store or remove the same one: look again."""
+        for _ in range(TRIES):
+            with suppress(Conflict, NotFound):
+                self._try_to_store(new)
+                return
+        self._try_to_store(new)
+
+    def _try_to_store(self, new: Schedule) -> None:
+        known = self._find(new.key)
+        if known is None:
+            schedules.create(self._app.world, self._at_once_where_missed(new))
+        elif known.payload != new.payload:
+            timed = self._at_once_where_missed(new)
+            changes = {name: getattr(timed, name) for name in ("kind", "expression", "payload", "max_fires")}
+            schedules.change(self._app.world, new.key, changes, owner=self._owner)
 
     def _at_once_where_missed(self, new: Schedule) -> Schedule:
         """Return a single wake-up whose instant has passed while its session was busy as one that is due now.
@@ -210,7 +227,7 @@ def _line(wake_up: WakeUp) -> str:
     return f"Wake-up {wake_up.id} is stored as schedule {wake_up.key}{cut}."
 
 
-def _not_stored(hook_input: Mapping[str, Any], problem: HoraeError) -> dict[str, Any]:
+def _not_stored(hook_input: Mapping[str, Any], problem: Exception) -> dict[str, Any]:
     """Say that nothing is stored: to the model once, so that it does not rely on it, and then to the user."""
     said = f"The wake-ups of this session are NOT stored and will be lost with this process: {problem}"
     if hook_input.get("stop_hook_active"):

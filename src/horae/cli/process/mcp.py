@@ -62,7 +62,7 @@ def mcp(
         here = _here(terminal, world, lane, owner, http=http)
         server = _server(here, lane, owner, tools, operator=operator)
         if http:
-            _serve_http(terminal, server, world, host, port, operator=operator)
+            _serve_http(terminal, server, here, host, port, operator=operator)
         else:
             _serve_stdio(server, here)
 
@@ -120,7 +120,7 @@ def _serve_stdio(server: MCPServer[None], here: Here) -> None:
 
 
 def _serve_http(
-    terminal: Terminal, server: MCPServer[None], world: World, host: str, port: int, *, operator: bool
+    terminal: Terminal, server: MCPServer[None], here: Here, host: str, port: int, *, operator: bool
 ) -> None:
     import asyncio
     import signal
@@ -136,17 +136,21 @@ def _serve_http(
     url = url_of(listening) + PATH
     settings = terminal.settings
     rates = Rates(settings.calls_per_token, settings.calls_per_address, settings.wrong_per_address)
-    http = HttpServer(application(server, world, host, is_operator=operator, rates=rates), listening, grace=GRACE)
+    http = HttpServer(application(server, here.world, host, is_operator=operator, rates=rates), listening, grace=GRACE)
     terminal.say(f"Horae serves {'operators' if operator else 'agents'} over MCP: {url}")
     terminal.say(f"  store   {shown_url(settings.database_url)}")
     terminal.say(f"  tokens  horae token create --owner NAME --scopes {'admin' if operator else 'tasks'}")
     terminal.say("  Ctrl-C ends it in order")
     terminal.event({"event": "started", "url": url, "operator": operator})
 
+    def stop() -> None:
+        http.stop()
+        here.answer_waiting()
+
     async def serve() -> None:
         loop = asyncio.get_running_loop()
         for each in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(each, http.stop)
+            loop.add_signal_handler(each, stop)
         await http.run_until_stopped()
 
     try:

@@ -13,11 +13,12 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from math import inf
 from typing import Any, TypeVar
 
 from horae.actions import hints
 from horae.actions.attention import lanes, turns
-from horae.actions.attention.journal_chain import seal
+from horae.actions.attention.journal_chain import BATCH, seal
 from horae.actions.attention.lanes import Drive
 from horae.actions.attention.queries import find_holder, would_yield
 from horae.actions.attention.turns import ActionResult, Perform, Think, Work
@@ -196,8 +197,10 @@ class LaneDriver:
         return True
 
     async def _seal(self, drive: Drive) -> int:
-        self._sealed_at = self.world.clock.monotonic()
-        return await self._ask(lambda: seal(self.world, drive.lane))
+        """Chain a batch of the journal; a full one leaves more, which the next step goes on with."""
+        sealed = await self._ask(lambda: seal(self.world, drive.lane))
+        self._sealed_at = self.world.clock.monotonic() if sealed < BATCH else -inf
+        return sealed
 
     async def control(self) -> Control:
         """Return the control state now; if the control function fails, the most restrictive one."""

@@ -64,6 +64,8 @@ WHY = {
     "history_short": "{table} 的分区只够再用 {days} 天，少于 {least} 天。没有 worker 建分区，或其角色无权建：之后结"
     "束的会落入兜底分区。",
     "history_well": "分区还够用 {days} 天",
+    "lanes_driven": "没有智能体的任务在等待驱动它的进程",
+    "lanes_undriven": "有任务就绪已超过五分钟，却没有进程驱动所在的通道：{names}。",
     "leases_stuck": "{count:jobs}被失联的 worker 占住，也没有进程把它们转交出去：{names}。",
     "leases_well": "没有被失联 worker 占住的租约",
     "migrations_current": "数据表是最新的（{version}）",
