@@ -83,6 +83,7 @@ class Request:
     collect: Collect | None = None  # run many calls as one job
     budget: str | None = None  # who pays: the name of a budget, or name/agent
     cost: Mapping[str, int] | None = None  # the most that one attempt may cost, by unit; None: one call
+    expect: str | None = None  # by when it must have succeeded; None: nothing is expected
     strict: bool = False
     part_of: str = ""  # the call that its key stands for, where that had more than this in it
 
@@ -116,7 +117,7 @@ class Checked:
         """Return whether all jobs of this request are the same but for payload and time, which is now."""
         asked = self.request
         timed = asked.run_at is not None or asked.delay is not None or asked.planned_at is not None
-        names = (asked.key, asked.unique, asked.object_type, asked.debounce, asked.collect)
+        names = (asked.key, asked.unique, asked.object_type, asked.debounce, asked.collect, asked.expect)
         named = bool(asked.after) or any(each is not None for each in names)
         return not timed and not named and asked.handler != WEBHOOK
 
@@ -260,7 +261,19 @@ def new_job(world: World, request: Request, now: datetime) -> NewJob:
         rerun_of=None if request.rerun_of is None else job_number(request.rerun_of),
         budget=None if request.budget is None and request.cost is None else _budget(request),
         gather=gather,
+        expect=None if request.expect is None else _expect(request, run_at, now),
     )
+
+
+def _expect(request: Request, run_at: datetime, now: datetime) -> str | None:
+    """Return what is expected of a job; refuse an instant at which it cannot have succeeded yet."""
+    from horae.core.jobs.expectations import deadline_of, job_expect  # few jobs have any
+
+    text = job_expect(request.expect)
+    due = max(run_at, now)
+    if text is not None and deadline_of(text, due) <= due:
+        raise InvalidInput("expect_before_due", expect=text, run_at=iso(due))
+    return text
 
 
 def _gather(request: Request) -> Gather:
@@ -271,6 +284,7 @@ def _gather(request: Request) -> Gather:
         "run_at": request.run_at,
         "delay": request.delay,
         "object_type": request.object_type,
+        "expect": request.expect,
     }
     for option, value in apart.items():
         if value is not None:
@@ -345,6 +359,10 @@ def _hash(request: Request, payload: str) -> str:
     } | ({"part_of": request.part_of} if request.part_of else {})
     if request.budget is not None:
         asked["budget"] = [request.budget, request.cost]
+    if request.expect is not None:
+        from horae.core.jobs.expectations import job_expect
+
+        asked["expect"] = job_expect(request.expect)
     return request_hash(asked)
 
 

@@ -248,11 +248,14 @@ class NewJob:
     entry: Entry | None = None  # what the audit says about it, if it is stored; the store adds its id
     gather: Gather | None = None  # how it joins others of its key, where it is debounced or collected
     shard_key: str | None = None  # what decides about its shard, where the house has several databases
+    expect: str | None = None  # by when it must have succeeded: ``within 10m`` of being due, ``by 06:00``
 
     @property
     def is_named(self) -> bool:
-        """Whether more than its row is to be written: a key, a unique name (of others that it joins, too), parents."""
-        return self.key is not None or self.unique is not None or bool(self.after)
+        """Whether more than its row is to be written: a key, a unique name (of others that it joins, too), parents, what
+        is expected of it.
+        """
+        return self.key is not None or self.unique is not None or bool(self.after) or self.expect is not None
 
 
 @dataclass(frozen=True, slots=True)
