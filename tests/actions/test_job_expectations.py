@@ -20,7 +20,7 @@ from horae.actions.jobs.reasons import why
 from horae.actions.jobs.requests import Request
 from horae.actions.retention import Retention, clean
 from horae.actions.schedules import expectations
-from horae.core.jobs.job import Job, Outcome
+from horae.core.jobs.job import Filter, Job, Outcome
 from horae.core.schedules.expectations import MissedRun
 from horae.errors import InvalidInput, KeyConflict, ReservedQueue
 from horae.ports.claims import Claim
@@ -323,7 +323,7 @@ def test_one_alert_and_one_when_it_has_recovered(stored: World, clock: VirtualCl
 
     def told() -> list[dict[str, Any]]:
         alerting.look_round(stored, alerts)
-        sent = jobs.find(stored, jobs.Filter(queue=alerts.queue, handler="webhook"))
+        sent = jobs.find(stored, Filter(queue=alerts.queue, handler="webhook"))
         return [each.payload["body"] for each in reversed(sent) if each.payload["body"]["type"].startswith("job.")]
 
     keep(stored, clock, NOON + HOUR)

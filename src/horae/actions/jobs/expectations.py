@@ -98,7 +98,9 @@ def move_expectation(tx: Tx, job: Job, run_at: datetime, now: datetime) -> None:
         tx.expectations.put(replace(moved(row, run_at, at), check_job=check_job))
         return
     tx.expectations.put(replace(row, state="dropped", ended_at=now, reason="rescheduled", check_job=None))
-    fresh = replace(moved(row, run_at, at), state="waiting", found_at=now, told=0, number=0, check_job=check_job)
+    fresh = replace(
+        moved(row, run_at, at), check_job=check_job, state="waiting", count=0, found_at=now, told=0, number=0
+    )
     tx.expectations.add(fresh)
 
 

@@ -118,9 +118,10 @@ def _move(tx: Tx, job: Job, at: datetime, now: datetime) -> bool:
 
 
 def check_expectation(world: World, job: Job) -> datetime | None:
-    """Judge the deadlines of a schedule, or of a job, that have passed; return when to come back, None where nothing is expected.
+    """Judge the deadlines of a schedule, or of a job, that have passed; return when to come back.
 
-    A job that is no longer the one that the schedule names does nothing: another has taken its place.
+    None where nothing is expected any more. A job that is no longer the one that the schedule names does nothing:
+    another has taken its place.
     """
     if "job" in job.payload:
         return check_job_expectation(world, job)

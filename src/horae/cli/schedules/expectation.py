@@ -54,4 +54,11 @@ def list_(
 def _row(missed: MissedRun, now: datetime) -> tuple[str, ...]:
     ended = "-" if missed.ended_at is None else words.relative(missed.ended_at, now)
     why = missed.state if missed.reason is None else f"{missed.state} ({missed.reason})"
-    return (missed.schedule or missed.job or "", why, missed.expect, words.both(missed.due_at, now), f"{missed.count:,}", ended)
+    return (
+        missed.schedule or missed.job or "",
+        why,
+        missed.expect,
+        words.both(missed.due_at, now),
+        f"{missed.count:,}",
+        ended,
+    )

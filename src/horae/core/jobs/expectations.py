@@ -54,7 +54,7 @@ def waiting_for(new: NewJob, number: int, check_job: int, now: datetime) -> Miss
     return MissedRun(
         subject=subject_of(number), schedule="", owner=new.owner, handler=new.handler, queue=new.queue,
         expect=new.expect, expected_at=due, due_at=at, last_due_at=at, found_at=now, state="waiting",
-        check_job=check_job,
+        count=0, check_job=check_job,
     )  # fmt: skip
 
 
@@ -94,7 +94,8 @@ def judge_job(row: MissedRun, job: Job | None, now: datetime, *, held_until: dat
         at = job.finished_at or now
         if row.state == "waiting" and at <= row.due_at:
             return Found(None)
-        return Found(replace(row, state="recovered", ended_at=max(at, row.due_at), found_at=_found(row, now)))
+        found_at = now if row.state == "waiting" else row.found_at
+        return Found(replace(row, state="recovered", count=1, ended_at=max(at, row.due_at), found_at=found_at))
     if row.state == "open":
         return Found(row, later(now, min(max((now - row.due_at) / 10, SOONEST), LATEST)))
     put_off = _put_off(row, job, now, held_until)
@@ -102,16 +103,12 @@ def judge_job(row: MissedRun, job: Job | None, now: datetime, *, held_until: dat
         return Found(moved(row, row.expected_at, put_off), put_off)
     if now < row.due_at:
         return Found(row, row.due_at)
-    return Found(replace(row, state="open", found_at=now), later(now, SOONEST))
+    return Found(replace(row, state="open", count=1, found_at=now), later(now, SOONEST))
 
 
 def moved(row: MissedRun, due: datetime, at: datetime) -> MissedRun:
     """Return what is expected with another deadline, of a job that is due at *due* now."""
     return replace(row, expected_at=due, due_at=at, last_due_at=at)
-
-
-def _found(row: MissedRun, now: datetime) -> datetime:
-    return now if row.state == "waiting" else row.found_at
 
 
 def _put_off(row: MissedRun, job: Job, now: datetime, held_until: datetime | None) -> datetime | None:

@@ -252,8 +252,8 @@ class NewJob:
 
     @property
     def is_named(self) -> bool:
-        """Whether more than its row is to be written: a key, a unique name (of others that it joins, too), parents, what
-        is expected of it.
+        """Whether more than its row is written: a key, a unique name (also of others that it joins), parents, what is
+        expected of it.
         """
         return self.key is not None or self.unique is not None or bool(self.after) or self.expect is not None
 

@@ -140,8 +140,7 @@ class Insertion:
         from horae.stores.schedules.expectations import Expectations
 
         checks = [
-            check_of(number, job.owner, deadline_of(job.expect or "", max(job.run_at, now)))
-            for job, number in fresh
+            check_of(number, job.owner, deadline_of(job.expect or "", max(job.run_at, now))) for job, number in fresh
         ]
         rows = zip(fresh, self.add(checks, now), strict=True)
         Expectations(self.connection).add_many([waiting_for(*each, check, now) for each, check in rows])
