@@ -4,6 +4,8 @@
 merged into one with ``app.include(jobs)``.
 """
 
+# size: a handle and the blueprint that it belongs to name each other
+
 from __future__ import annotations
 
 import asyncio

@@ -261,9 +261,9 @@ class Jobs(Room[S]):
         action: str | None = None,
         debounce: Debounce | Span | None = None,
         collect: Collect | None = None,
+        expect: str | None = None,
         budget: str | None = None,
         cost: Mapping[str, int] | None = None,
-        expect: str | None = None,
     ) -> Call[Enqueued]:
         """Store one job; it is durable when this returns.
 
@@ -296,9 +296,9 @@ class Jobs(Room[S]):
             action=action,
             debounce=debounce if debounce is None or isinstance(debounce, Debounce) else Debounce(debounce),
             collect=collect,
+            expect=job_expect(expect),
             budget=budget,
             cost=cost,
-            expect=job_expect(expect),
         )
         return Call(
             Enqueued,

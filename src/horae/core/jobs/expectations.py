@@ -16,7 +16,7 @@ from horae.core.jobs.machinery import EXPECT, MACHINERY, PERSISTENT
 from horae.core.jobs.payloads import encode
 from horae.core.schedules.expect import Expect, read_expect
 from horae.core.schedules.expectations import OF_JOB, MissedRun, next_time
-from horae.core.time.instants import later
+from horae.core.time.instants import iso, later
 from horae.errors import InvalidInput
 
 NOTHING = "none"  # in `using`: nothing is expected, whatever the declaration says
@@ -46,16 +46,40 @@ def subject_of(number: int) -> str:
     return f"{OF_JOB}{number}"
 
 
-def waiting_for(new: NewJob, number: int, check_job: int, now: datetime) -> MissedRun:
-    """Return the row of what is expected of a new job."""
-    assert new.expect is not None
-    due = max(new.run_at, now)  # one that is late counts from its enqueue
-    at = deadline_of(new.expect, due)
-    return MissedRun(
-        subject=subject_of(number), schedule="", owner=new.owner, handler=new.handler, queue=new.queue,
-        expect=new.expect, expected_at=due, due_at=at, last_due_at=at, found_at=now, state="waiting",
-        count=0, check_job=check_job,
-    )  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is expected of a new job: as text, from when on it counts, and by when it must have succeeded."""
+
+    text: str
+    due: datetime
+    at: datetime
+
+    def row(self, new: NewJob, number: int, check_job: int, now: datetime) -> MissedRun:
+        """Return what is to be stored about it."""
+        return MissedRun(
+            subject=subject_of(number), schedule="", owner=new.owner, handler=new.handler, queue=new.queue,
+            expect=self.text, expected_at=self.due, due_at=self.at, last_due_at=self.at, found_at=now, count=0,
+            state="waiting", check_job=check_job,
+        )  # fmt: skip
+
+    def check(self, new: NewJob, number: int) -> NewJob:
+        """Return the job of Horae's own that looks after it."""
+        return check_of(number, new.owner, self.at)
+
+
+def expected_of(value: Expect | str | None, run_at: datetime, now: datetime) -> Expected | None:
+    """Return what is expected of a new job; refuse an instant at which it cannot have succeeded yet.
+
+    One whose time has passed counts from now.
+    """
+    text = job_expect(value)
+    if text is None:
+        return None
+    due = max(run_at, now)
+    at = deadline_of(text, due)
+    if at <= due:
+        raise InvalidInput("expect_before_due", expect=text, run_at=iso(due))
+    return Expected(text, due, at)
 
 
 def check_of(number: int, owner: str, at: datetime) -> NewJob:

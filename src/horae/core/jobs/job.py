@@ -25,6 +25,7 @@ from horae.errors import InvalidInput, NotFound, PastDue
 
 if TYPE_CHECKING:
     from horae.core.governance.budgets import JobBudget
+    from horae.core.jobs.expectations import Expected
     from horae.core.jobs.filters import Term
     from horae.core.jobs.gathering import Gather
     from horae.core.jobs.lines import Lines
@@ -248,7 +249,7 @@ class NewJob:
     entry: Entry | None = None  # what the audit says about it, if it is stored; the store adds its id
     gather: Gather | None = None  # how it joins others of its key, where it is debounced or collected
     shard_key: str | None = None  # what decides about its shard, where the house has several databases
-    expect: str | None = None  # by when it must have succeeded: ``within 10m`` of being due, ``by 06:00``
+    expect: Expected | None = None  # by when it must have succeeded
 
     @property
     def is_named(self) -> bool:

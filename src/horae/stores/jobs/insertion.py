@@ -133,17 +133,18 @@ class Insertion:
 
     def _expect(self, placed: Sequence[tuple[NewJob, Placed | None]], now: datetime) -> None:
         """Write what is expected of new jobs, each with the job of Horae's own that looks after it."""
-        fresh = [(job, where.number) for job, where in placed if where is not None and not where.deduplicated]
+        fresh = [
+            (job, job.expect, where.number)
+            for job, where in placed
+            if job.expect is not None and where is not None and not where.deduplicated
+        ]
         if not fresh:
             return
-        from horae.core.jobs.expectations import check_of, deadline_of, waiting_for  # few jobs have any
-        from horae.stores.schedules.expectations import Expectations
+        from horae.stores.schedules.expectations import Expectations  # few jobs have any
 
-        checks = [
-            check_of(number, job.owner, deadline_of(job.expect or "", max(job.run_at, now))) for job, number in fresh
-        ]
-        rows = zip(fresh, self.add(checks, now), strict=True)
-        Expectations(self.connection).add_many([waiting_for(*each, check, now) for each, check in rows])
+        checks = self.add([expect.check(job, number) for job, expect, number in fresh], now)
+        rows = [expect.row(job, number, check, now) for (job, expect, number), check in zip(fresh, checks, strict=True)]
+        Expectations(self.connection).add_many(rows)
 
     def _wait_for_others(self, waiting: Sequence[tuple[NewJob, Placed | None]], now: datetime) -> None:
         """Note which unfinished jobs a new one waits for; with none left it may run at once.

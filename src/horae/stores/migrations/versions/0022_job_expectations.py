@@ -1,7 +1,7 @@
 """What is expected of single jobs: which job of Horae's own looks after it.
 
-Revision ID: 0019_job_expectations
-Revises: 0018_outbox
+Revision ID: 0022_job_expectations
+Revises: 0021_cluster
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from alembic import op
 from sqlalchemy import BigInteger, Column, inspect
 
-revision = "0019_job_expectations"
-down_revision = "0018_outbox"
+revision = "0022_job_expectations"
+down_revision = "0021_cluster"
 branch_labels = None
 depends_on = None
 
