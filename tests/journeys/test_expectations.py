@@ -46,7 +46,7 @@ def test_a_server_alone_finds_what_no_worker_runs(database_url: str, serve: Serv
 @pytest.mark.slow
 def test_a_server_alone_finds_a_job_that_no_worker_runs(database_url: str, serve: Serve) -> None:
     running = serve(database_url)
-    with running.client(running.token("system", "admin", "tasks")) as client:
+    with running.client(running.token("system", "admin,tasks")) as client:
         made = client.post("/jobs", json={"handler": "send", "expect": "within 2s"}).json()
 
         def missing() -> list[dict[str, Any]]:
@@ -57,7 +57,7 @@ def test_a_server_alone_finds_a_job_that_no_worker_runs(database_url: str, serve
         assert (found["job"], found["schedule"], found["expect"]) == (made["id"], None, "within 2s")
         seen = client.get("/overview").json()
         assert (seen["missed_jobs"], seen["health"]["code"]) == ([made["id"]], "trouble")
-        assert client.get(f"/jobs/{made['id']}/why").json()[-1]["code"] == "missed"
+        assert client.get(f"/jobs/{made['id']}/why").json()["items"][-1]["code"] == "missed"
     shown = subprocess.run(
         [*HORAE, "job", "show", made["id"], "--db", running.database],
         check=True, capture_output=True, text=True, env=running.environment,

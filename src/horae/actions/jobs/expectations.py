@@ -20,6 +20,7 @@ from horae.core.jobs.reasons import Reason
 from horae.core.schedules.expect import read_expect
 from horae.core.schedules.expectations import MissedRun
 from horae.core.time.instants import iso
+from horae.errors import Fact
 from horae.ports.store import Tx
 from horae.ports.world import World
 
@@ -139,15 +140,13 @@ def why_expected(tx: Tx, job: Job, now: datetime) -> tuple[Reason, ...]:
     row = tx.expectations.of_job(subject_of(job.number))
     if row is None or job.state == "cancelled":
         return ()
-    facts = {"expect": row.expect, "due_at": iso(row.due_at)}
+    facts: dict[str, Fact] = {"expect": row.expect, "due_at": iso(row.due_at)}
     if job.state == "succeeded":
         is_late = row.state == "open" or (job.finished_at or now) > row.due_at
-        return (Reason("expected", "expected_came_late" if is_late else "expected_met", facts),)
-    return (Reason("missed" if now >= row.due_at else "expected", _sentence(row, now), facts),)
-
-
-def _sentence(row: MissedRun, now: datetime) -> str:
-    return "expected_by" if now < row.due_at else "expected_missed"
+        met = Reason("expected", "expected_met", facts)
+        return (Reason("expected", "expected_came_late", facts) if is_late else met,)
+    is_missing = now >= row.due_at
+    return (Reason("missed", "expected_missed", facts) if is_missing else Reason("expected", "expected_by", facts),)
 
 
 def repair_job_check(world: World, found: MissedRun) -> bool:
