@@ -48,7 +48,7 @@ def check_job_expectation(world: World, check: Job) -> datetime | None:
             _tell(tx, row, found.row, now)
         return found.again_at
 
-    return world.route(owner=check.owner, id=f"job_{number}").store.transact(write)
+    return world.route(owner=check.owner, id=str(check.payload["job"])).store.transact(write)
 
 
 def _held_until(tx: Tx, job: Job | None, now: datetime) -> datetime | None:
@@ -65,7 +65,7 @@ def _held_until(tx: Tx, job: Job | None, now: datetime) -> datetime | None:
 def _tell(tx: Tx, before: MissedRun, after: MissedRun, now: datetime) -> None:
     if after.state == before.state or after.state == "dropped":
         return
-    job, facts = f"job_{after.job_number}", {"expect": after.expect}
+    job, facts = after.job or "", {"expect": after.expect}
     if after.state == "open":
         log.warning(
             "%s should have succeeded by %s (expected %s) and has not", job, iso(after.due_at), after.expect,
@@ -160,4 +160,4 @@ def repair_job_check(world: World, found: MissedRun) -> bool:
         tx.expectations.put(replace(row, check_job=_plan(tx, row, max(row.due_at, now), now)))
         return True
 
-    return world.route(owner=found.owner, id=f"job_{found.job_number}").store.transact(write)
+    return world.route(owner=found.owner, id=found.job).store.transact(write)

@@ -154,7 +154,7 @@ class Missing:
         lines += [f"{each.id} has no job for its {_missing_job(each)}" for each in self.tasks]
         lines += [f"schedule {each.key} is on and has no next fire" for each in self.schedules]
         lines += [f"schedule {each.key} has no job that checks its expectation" for each in self.expected]
-        return lines + [f"job_{each.job_number} has no job that checks what is expected of it" for each in self.jobs]
+        return lines + [f"{each.job} has no job that checks what is expected of it" for each in self.jobs]
 
 
 def _missing_job(task: Task) -> str:

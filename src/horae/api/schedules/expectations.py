@@ -27,10 +27,7 @@ class MissedRun:
     """
 
     __pydantic_config__ = PYDANTIC
-    DERIVED: ClassVar[dict[str, Get]] = {
-        "schedule": lambda missed: missed.schedule or None,
-        "job": lambda missed: None if missed.job_number is None else f"job_{missed.job_number}",
-    }
+    DERIVED: ClassVar[dict[str, Get]] = {"schedule": lambda missed: missed.schedule or None}
 
     id: str
     owner: str

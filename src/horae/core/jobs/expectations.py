@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from horae.core.cluster.numbers import job_id
 from horae.core.jobs.batch import HELD_BY_BATCH
 from horae.core.jobs.job import Job, NewJob
 from horae.core.jobs.machinery import EXPECT, MACHINERY, PERSISTENT
@@ -86,7 +87,7 @@ def check_of(number: int, owner: str, at: datetime) -> NewJob:
     """Return the job of Horae's own that looks at a deadline whether the job has succeeded."""
     return NewJob(
         handler=EXPECT,
-        payload=encode({"job": f"job_{number}", "owner": owner}),
+        payload=encode({"job": job_id(number), "owner": owner}),
         queue=MACHINERY,
         band=0,
         run_at=at,

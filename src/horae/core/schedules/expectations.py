@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Literal
 
+from horae.core.cluster.numbers import job_id
 from horae.core.schedules.expect import Expect, read_expect
 from horae.core.schedules.schedule import Schedule, changed, next_fire
 from horae.core.time.cron import Cron
@@ -104,6 +105,11 @@ class MissedRun:
     def job_number(self) -> int | None:
         """The job that it is about; None where it is about a schedule."""
         return int(self.subject.removeprefix(OF_JOB)) if self.subject.startswith(OF_JOB) else None
+
+    @property
+    def job(self) -> str | None:
+        """The id of the job that it is about."""
+        return None if self.job_number is None else job_id(self.job_number)
 
 
 def is_expected(schedule: Schedule) -> bool:
