@@ -34,7 +34,7 @@ from horae.stores.store import SqlStore
 from tests.support.servers import Servers
 
 OWNERS = (1, 100, 10_000)
-DATABASES = ("sqlite", "postgres", "mysql")
+DATABASES = ("sqlite", "postgres", "mariadb")
 CLAIM, ENQUEUE = 250, 5000
 MOST = 1.05
 LEASE = timedelta(minutes=5)

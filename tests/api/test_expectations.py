@@ -8,6 +8,7 @@ from itertools import count
 
 import pytest
 
+from horae.actions.jobs.requests import Request
 from horae.api.schedules.expectations import MissedRun
 from horae.core.schedules.expectations import MissedRun as Record
 from horae.errors import InvalidInput
@@ -76,3 +77,33 @@ def test_a_schedule_says_what_is_expected_of_it(rooms: Sent, key: str) -> None:
     assert made.missed_at is None
     with pytest.raises(InvalidInput):
         rooms.house.schedules.create(key, handler="h", cron="0 2 * * *", expect="10m")
+
+
+def test_a_job_says_what_is_expected_of_it(rooms: Sent, key: str) -> None:
+    job = rooms.house.jobs.enqueue("send", unique=key, delay="1h", expect="within 90m")
+    many = rooms.house.jobs.enqueue_many([Request("send", queue=key, expect="by 06:00 Europe/Berlin")])
+    (waiting,) = rooms.house.expectations.list(state="waiting", job=job.id)
+
+    assert (waiting.job, waiting.schedule, waiting.expect) == (job.id, None, "within 1h30m")
+    assert (waiting.expected_at, waiting.due_at) == (job.run_at, job.run_at + timedelta(minutes=90))
+    assert [each.expect for each in rooms.house.expectations.list(state="waiting", job=many[0].id)] == [
+        "by 06:00 Europe/Berlin"
+    ]
+    assert "expected" in [each.code for each in rooms.house.jobs.why(job.id)]
+    assert list(rooms.house.expectations.list(job=job.id)) == [], "nothing is missing yet"
+    rooms.house.jobs.cancel(job.id)
+    assert list(rooms.house.expectations.list(state="waiting", job=job.id)) == []
+
+
+@pytest.mark.parametrize("expect", ["every 1d", "10m", "by 2020-01-01T00:00:00Z"])
+def test_what_cannot_be_expected_of_a_job_is_refused(expect: str, rooms: Sent) -> None:
+    with pytest.raises(InvalidInput):
+        rooms.house.jobs.enqueue("send", expect=expect)
+
+
+def test_a_tenant_expects_something_of_its_own_job(rooms: Sent) -> None:
+    job = rooms.alice.jobs.enqueue("webhook", {"url": "https://example.org"}, delay="1h", expect="within 10m")
+
+    assert [each.owner for each in rooms.alice.expectations.list(state="waiting", job=job.id)] == ["alice"]
+    house = rooms.house.jobs.enqueue("send", delay="1h", expect="within 10m")
+    assert list(rooms.alice.expectations.list(state="waiting", job=house.id)) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -49,6 +49,7 @@ def deadlines(schedule: Schedule, count: int) -> list[str]:
         ("every 25h", "every 1d1h"),
         ("every 1w", "every 7d"),
         ("every 1500ms", "every 1s500ms"),
+        ("by 2030-01-07T07:00+01:00", "by 2030-01-07T06:00:00Z"),
     ],
 )
 def test_an_expectation_is_stored_in_one_form(text: str, stored: str) -> None:
@@ -60,6 +61,7 @@ def test_an_expectation_is_text_or_a_value() -> None:
     assert expect_text(Expect(within="10m")) == "within 10m"
     assert expect_text(Expect(every=timedelta(days=1))) == "every 1d"
     assert expect_text(Expect(by="6:30", zone=BERLIN)) == "by 06:30 Europe/Berlin"
+    assert expect_text(Expect(by=datetime(2030, 1, 7, 12, tzinfo=UTC))) == "by 2030-01-07T12:00:00Z"
     assert expect_text(None) is None
 
 
@@ -77,6 +79,9 @@ def test_an_expectation_is_text_or_a_value() -> None:
         ("within 0", "expect_span_outside"),
         ("every 100ms", "expect_span_outside"),
         ("within ten", "duration_unreadable"),
+        ("by 2030-01-07T06:00:00", "offset_missing"),
+        ("by 2030-13-07T06:00:00Z", "instant_unreadable"),
+        ("by 2030-01-07T06:00:00Z Europe/Berlin", "expect_zone_unused"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_a_hint(text: str, reason: str) -> None:
@@ -105,6 +110,8 @@ def test_a_follower_and_a_local_schedule_cannot_have_every_expectation() -> None
     check(replace(follower, expect="by 06:00"))
     with refused(InvalidInput, "expect_on_all_nodes"):
         nightly("within 10m", mode="ALL_NODES")
+    with refused(InvalidInput, "expect_instant_on_schedule"):
+        nightly("by 2030-01-07T06:00:00Z")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from horae import Horae
+from horae import Horae, Retry
 from horae.testing import Lab
 from tests.journeys.test_service import HORAE, Serve
 from tests.journeys.test_service import serve as serve
@@ -41,6 +41,52 @@ def test_a_server_alone_finds_what_no_worker_runs(database_url: str, serve: Serv
         check=True, capture_output=True, text=True, env=running.environment,
     )  # fmt: skip
     assert json.loads(listed.stdout)["items"] == [found]
+
+
+@pytest.mark.slow
+def test_a_server_alone_finds_a_job_that_no_worker_runs(database_url: str, serve: Serve) -> None:
+    running = serve(database_url)
+    with running.client(running.token("system", "admin,tasks")) as client:
+        made = client.post("/jobs", json={"handler": "send", "expect": "within 2s"}).json()
+
+        def missing() -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = client.get("/expectations", params={"state": "open"}).json()["items"]
+            return found
+
+        (found,) = wait_until(missing, "the missing job on record")
+        assert (found["job"], found["schedule"], found["expect"]) == (made["id"], None, "within 2s")
+        seen = client.get("/overview").json()
+        assert (seen["missed_jobs"], seen["health"]["code"]) == ([made["id"]], "trouble")
+        assert client.get(f"/jobs/{made['id']}/why").json()["items"][-1]["code"] == "missed"
+    shown = subprocess.run(
+        [*HORAE, "job", "show", made["id"], "--db", running.database],
+        check=True, capture_output=True, text=True, env=running.environment,
+    )  # fmt: skip
+    assert "it should have succeeded by" in shown.stdout
+
+
+async def test_a_job_that_comes_late_is_told_once_and_recovers_once() -> None:
+    app = Horae("sqlite://", name="expected-jobs")
+    broken = [True]
+
+    @app.job("send", expect="within 1h", retry=Retry.fixed("30m", attempts=10))
+    async def send(n: int) -> None:
+        if broken[0]:
+            raise ConnectionError("no mail")
+
+    async with Lab(app, starts_at="2030-01-07T00:00:00Z") as lab:
+        job = send.enqueue(1)
+        send.using(expect="none").enqueue(2)
+        await lab.advance(timedelta(minutes=59))
+        assert list(app.expectations.list()) == []
+        await lab.advance(timedelta(minutes=2))
+        (missed,) = app.expectations.list()
+        assert (missed.job, missed.state, f"{missed.due_at:%H:%M}") == (job.id, "open", "01:00")
+
+        broken[0] = False
+        await lab.advance(timedelta(hours=1))
+        (missed,) = app.expectations.list()
+        assert (missed.state, f"{missed.ended_at:%H:%M}") == ("recovered", "01:30")
 
 
 async def test_a_week_without_a_night_is_told_once_and_recovers_once() -> None:

@@ -146,7 +146,7 @@ def tell_missed(world: World, alerts: Alerts, missed: MissedRun) -> bool:
     """Send an alert about a run that should have succeeded by now, and one when a run has; each once."""
     is_over = missed.state == "recovered"
     facts = {
-        "schedule": missed.schedule,
+        **({"schedule": missed.schedule} if missed.job is None else {"job": missed.job}),
         "owner": missed.owner,
         "handler": missed.handler,
         "queue": missed.queue,
@@ -157,7 +157,8 @@ def tell_missed(world: World, alerts: Alerts, missed: MissedRun) -> bool:
     }
     if missed.ended_at is not None:
         facts["recovered_at"] = iso(missed.ended_at)
-    event = "schedule.recovered" if is_over else "schedule.missed"
+    what = "schedule" if missed.job is None else "job"
+    event = f"{what}.recovered" if is_over else f"{what}.missed"
     is_sent = _send(world, alerts, event, missed.id, facts)  # a key keeps it from being sent twice
     world.route().store.transact(lambda tx: tx.expectations.tell(missed.number, 2 if is_over else 1))
     return is_sent

@@ -210,7 +210,7 @@ def families(figures: Survey) -> list[Family]:
             ("verdict",), {(verdict,): float(count) for verdict, count in figures.verdicts.items()},
         ),
         Family(
-            "horae_missed_expectations", "gauge", "Schedules that should have succeeded by now and have not.", (),
+            "horae_missed_expectations", "gauge", "Schedules and jobs that should have succeeded and have not.", (),
             {(): float(figures.missing)},
         ),
         Family("horae_workers", "gauge", "Worker processes seen lately.", (), {(): float(figures.workers_seen)}),

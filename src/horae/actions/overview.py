@@ -37,6 +37,7 @@ class Overview:
     paused: tuple[str, ...]
     overdue_schedules: tuple[str, ...]
     missed_schedules: tuple[str, ...]
+    missed_jobs: tuple[str, ...]
     inactive_schedules: tuple[str, ...]
     new_errors: tuple[ErrorGroup, ...]
     confirmations: int
@@ -84,7 +85,8 @@ def overview(world: World, *, owner: str | None = None, queues: Collection[str] 
             unserved=() if owner is not None else tuple(sorted(set(waiting) - served)),
             paused=tuple(sorted(each for each in paused if each in due or (owner is None and not queues))),
             overdue_schedules=tuple(sorted(overdue)),
-            missed_schedules=tuple(sorted({each.schedule for each in missed})),
+            missed_schedules=tuple(sorted({each.schedule for each in missed if each.job_number is None})),
+            missed_jobs=tuple(each.job for each in missed if each.job is not None),
             inactive_schedules=tuple(sorted(key for key, _ in inactive)),
             new_errors=tuple(each for each in errors if each.first_seen >= now - NEW)[:MOST_NAMES],
             confirmations=tx.health.count_confirmations(owner=owner, most=most),

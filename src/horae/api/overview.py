@@ -38,8 +38,8 @@ class Overview:
     """What goes on now; counts go up to 10,001, which means more than 10,000.
 
     ``late`` jobs have been due for over a minute in queues that are not paused; ``stuck`` ones are held by workers that
-    have gone silent; ``unserved`` queues have late jobs and no worker; ``missed_schedules`` should have succeeded by
-    now; ``new_errors`` were first seen in the last day.
+    have gone silent; ``unserved`` queues have late jobs and no worker; ``missed_schedules`` and
+    ``missed_jobs`` should have succeeded by now; ``new_errors`` were first seen in the last day.
     ``health`` is how all is in one sentence (``well``, ``ready``, ``needs_you`` or ``trouble``), ``needs`` what needs a
     person, the worst first.
     """
@@ -62,6 +62,7 @@ class Overview:
     paused: tuple[str, ...] = ()
     overdue_schedules: tuple[str, ...] = ()
     missed_schedules: tuple[str, ...] = ()
+    missed_jobs: tuple[str, ...] = ()
     inactive_schedules: tuple[str, ...] = ()
     new_errors: tuple[ErrorGroup, ...] = ()
     confirmations: int = 0

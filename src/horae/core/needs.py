@@ -32,6 +32,8 @@ class Figures(Protocol):
     @property
     def missed_schedules(self) -> Sequence[str]: ...
     @property
+    def missed_jobs(self) -> Sequence[str]: ...
+    @property
     def inactive_schedules(self) -> Sequence[str]: ...
     @property
     def new_errors(self) -> Sequence[ErrorGroup]: ...
@@ -79,6 +81,8 @@ def _needs(seen: Figures) -> Iterator[Need]:
         yield Need(Reason("overdue", "schedules_overdue", facts), "problem", "schedules")
     if seen.missed_schedules:
         yield Need(Reason("missed", "runs_missing", _named(seen.missed_schedules)), "problem", "schedules")
+    if seen.missed_jobs:
+        yield Need(Reason("missed", "expected_jobs_missing", _named(seen.missed_jobs)), "problem", "jobs")
     if seen.dead:
         yield Need(Reason("dead", "jobs_dead", _counted(seen.dead)), "problem", "jobs", "state:dead")
     if seen.new_errors:

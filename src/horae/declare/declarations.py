@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal, cast
 
+from horae.core.jobs.expectations import job_expect
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.payloads import encode
 from horae.core.jobs.retry import Retry
@@ -32,6 +33,7 @@ from horae.runtime.worker.services import wishes_of
 
 SPANS = ("initial_delay", "spread", "grace", "jitter", "lock_ttl")
 ONE_OF = ("cron", "every", "after")
+OF_ANY_JOB = ("mode", "lock_ttl", "lenient", "expect", *ONE_OF)  # what has a meaning without a schedule, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +104,17 @@ def define_job(name: str, target: Callable[..., Any], options: Mapping[str, Any]
         schedule = (
             None if any(problem.severity == "error" for problem in problems) else make_schedule(definition, options)
         )
-        definition = replace(definition, schedule=schedule, options=dict(options))
+        expect = _expect_of_each(options)
+        definition = replace(definition, schedule=schedule, expect=expect, options=dict(options))
     except HoraeError as problem:
         problems.append(Problem(name, str(problem), cause=problem))
         return Definition(name, target), problems
     return definition, problems
+
+
+def _expect_of_each(options: Mapping[str, Any]) -> str | None:
+    """Return what is expected of each job that is enqueued; None where it is expected of the schedule."""
+    return None if any(options.get(key) for key in ONE_OF) else job_expect(options.get("expect"))
 
 
 def _unknown(options: Mapping[str, Any]) -> Iterator[str]:
@@ -134,7 +142,7 @@ def _about_timing(name: str, options: Mapping[str, Any]) -> Iterator[Problem]:
         text = "debounce and collect hold for jobs that are enqueued; each fire of the schedule is a job by itself."
         yield Problem(name, text, "warning")
     if not given:
-        idle = [key for key in options if key in TIMING and key not in ("mode", "lock_ttl", "lenient", *ONE_OF)]
+        idle = [key for key in options if key in TIMING and key not in OF_ANY_JOB]
         if idle:
             yield Problem(name, f"{', '.join(idle)} without cron=…, every=… or after=… has no effect.", "warning")
 

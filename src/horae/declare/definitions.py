@@ -65,6 +65,7 @@ class Definition:
     logs: bool = True  # whether what it logs is kept with its attempts
     debounce: Debounce | None = None  # its key is a template of the arguments
     collect: Collect | None = None
+    expect: str | None = None  # of each job that is enqueued; where it has a schedule, that has it instead
     options: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  # as its code gives them
     built: type | None = None  # the class of which every run gets a fresh instance; None for a plain function
 

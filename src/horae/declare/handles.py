@@ -4,6 +4,8 @@
 merged into one with ``app.include(jobs)``.
 """
 
+# size: a handle and the blueprint that it belongs to name each other
+
 from __future__ import annotations
 
 import asyncio
@@ -17,11 +19,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from horae.actions.jobs.requests import AlikeRequests, Checked, Enqueued, Request, make_request
 from horae.actions.schedules.exclusive import start_exclusively
+from horae.core.jobs.expectations import NOTHING, job_expect
 from horae.core.jobs.gathering import Collect, Debounce
 from horae.core.jobs.job import PRIORITIES, SYSTEM, OnParentDead, Priority, band_of
 from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.retry import Retry, time_limit
 from horae.core.jobs.running_limits import check_max_running, limit_name
+from horae.core.schedules.expect import Expect
 from horae.core.time.spans import Span, span
 from horae.declare.declarations import Problem, define_job, refuse
 from horae.declare.definitions import Definition, Definitions, Runner, checked_gather
@@ -62,6 +66,7 @@ class Options:
     connection: Any = None
     debounce: Debounce | None = None
     collect: Collect | None = None
+    expect: str | None = None  # "none": nothing, whatever is declared
 
 
 class JobHandle(Generic[P, R]):
@@ -114,6 +119,7 @@ class JobHandle(Generic[P, R]):
         connection: Any = None,
         debounce: Debounce | Span | None = None,
         collect: Collect | None = None,
+        expect: Expect | str | None = None,
     ) -> JobHandle[P, R]:
         """Return the same job with other options; they never mix with its arguments."""
         debounced, collecting = checked_gather(debounce, collect)
@@ -137,6 +143,7 @@ class JobHandle(Generic[P, R]):
             "connection": connection,
             "debounce": debounced,
             "collect": collecting,
+            "expect": None if expect is None else job_expect(expect) or NOTHING,
         }
         named = {name: value for name, value in given.items() if value is not None}
         return JobHandle(self._home, self._declared, replace(self.options, **named))
@@ -176,6 +183,7 @@ class JobHandle(Generic[P, R]):
             cost=definition.cost if options.cost is None else options.cost,
             debounce=debounce,
             collect=collect,
+            expect=definition.expect if options.expect is None else options.expect,
         )
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> EnqueuedJob:

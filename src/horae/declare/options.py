@@ -125,7 +125,7 @@ class TimingOptions(TypedDict, total=False):
             "missed",
             None,
             'Expect a success "within 10m" of being due, "by 06:00" of `zone`, or "every 1d"; a run that is missing is '
-            "recorded and alerted.",
+            "recorded and alerted. Without a schedule it is expected of each job that is enqueued.",
             "nothing is expected",
         ),
     ]

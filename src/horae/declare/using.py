@@ -86,6 +86,12 @@ USING: dict[str, UsingOption] = {
         OF_DEFINITION,
         'collect=Collect(n=100, within="5s")',
     ),
+    "expect": UsingOption(
+        'Expect that it has succeeded "within 10m" of being due, "by 06:00" (UTC, or "by 06:00 Europe/Berlin"), or by '
+        'an instant, "by 2030-01-07T06:00:00Z"; when it has not, that is recorded and alerted. "none" expects nothing.',
+        "as declared, else nothing",
+        'expect="within 10m"',
+    ),
 }
 
 

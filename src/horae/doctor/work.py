@@ -230,7 +230,7 @@ def fires(installation: Installation) -> Iterator[Finding]:
         yield warning("schedules", "doctor_schedules_inactive", mend, count=count, names=keys, because=reason)
     missed = world.store.read(lambda tx: tx.expectations.find(state="open", limit=MANY))
     if missed:
-        names = some(each.schedule for each in missed)
+        names = some(each.schedule or each.job or "" for each in missed)
         mend = "horae expectation list --state open"
         yield problem("schedules", "doctor_runs_missing", mend, count=len(missed), names=names)
     if not overdue and not inactive and not missed:

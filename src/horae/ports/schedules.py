@@ -73,7 +73,11 @@ class ExpectationRows(Protocol):
 
     def get(self, subject: str, due_at: datetime) -> MissedRun | None: ...
     def open_of(self, subject: str) -> MissedRun | None: ...
+    def of_job(self, subject: str, *, lock: bool = False) -> MissedRun | None:
+        """Return what is expected of a job, while it waits or is missing."""
+
     def add(self, missed: MissedRun) -> None: ...
+    def remove(self, number: int) -> None: ...
     def put(self, missed: MissedRun) -> None: ...
     def find(
         self,
@@ -81,15 +85,19 @@ class ExpectationRows(Protocol):
         owner: str | None = None,
         state: str | None = None,
         schedule: str | None = None,
+        job: str | None = None,
         queues: Collection[str] = (),
         limit: int,
         before: int | None = None,
     ) -> list[MissedRun]:
-        """Return records, the newest first."""
+        """Return records, the newest first; those that wait only where that state is asked for. *job*: a subject."""
 
     def count_open(self, owner: str | None = None) -> int: ...
     def untold(self, since: datetime, *, limit: int) -> list[MissedRun]:
         """Return open records of which no alert was sent, and those that recovered since an instant untold."""
+
+    def without_check(self, *, limit: int) -> list[MissedRun]:
+        """Return what is expected of jobs, and has no job of Horae's own that would look after it."""
 
     def tell(self, number: int, told: int) -> None: ...
     def forget(self, before: datetime, *, limit: int) -> int: ...

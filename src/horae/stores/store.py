@@ -27,7 +27,7 @@ from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver
 from horae.stores.jobs.jobs import Jobs
 from horae.stores.schema import require_current
-from horae.stores.tables.jobs import completed, is_plain, job_chunks, queues_of
+from horae.stores.tables.jobs import completed, is_plain, job_chunks, queues_of, woken_by
 from horae.stores.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -239,10 +239,11 @@ class SqlStore(ABC):
         placed: Sequence[Placed]
         if not is_plain(jobs):
             placed = self.transact(lambda tx: tx.jobs.insert(jobs, now), hot=True)
+            self.wake(woken_by(jobs))
         else:
             numbers = self.insert_plain(jobs, now)
             placed = PlacedAlike(numbers) if type(jobs) is AlikeJobs else list(map(make_placed, numbers))
-        self.wake(queues_of(jobs))
+            self.wake(queues_of(jobs))
         return placed
 
     def insert_each(self, jobs: Sequence[tuple[NewJob, datetime]]) -> list[Placed | Exception]:
@@ -255,7 +256,7 @@ class SqlStore(ABC):
         for index, number in zip(plain, self.insert_plain_each([jobs[index] for index in plain]), strict=True):
             placed[index] = number if isinstance(number, Exception) else make_placed(number)
         placed |= dict(zip(named, self._insert_named_each([jobs[index] for index in named]), strict=True))
-        self.wake({job.queue for index, (job, _) in enumerate(jobs) if not isinstance(placed[index], Exception)})
+        self.wake(woken_by([job for index, (job, _) in enumerate(jobs) if not isinstance(placed[index], Exception)]))
         return [placed[index] for index in range(len(jobs))]
 
     def _insert_lone(self, job: NewJob, now: datetime) -> Placed:
@@ -306,7 +307,7 @@ class SqlStore(ABC):
             cause = driver_error(problem)
             error = self.translate_error(cause, sent=False)  # the transaction is the caller's, and so is its commit
             raise (problem if error is cause else error) from problem
-        self.announce_on(connection, queues_of(jobs))
+        self.announce_on(connection, woken_by(jobs))
         return placed
 
     def announce_on(self, connection: Connection, queues: Iterable[str]) -> None:  # noqa: B027 - doing nothing is right

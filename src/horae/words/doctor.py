@@ -41,7 +41,7 @@ WHY = {
     "disk_lowest": "Only {free:.0f} MiB are free in {folder}; soon nothing can be stored.",
     "disk_well": "{free:.1f} GiB are free in {folder}",
     "doctor_schedules_inactive": "{count} inactive ({names}): {because}",
-    "doctor_runs_missing": "{count} schedules should have succeeded by now and have not: {names}.",
+    "doctor_runs_missing": "{count} schedules and jobs should have succeeded by now and have not: {names}.",
     "doctor_schedules_overdue": "{count} schedules were due over a minute ago and no worker fires them: {names}.",
     "door_guarded": "the service listens on {host} and requires a token of every caller",
     "door_local": "the service listens on {host}, for this machine alone",

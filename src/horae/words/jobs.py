@@ -189,6 +189,10 @@ WHY = {
     "due_in_turns": "due since {run_at}; owners take turns in its queue: next when a worker has a free slot and its "
     "owner's turn has come",
     "due_since": "due since {run_at}; next when a worker of its queue has a free slot",
+    "expected_by": "it is expected to succeed by {due_at} ({expect})",
+    "expected_came_late": "it was expected to succeed by {due_at} ({expect}), and did so later",
+    "expected_met": "it was expected to succeed by {due_at} ({expect}), and did",
+    "expected_missed": "it should have succeeded by {due_at} ({expect}) and has not; its success closes this",
     "global_limit_reached": "at most {most} jobs run at once over all, and {running} are running",
     "global_limit_reached_for_tenant": "as many jobs run at once over all as may",
     "group_limit_reached": "its group {group} runs at most {most} at once, and {running} are running",

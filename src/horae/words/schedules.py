@@ -32,6 +32,11 @@ ERRORS = {
     "expect_bare_span": "expect={text!r} does not say what it counts from; write 'within {text}' (of being due) or "
     "'every {text}'.",
     "expect_bare_time": "expect={text!r} is a time of day; write 'by {text}'.",
+    "expect_before_due": "A job that is due at {run_at} cannot have succeeded {expect}; expect it later.",
+    "expect_every_of_job": "A single job runs once, so {expect!r} cannot be expected of it; write 'within 10m' (of "
+    "being due) or 'by 06:00', or expect it of a schedule.",
+    "expect_instant_on_schedule": "A schedule runs again and again, and {expect!r} is one instant; write 'by 06:00', "
+    "'within 10m' or 'every 1d'.",
     "expect_not_one": "Expect takes one of within, by and every, and {given} were given.",
     "expect_on_all_nodes": "What runs on every node by itself leaves no runs in the store that could be expected; "
     "leave expect out, or use mode SINGLE_NODE.",

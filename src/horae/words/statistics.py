@@ -17,6 +17,7 @@ WHY = {
     "all_well": "All well; nothing needs you.",
     "confirmations_open": "Questions of agents that wait for an answer: {shown}.",
     "errors_new": "New kinds of errors in the last day: {count} ({names}).",
+    "expected_jobs_missing": "Jobs that should have succeeded by now: {names}.",
     "jobs_dead": "Jobs that failed for good: {shown}.",
     "jobs_late": "Jobs that have been due for over a minute: {shown}.",
     "jobs_stuck": "Jobs held by workers that have gone silent: {shown}.",

@@ -295,7 +295,10 @@ def cancel(
         if job.state == "running":
             _one_row(tx.jobs.ask_to_cancel(job, reason=truncate(reason) or f"asked by {actor}"), job)
         else:
+            from horae.actions.jobs.expectations import drop_expectation
+
             _one_row(tx.jobs.end_waiting(job, reason=truncate(reason) or f"by {actor}", now=now), job)
+            drop_expectation(tx, job, "cancelled", now)
         tx.audit.append(entry_of(world, "cancel", job, actor, reason))
         return job
 
@@ -354,7 +357,12 @@ def reschedule(
             _move_job_of(world, tx, it, job, when, priority, actor, reason)
             return job
         band = None if priority is None else band_of(priority)
-        _one_row(tx.jobs.requeue(job, run_at=when, attempt=job.attempt, band=band, now=world.clock.now()), job)
+        now = world.clock.now()
+        _one_row(tx.jobs.requeue(job, run_at=when, attempt=job.attempt, band=band, now=now), job)
+        if run_at is not None:
+            from horae.actions.jobs.expectations import move_expectation
+
+            move_expectation(tx, job, when, now)
         tx.audit.append(entry_of(world, "reschedule", job, actor, reason, run_at=iso(when), priority=priority))
         return job
 
@@ -380,7 +388,12 @@ def rerun(
         refuse_own(job)
         if job.state in LIVE:
             raise NotAllowed("job_not_ended", id=job.id, state=job.state)
-        made = enqueue(world, _copy_of(job, payload, world.clock.now()), tx=tx, actor=actor)
+        from horae.actions.jobs.expectations import drop_expectation, hand_over
+
+        now = world.clock.now()
+        copy = replace(_copy_of(job, payload, now), expect=hand_over(tx, job))
+        made = enqueue(world, copy, tx=tx, actor=actor)
+        drop_expectation(tx, job, f"run again as {made.id}", now)
         tx.audit.append(entry_of(world, "rerun", job, actor, reason, made=made.id))
         return made
 

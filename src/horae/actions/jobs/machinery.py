@@ -20,6 +20,7 @@ from horae.actions.governance.rollbacks import plan_again
 from horae.actions.governance.rollbacks import run_batch as roll_back_batch
 from horae.actions.jobs.acts import run_batch
 from horae.actions.jobs.endings import lose, settle
+from horae.actions.jobs.expectations import repair_job_check
 from horae.actions.jobs.jobs import truncate
 from horae.actions.jobs.quiet_queues import keep_quiet
 from horae.actions.pauses import end_pause
@@ -45,6 +46,7 @@ from horae.core.jobs.machinery import (
     START,
     TIMEOUT,
 )
+from horae.core.schedules.expectations import MissedRun
 from horae.core.schedules.schedule import Schedule, next_fire
 from horae.errors import HoraeError, StoreBusy, StoreError
 from horae.ports.claims import Claim
@@ -141,16 +143,18 @@ class Missing:
     tasks: tuple[Task, ...] = ()
     schedules: tuple[Schedule, ...] = ()
     expected: tuple[Schedule, ...] = ()
+    jobs: tuple[MissedRun, ...] = ()  # what is expected of them
 
     def __bool__(self) -> bool:
-        return bool(self.waits or self.tasks or self.schedules or self.expected)
+        return bool(self.waits or self.tasks or self.schedules or self.expected or self.jobs)
 
     def sentences(self) -> list[str]:
         """Return one sentence for each."""
         lines = [f"wait {each.number} of t{each.task} ({each.kind}) has no job that ends it" for each in self.waits]
         lines += [f"{each.id} has no job for its {_missing_job(each)}" for each in self.tasks]
         lines += [f"schedule {each.key} is on and has no next fire" for each in self.schedules]
-        return lines + [f"schedule {each.key} has no job that checks its expectation" for each in self.expected]
+        lines += [f"schedule {each.key} has no job that checks its expectation" for each in self.expected]
+        return lines + [f"{each.job} has no job that checks what is expected of it" for each in self.jobs]
 
 
 def _missing_job(task: Task) -> str:
@@ -166,11 +170,13 @@ def missing_in(tx: Tx, now: datetime, *, lane: int | None = None, limit: int = B
     """Find them within a transaction; with *lane* only those of that lane."""
     schedules = [] if lane is not None else tx.schedules.without_fire(now, limit=limit)
     expected = [] if lane is not None else tx.schedules.without_check(limit=limit)
+    jobs = [] if lane is not None else tx.expectations.without_check(limit=limit)
     return Missing(
         tuple(tx.attention.waits_without_job(lane, limit=limit)),
         tuple(tx.attention.tasks_without_job(lane, limit=limit)),
         tuple(each for each in schedules if _lacks_fire(each, now)),
         tuple(each for each in expected if lacks_check(each)),
+        tuple(jobs),
     )
 
 
@@ -192,6 +198,7 @@ def repair(world: World, *, limit: int = BATCH) -> int:
     done += sum(_repair_task(world, each) for each in found.tasks)
     done += sum(_repair_schedule(world, each) for each in found.schedules)
     done += sum(repair_check(world, each) for each in found.expected)
+    done += sum(repair_job_check(world, each) for each in found.jobs)
     done += close_overdue(world) + plan_again(world)
     if found:
         log.warning("repaired %s of %s: %s", done, len(found.sentences()), "; ".join(found.sentences()[:MAX_LOGGED]))

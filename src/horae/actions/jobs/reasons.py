@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from horae.actions.budgets.budgets import waits_of
+from horae.actions.jobs.expectations import why_expected
 from horae.actions.jobs.quiet_owners import quiet_until
 from horae.actions.jobs.quiet_queues import as_of
 from horae.core.jobs.batch import HELD_BY_BATCH
@@ -29,7 +30,7 @@ def why(world: World, job: Job, *, owner: str | None = None) -> tuple[Reason, ..
 
     def read(tx: Tx) -> Around:
         if job.state != "queued":
-            return Around()
+            return Around(expected=why_expected(tx, job, now))
         queue = as_of(next((each for each in tx.queues.all() if each.name == job.queue), Queue(job.queue)), now)
         nodes = [node for node in tx.nodes.all() if node.seen_at > now - SILENT]
         rivals = _running(tx) if job.held or queue.max_running is not None else []
@@ -57,6 +58,7 @@ def why(world: World, job: Job, *, owner: str | None = None) -> tuple[Reason, ..
             in_turns=queue.fair is not None,
             owner_quiet_until=None if job.owner == SYSTEM else quiet_until(tx.owner_hours.get(job.owner), now),
             shows_others=owner is None,
+            expected=why_expected(tx, job, now),
         )
 
     return decide(job, world.route(owner=owner, id=job.id).store.read(read), now=now)

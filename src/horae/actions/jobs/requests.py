@@ -1,5 +1,7 @@
 """Requests for jobs: what a caller asks for, checked and turned into the row that is stored."""
 
+# size: a request with all of its fields, and how each of them is checked, in one place
+
 from __future__ import annotations
 
 import hashlib
@@ -44,6 +46,7 @@ from horae.errors import InvalidInput
 
 if TYPE_CHECKING:
     from horae.core.governance.budgets import JobBudget
+    from horae.core.jobs.expectations import Expected
     from horae.ports.world import World
 
 DEFAULT_QUEUE = "default"
@@ -81,6 +84,7 @@ class Request:
     rerun_of: str | None = None  # the job that is run again as this one
     debounce: Debounce | None = None  # run only the last of many calls
     collect: Collect | None = None  # run many calls as one job
+    expect: str | None = None  # by when it must have succeeded; None: nothing is expected
     budget: str | None = None  # who pays: the name of a budget, or name/agent
     cost: Mapping[str, int] | None = None  # the most that one attempt may cost, by unit; None: one call
     strict: bool = False
@@ -116,7 +120,7 @@ class Checked:
         """Return whether all jobs of this request are the same but for payload and time, which is now."""
         asked = self.request
         timed = asked.run_at is not None or asked.delay is not None or asked.planned_at is not None
-        names = (asked.key, asked.unique, asked.object_type, asked.debounce, asked.collect)
+        names = (asked.key, asked.unique, asked.object_type, asked.debounce, asked.collect, asked.expect)
         named = bool(asked.after) or any(each is not None for each in names)
         return not timed and not named and asked.handler != WEBHOOK
 
@@ -223,6 +227,7 @@ def new_job(world: World, request: Request, now: datetime) -> NewJob:
     if request.debounce is not None or request.collect is not None:
         gather = _gather(request)
         run_at = planned_at = later(now, gather.wait)
+    expect = None if request.expect is None else _expect(request, run_at, now)
     needs = request.after
     if len(needs) > MOST_PARENTS:
         raise InvalidInput("too_many_parents", count=len(needs), most=MOST_PARENTS)
@@ -254,13 +259,20 @@ def new_job(world: World, request: Request, now: datetime) -> NewJob:
         ", ".join(needs)[:255] if needs else None,
         checkpoint=None if request.checkpoint is None else encode(request.checkpoint, "checkpoint"),
         after=tuple(job_number(needed) for needed in needs) if needs else (),
-        request_hash="" if key is None else _hash(request, payload),
+        request_hash="" if key is None else _hash(request, payload, expect),
         on_parent_dead=request.on_parent_dead,
         typed_key=typed,
         rerun_of=None if request.rerun_of is None else job_number(request.rerun_of),
         budget=None if request.budget is None and request.cost is None else _budget(request),
         gather=gather,
+        expect=expect,
     )
+
+
+def _expect(request: Request, run_at: datetime, now: datetime) -> Expected | None:
+    from horae.core.jobs.expectations import expected_of  # few jobs have any
+
+    return expected_of(request.expect, run_at, now)
 
 
 def _gather(request: Request) -> Gather:
@@ -271,6 +283,7 @@ def _gather(request: Request) -> Gather:
         "run_at": request.run_at,
         "delay": request.delay,
         "object_type": request.object_type,
+        "expect": request.expect,
     }
     for option, value in apart.items():
         if value is not None:
@@ -332,7 +345,7 @@ def _key(request: Request, planned_at: datetime) -> tuple[str | None, str | None
     return default, typed_key(request.object_type, default)
 
 
-def _hash(request: Request, payload: str) -> str:
+def _hash(request: Request, payload: str, expect: Expected | None) -> str:
     """Return the hash by which two requests are the same: all that was asked for, but not when it was asked."""
     asked = {
         "handler": request.handler,
@@ -345,6 +358,8 @@ def _hash(request: Request, payload: str) -> str:
     } | ({"part_of": request.part_of} if request.part_of else {})
     if request.budget is not None:
         asked["budget"] = [request.budget, request.cost]
+    if expect is not None:
+        asked["expect"] = expect.text
     return request_hash(asked)
 
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
+from horae.actions.jobs.expectations import check_job_expectation
 from horae.actions.schedules.entries import object_id
 from horae.core.audit.entries import Entry
 from horae.core.cursors import page_size
-from horae.core.jobs.job import Job, NewJob
+from horae.core.jobs.expectations import PAUSED_LOOK, subject_of
+from horae.core.jobs.job import Job, NewJob, job_number
 from horae.core.jobs.machinery import EXPECT, MACHINERY, PERSISTENT
 from horae.core.jobs.payloads import encode
 from horae.core.scheduled_tasks.rules import apply_shortest_interval
@@ -39,7 +41,6 @@ from horae.ports.world import World
 
 log = logging.getLogger("horae.expectations")
 ACTOR = "system/expectations"
-PAUSED_LOOK = timedelta(minutes=1)  # at least, before a schedule whose queue is paused is looked at again
 
 
 # -- with a change of the schedule -------------------------------------------------------------------------------------
@@ -117,10 +118,13 @@ def _move(tx: Tx, job: Job, at: datetime, now: datetime) -> bool:
 
 
 def check_expectation(world: World, job: Job) -> datetime | None:
-    """Judge the deadlines of a schedule that have passed; return when to come back, None where nothing is expected.
+    """Judge the deadlines of a schedule, or of a job, that have passed; return when to come back.
 
-    A job that is no longer the one that the schedule names does nothing: another has taken its place.
+    None where nothing is expected any more. A job that is no longer the one that the schedule names does nothing:
+    another has taken its place.
     """
+    if "job" in job.payload:
+        return check_job_expectation(world, job)
     key, owner = str(job.payload["schedule"]), str(job.payload["owner"])
 
     def write(tx: Tx) -> datetime | None:
@@ -230,17 +234,19 @@ def find_missed(
     owner: str | None = None,
     state: str | None = None,
     schedule: str | None = None,
+    job: str | None = None,
     queues: Collection[str] = (),
     limit: int = 100,
     before: int | None = None,
 ) -> list[MissedRun]:
-    """Return records of expectations that were not met, the newest first."""
+    """Return records of expectations that were not met, the newest first; with *state* waiting those to come."""
     page_size(limit)
+    subject = None if job is None else subject_of(job_number(job))
     if state is not None and state not in STATES:
         raise InvalidInput("choice_unknown", name="state", value=str(state), choices=list(STATES))
     return world.route().store.read(
         lambda tx: tx.expectations.find(
-            owner=owner, state=state, schedule=schedule, queues=queues, limit=limit, before=before
+            owner=owner, state=state, schedule=schedule, job=subject, queues=queues, limit=limit, before=before
         )
     )
 

@@ -19,6 +19,7 @@ from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_json
 from horae.api.waits import WAIT, WAIT_TIMEOUT, Wait, check_timeout
 from horae.core.cluster.numbers import job_id
+from horae.core.jobs.expectations import job_expect
 from horae.core.jobs.gathering import Collect, Debounce, collected
 from horae.core.jobs.job import LIVE, NOT_KEPT, Filter, OnParentDead, Priority, State
 from horae.core.jobs.parents import ParentResult
@@ -260,6 +261,7 @@ class Jobs(Room[S]):
         action: str | None = None,
         debounce: Debounce | Span | None = None,
         collect: Collect | None = None,
+        expect: str | None = None,
         budget: str | None = None,
         cost: Mapping[str, int] | None = None,
     ) -> Call[Enqueued]:
@@ -269,7 +271,8 @@ class Jobs(Room[S]):
         there; with another request it is a KeyConflict. Only one unfinished job may have the name *unique*. The jobs
         *after* must succeed first; if one of them dies or is cancelled, *on_parent_dead* decides: cancel, run or wait.
         Each attempt draws on *budget*, at most as much as *cost* says: calls, tokens, micros of money. With *debounce*
-        only the last of many calls runs; with *collect* all of them run as one job, their lists joined.
+        only the last of many calls runs; with *collect* all of them run as one job, their lists joined. With *expect*,
+        "within 10m" of being due or "by 06:00", a job that has not succeeded by then is recorded and alerted.
         """
         request = Request(
             handler,
@@ -293,6 +296,7 @@ class Jobs(Room[S]):
             action=action,
             debounce=debounce if debounce is None or isinstance(debounce, Debounce) else Debounce(debounce),
             collect=collect,
+            expect=job_expect(expect),
             budget=budget,
             cost=cost,
         )

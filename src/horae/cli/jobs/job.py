@@ -113,6 +113,12 @@ def enqueue(
     by: Annotated[
         str | None, typer.Option("--by", metavar="KEY", help="Tell calls apart that are debounced or collected.")
     ] = None,
+    expect: Annotated[
+        str | None,
+        typer.Option(
+            "--expect", metavar="TEXT", help="Alert when it has not succeeded 'within 10m' of being due, or 'by 06:00'."
+        ),
+    ] = None,
 ) -> None:
     """Store a job for a worker to run.
 
@@ -136,6 +142,7 @@ def enqueue(
         "cost": arguments_from(cost, None, None) if cost else None,
         "debounce": _debounce(debounce, max_wait, by),
         "collect": None if collect is None else Collect(collect, span_from(within or "5s", "within"), by),
+        "expect": expect,
     }
     if (by or max_wait or within) and debounce is None and collect is None:
         raise InvalidInput("gather_missing")

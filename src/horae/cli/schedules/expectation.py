@@ -1,4 +1,4 @@
-"""``horae expectation``: runs of schedules that should have succeeded by now."""
+"""``horae expectation``: runs of schedules, and jobs, that should have succeeded by now."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ group = typer.Typer(
 def list_(
     terminal: Terminal,
     state: Annotated[
-        str | None, typer.Option("--state", metavar="STATE", help="Only those: open, recovered or dropped.")
+        str | None,
+        typer.Option("--state", metavar="STATE", help="Only those: waiting (jobs), open, recovered or dropped."),
     ] = None,
     schedule: Annotated[str | None, typer.Option("--schedule", metavar="KEY", help="Only of this schedule.")] = None,
+    job: Annotated[str | None, typer.Option("--job", metavar="ID", help="Only of this job.")] = None,
     owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only of this owner.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1000, help="How many.")] = 50,
     cursor: Annotated[
@@ -36,12 +38,13 @@ def list_(
 ) -> None:
     """List expectations that were not met, the newest first.
 
-    A schedule says what is expected of it: `horae schedule change KEY --expect "within 10m"`.
+    A schedule says what is expected of it: `horae schedule change KEY --expect "within 10m"`; so does a job: `horae job
+    enqueue NAME --expect "within 10m"`.
     """
     with reached(terminal) as here:
-        listing = here.expectations.list(owner=owner, state=cast(Any, state), schedule=schedule)
+        listing = here.expectations.list(owner=owner, state=cast(Any, state), schedule=schedule, job=job)
         page, now = listing.page(cursor, limit=limit), here.now()
-    headers = ("SCHEDULE", "STATE", "EXPECTED", "DUE", "MISSED", "ENDED")
+    headers = ("OF", "STATE", "EXPECTED", "DUE", "MISSED", "ENDED")
     rows = [_row(each, now) for each in page.items]
     terminal.result(to_json(page), terminal.table(headers, rows) if rows else "Nothing is missing.")
     if page.next_cursor is not None and not terminal.is_json:
@@ -51,4 +54,11 @@ def list_(
 def _row(missed: MissedRun, now: datetime) -> tuple[str, ...]:
     ended = "-" if missed.ended_at is None else words.relative(missed.ended_at, now)
     why = missed.state if missed.reason is None else f"{missed.state} ({missed.reason})"
-    return (missed.schedule, why, missed.expect, words.both(missed.due_at, now), f"{missed.count:,}", ended)
+    return (
+        missed.schedule or missed.job or "",
+        why,
+        missed.expect,
+        words.both(missed.due_at, now),
+        f"{missed.count:,}",
+        ended,
+    )

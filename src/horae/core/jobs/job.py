@@ -25,6 +25,7 @@ from horae.errors import InvalidInput, NotFound, PastDue
 
 if TYPE_CHECKING:
     from horae.core.governance.budgets import JobBudget
+    from horae.core.jobs.expectations import Expected
     from horae.core.jobs.filters import Term
     from horae.core.jobs.gathering import Gather
     from horae.core.jobs.lines import Lines
@@ -248,11 +249,14 @@ class NewJob:
     entry: Entry | None = None  # what the audit says about it, if it is stored; the store adds its id
     gather: Gather | None = None  # how it joins others of its key, where it is debounced or collected
     shard_key: str | None = None  # what decides about its shard, where the house has several databases
+    expect: Expected | None = None  # by when it must have succeeded
 
     @property
     def is_named(self) -> bool:
-        """Whether more than its row is to be written: a key, a unique name (of others that it joins, too), parents."""
-        return self.key is not None or self.unique is not None or bool(self.after)
+        """Whether more than its row is written: a key, a unique name (also of others that it joins), parents, what is
+        expected of it.
+        """
+        return self.key is not None or self.unique is not None or bool(self.after) or self.expect is not None
 
 
 @dataclass(frozen=True, slots=True)

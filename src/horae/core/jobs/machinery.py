@@ -26,7 +26,7 @@ LET_IN = "governance.let_in"  # lets objects come due for which a budget has roo
 THINKING = "verify:"  # prefix of the keys of tasks in which an agent thinks about an object
 PAUSE = "pause.end"  # lets a schedule or a queue go on whose pause has an end
 QUIET = "queue.quiet"  # pauses and resumes a queue by its quiet hours; the job is put off until the next boundary
-EXPECT = "schedule.expect"  # looks whether an expected run has succeeded; the job is put off until the next deadline
+EXPECT = "schedule.expect"  # looks whether what is expected has succeeded; the job is put off until the next deadline
 ACT = "acts.batch"  # one batch of a bulk act; the job is put off until the next
 HANDLERS = (TIMEOUT, START, DEADLINE)
 OWN_NAMES = "horae:"  # prefix of the unique names of these jobs, reserved for them
@@ -72,8 +72,10 @@ def refuse_own(job: Job) -> None:
         kept = f"the end of the pause of {payload.get('what')} {payload.get('name')}"
         advice = f"resume it: horae {payload.get('what')} resume {payload.get('name')}"
     elif job.handler == EXPECT:
-        kept = f"an eye on what is expected of schedule {payload.get('schedule')}"
+        kept = f"an eye on what is expected of {payload.get('job') or 'schedule ' + str(payload.get('schedule'))}"
         advice = f"expect nothing of it: horae schedule change {payload.get('schedule')} --expect none"
+        if "job" in payload:
+            advice = f"cancel that job: horae job cancel {payload.get('job')}"
     elif job.handler == QUIET:
         what = "owner" if "owner" in payload else "queue"
         kept = f"the quiet hours of {what} {payload.get(what)}"

@@ -97,11 +97,16 @@ class Around:
     budgets: tuple[BudgetWait, ...] = ()  # those that it waits for
     in_turns: bool = False  # owners take turns in the queue
     owner_quiet_until: datetime | None = None  # when the quiet hours of its owner end, in which it is
+    expected: tuple[Reason, ...] = ()  # what is expected of it, and whether it is missing
     shows_others: bool = True  # whether the reader may know how much others run; a tenant may not
 
 
 def why(job: Job, around: Around, *, now: datetime) -> tuple[Reason, ...]:
     """Explain why the job is in its state."""
+    return (*_reasons(job, around, now), *around.expected)
+
+
+def _reasons(job: Job, around: Around, now: datetime) -> tuple[Reason, ...]:
     match job.state:
         case "queued":
             return tuple(_waiting(job, around, now))

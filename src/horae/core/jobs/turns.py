@@ -88,14 +88,21 @@ class Turns:
         It may as long as its owner gets no further than one turn of *size* ahead of those that wait.
         """
         self._advance()
+        now, weights, waiting, passes = self._time, self.weights, self._waiting, self._passes  # it runs for each job
+        most = now + size
         reached: dict[str, float] = {}
         admitted = []
         for owner in owners:
             at = reached.get(owner)
             if at is None:
-                at = max(self._time, self._waiting.get(owner, self._passes.get(owner, 0.0)))
-            admitted.append(at < self._time + size)
-            reached[owner] = at + (1 / self.weights.get(owner, 1) if admitted[-1] else 0)
+                at = waiting.get(owner)
+                if at is None:
+                    at = passes.get(owner, now)
+                if at < now:
+                    at = now
+            may = at < most
+            admitted.append(may)
+            reached[owner] = at if not may else at + 1 / weights.get(owner, 1) if weights else at + 1
         return admitted
 
     def charge(self, given: Mapping[str, int], found: Mapping[str, int], taken: Mapping[str, int]) -> None:
@@ -113,12 +120,18 @@ class Turns:
     def charge_more(self, taken: Mapping[str, int]) -> None:
         """Charge owners for jobs that were taken out of turn."""
         self._advance()
+        now, weights, waiting, passes = self._time, self.weights, self._waiting, self._passes  # it runs for each owner
         for owner, count in taken.items():
-            ahead = count / self.weights.get(owner, 1)
-            if owner in self._waiting:
-                self._move(owner, self._waiting[owner] + ahead)
+            ahead = count / weights.get(owner, 1) if weights else count
+            at = waiting.get(owner)
+            if at is not None:
+                self._move(owner, at + ahead)
+            elif waiting:
+                at = passes.get(owner, now)
+                passes[owner] = (at if at > now else now) + ahead
             else:
-                self._leave(owner, max(self._time, self._passes.get(owner, 0.0)) + ahead)
+                self._leave(owner, max(self._time, passes.get(owner, 0.0)) + ahead)
+        self._forget()
 
     def _advance(self) -> None:
         """Let time reach the smallest pass of those that wait."""
@@ -148,6 +161,10 @@ class Turns:
             self._passes.clear()
         if reached > self._time:
             self._passes[owner] = reached
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop the passes that no longer matter, once there are many."""
         if len(self._passes) > self._most:
             self._passes = {name: ahead for name, ahead in self._passes.items() if ahead > self._time}
             self._most = 2 * len(self._passes) + FORGOTTEN_BEYOND

@@ -1,18 +1,19 @@
-"""What is expected of a schedule: ``within 10m`` of being due, ``by 06:00``, or ``every 1d``.
+"""What is expected of a schedule: ``within 10m`` of being due, ``by 06:00``, or ``every 1d``; of a job the first two.
 
 The one reader of expectations: code, HTTP, the command line and ``jobs.conf`` all read them here. They are stored as
 text in one form. When each deadline is, and whether it was met, is decided in
-:mod:`horae.core.schedules.expectations`.
+:mod:`horae.core.schedules.expectations`, for a single job in :mod:`horae.core.jobs.expectations`.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 
 from horae.core.jobs.retry import LONGEST
+from horae.core.time.instants import aware, from_iso, iso
 from horae.core.time.spans import Span, span, span_from
 from horae.core.time.zones import zone_named
 from horae.errors import InvalidInput
@@ -21,6 +22,7 @@ from horae.words.languages import Language
 SHORTEST = timedelta(seconds=1)
 LONGEST_TEXT = 120
 _FORM = re.compile(r"(within|by|every)\s+(\S+)(?:\s+(\S+))?")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]")
 _TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
 
@@ -29,11 +31,11 @@ _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms"
 class Expect:
     """An expectation: a run has succeeded *within* a span of being due, *by* a time of day, or *every* so often.
 
-    A time of day is read in *zone*, or in that of the schedule.
+    A time of day is read in *zone*, or in that of the schedule; for a job in UTC. Of a job *by* may also be an instant.
     """
 
     within: Span | None = None
-    by: str | None = None
+    by: str | datetime | None = None
     every: Span | None = None
     zone: str | None = None
 
@@ -51,6 +53,12 @@ class Expect:
                 )  # fmt: skip
             object.__setattr__(self, given[0], length)
             return
+        if isinstance(self.by, datetime) or (isinstance(self.by, str) and _DATE.match(self.by)):
+            if self.zone is not None:
+                raise InvalidInput("expect_zone_unused", name="an instant")
+            moment = aware(self.by, "expect") if isinstance(self.by, datetime) else from_iso(self.by)
+            object.__setattr__(self, "by", iso(moment))
+            return
         match = _TIME.fullmatch(self.by) if isinstance(self.by, str) else None
         if match is None:
             raise InvalidInput("expect_time_unreadable", text=str(self.by))
@@ -62,6 +70,11 @@ class Expect:
         if self.by is not None:
             return f"by {self.by}" + (f" {self.zone}" if self.zone else "")
         return f"within {_text(self.within)}" if self.within is not None else f"every {_text(self.every)}"
+
+    @property
+    def instant(self) -> datetime | None:
+        """The instant by which it must have succeeded; None for a span and for a time of day."""
+        return from_iso(self.by) if isinstance(self.by, str) and _DATE.match(self.by) else None
 
     @property
     def length(self) -> timedelta | None:
@@ -104,6 +117,8 @@ def check_expect(text: str | None, kind: str, mode: str) -> None:
     if text is None:
         return
     expect = read_expect(text)
+    if expect.instant is not None:
+        raise InvalidInput("expect_instant_on_schedule", expect=text)
     if mode == "ALL_NODES":
         raise InvalidInput("expect_on_all_nodes")
     if kind == "after" and expect.within is not None:

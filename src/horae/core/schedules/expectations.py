@@ -16,14 +16,16 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Literal
 
+from horae.core.cluster.numbers import job_id
 from horae.core.schedules.expect import Expect, read_expect
 from horae.core.schedules.schedule import Schedule, changed, next_fire
 from horae.core.time.cron import Cron
 from horae.core.time.instants import MICROSECOND, earlier, later
 from horae.errors import InvalidInput
 
-MissedState = Literal["open", "recovered", "dropped"]
-STATES: tuple[MissedState, ...] = ("open", "recovered", "dropped")
+MissedState = Literal["waiting", "open", "recovered", "dropped"]  # "waiting": of a job, its time has not come
+STATES: tuple[MissedState, ...] = ("waiting", "open", "recovered", "dropped")
+OF_JOB = "job:"  # how the subject of what is expected of a single job begins
 MOST_JUDGED = 1000  # deadlines in one check; after a long silence the next check follows at once
 
 
@@ -73,11 +75,12 @@ class Judgement:
 class MissedRun:
     """The record of an expectation that was not met, and of how often in a row; closed when a run succeeds.
 
-    It is dropped when nothing is expected any more: the schedule was paused, switched off, changed or deleted.
+    It is dropped when nothing is expected any more: the schedule was paused, switched off, changed or deleted. What is
+    expected of a single job has its row from the enqueue on, and none once it was met.
     """
 
     subject: str
-    schedule: str
+    schedule: str  # empty where it is about a job
     owner: str
     handler: str
     queue: str
@@ -91,11 +94,22 @@ class MissedRun:
     ended_at: datetime | None = None
     reason: str | None = None
     told: int = 0  # 1: that it was missed; 2: that it has recovered
+    check_job: int | None = None  # of a job: which of Horae's own looks after it
     number: int = 0
 
     @property
     def id(self) -> str:
         return f"miss_{self.number}"
+
+    @property
+    def job_number(self) -> int | None:
+        """The job that it is about; None where it is about a schedule."""
+        return int(self.subject.removeprefix(OF_JOB)) if self.subject.startswith(OF_JOB) else None
+
+    @property
+    def job(self) -> str | None:
+        """The id of the job that it is about."""
+        return None if self.job_number is None else job_id(self.job_number)
 
 
 def is_expected(schedule: Schedule) -> bool:
@@ -115,7 +129,7 @@ def next_deadline(schedule: Schedule, since: datetime) -> Deadline | None:
     elif fire is None:
         return None
     if expect.by is not None:
-        at = _times(expect.by, expect.zone or schedule.zone).next_after(since if fire is None else fire)
+        at = next_time(expect, schedule.zone, since if fire is None else fire)
         if at is None:
             return None
         return Deadline(since if fire is None else fire, at, at if fire is None else earlier(at, MICROSECOND))
@@ -193,6 +207,11 @@ def _next_expected(schedule: Schedule, since: datetime) -> datetime | None:
     if fire is None or not schedule.is_spent:
         return fire
     return fire if schedule.last_fire_at is not None and fire <= schedule.last_fire_at else None
+
+
+def next_time(expect: Expect, zone: str, after: datetime) -> datetime | None:
+    """Return the first such time of day after an instant."""
+    return _times(str(expect.by), expect.zone or zone).next_after(after)
 
 
 @lru_cache(maxsize=1024)

@@ -1,4 +1,4 @@
-"""``/expectations``: runs of schedules that should have succeeded by now."""
+"""``/expectations``: runs of schedules, and jobs, that should have succeeded by now."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ async def list_(
     owner: Tenant = None,
     state: MissedState | None = None,
     schedule: Annotated[str | None, Query(min_length=1, max_length=200)] = None,
+    job: Annotated[str | None, Query(min_length=1, max_length=40)] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
     rooms: CallerRooms = rooms_for(Expectations.list),
 ) -> Response:
-    listing = rooms.expectations.list(owner=owner, state=state, schedule=schedule)
+    listing = rooms.expectations.list(owner=owner, state=state, schedule=schedule, job=job)
     return answer(await listing.page(cursor, limit=limit))

@@ -112,6 +112,7 @@ class Insertion:
             placed[index] = where
         self._wait_for_others([(new[index], placed[index]) for index in waiting if new[index].after], now)
         self._note_in_audit([(new[index], placed[index]) for index in waiting if new[index].entry is not None])
+        self._expect([(new[index], placed[index]) for index in waiting if new[index].expect is not None], now)
         for index, twin_index in twins.items():
             original = placed[twin_index]
             assert original is not None
@@ -129,6 +130,21 @@ class Insertion:
             from horae.stores.audit import Audit
 
             Audit(self.connection).append_many(entries)
+
+    def _expect(self, placed: Sequence[tuple[NewJob, Placed | None]], now: datetime) -> None:
+        """Write what is expected of new jobs, each with the job of Horae's own that looks after it."""
+        fresh = [
+            (job, job.expect, where.number)
+            for job, where in placed
+            if job.expect is not None and where is not None and not where.deduplicated
+        ]
+        if not fresh:
+            return
+        from horae.stores.schedules.expectations import Expectations  # few jobs have any
+
+        checks = self.add([expect.check(job, number) for job, expect, number in fresh], now)
+        rows = [expect.row(job, number, check, now) for (job, expect, number), check in zip(fresh, checks, strict=True)]
+        Expectations(self.connection).add_many(rows)
 
     def _wait_for_others(self, waiting: Sequence[tuple[NewJob, Placed | None]], now: datetime) -> None:
         """Note which unfinished jobs a new one waits for; with none left it may run at once.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
-from horae.core.schedules.expectations import MissedRun
+from horae.core.schedules.expectations import OF_JOB, MissedRun
 from horae.core.time.instants import micros
 from horae.stores.tables.expectations import EXPECTATIONS, expectations
+from horae.stores.tables.jobs import jobs
 
 c = expectations.c
 
@@ -30,8 +31,20 @@ class Expectations:
         row = self.connection.execute(query.limit(1)).first()
         return None if row is None else EXPECTATIONS.read(row)
 
+    def of_job(self, subject: str, *, lock: bool = False) -> MissedRun | None:
+        live = (c.subject == subject, c.state.in_(("waiting", "open")))
+        query = select(*EXPECTATIONS.select).where(*live).order_by(c.id.desc()).limit(1)
+        row = self.connection.execute(query.with_for_update() if lock else query).first()
+        return None if row is None else EXPECTATIONS.read(row)
+
     def add(self, missed: MissedRun) -> None:
-        self.connection.execute(insert(expectations), EXPECTATIONS.row(missed))
+        self.add_many([missed])
+
+    def add_many(self, expected: Sequence[MissedRun]) -> None:
+        self.connection.execute(insert(expectations), [EXPECTATIONS.row(each) for each in expected])
+
+    def remove(self, number: int) -> None:
+        self.connection.execute(delete(expectations).where(c.id == number))
 
     def put(self, missed: MissedRun) -> None:
         changes = EXPECTATIONS.changes(missed)
@@ -43,14 +56,17 @@ class Expectations:
         owner: str | None = None,
         state: str | None = None,
         schedule: str | None = None,
+        job: str | None = None,
         queues: Collection[str] = (),
         limit: int,
         before: int | None = None,
     ) -> list[MissedRun]:
-        wanted = EXPECTATIONS.equal({"owner": owner, "state": state, "schedule": schedule})
+        wanted = EXPECTATIONS.equal({"owner": owner, "state": state, "schedule": schedule, "subject": job})
         query = select(*EXPECTATIONS.select).where(*wanted).order_by(c.id.desc()).limit(limit)
         if queues:
             query = query.where(c.queue.in_(sorted(queues)))
+        if state is None:
+            query = query.where(c.state != "waiting")
         if before is not None:
             query = query.where(c.id < before)
         return [EXPECTATIONS.read(row) for row in self.connection.execute(query)]
@@ -58,6 +74,13 @@ class Expectations:
     def count_open(self, owner: str | None = None) -> int:
         wanted = EXPECTATIONS.equal({"owner": owner, "state": "open"})
         return int(self.connection.execute(select(func.count()).select_from(expectations).where(*wanted)).scalar_one())
+
+    def without_check(self, *, limit: int) -> list[MissedRun]:
+        live = (jobs.c.id == c.check_job, jobs.c.state.in_(("queued", "running")))
+        lacks = or_(c.check_job.is_(None), ~select(jobs.c.id).where(*live).exists())
+        of_jobs = (c.state.in_(("waiting", "open")), c.subject.startswith(OF_JOB), lacks)
+        query = select(*EXPECTATIONS.select).where(*of_jobs).order_by(c.id).limit(limit)
+        return [EXPECTATIONS.read(row) for row in self.connection.execute(query)]
 
     def untold(self, since: datetime, *, limit: int) -> list[MissedRun]:
         missing = and_(c.state == "open", c.told == 0)

@@ -1,11 +1,13 @@
-"""Expectations that were not met: one row for each time that a run went missing."""
+"""Expectations that were not met: one row for each time that a run went missing, and one for each job that something is
+expected of.
+"""
 
 from __future__ import annotations
 
 from sqlalchemy import Index
 
 from horae.core.schedules.expectations import MissedRun
-from horae.stores.codecs import COUNT, INSTANT, NAME, ROW_NUMBER, SMALL, TEXT, text
+from horae.stores.codecs import COUNT, INSTANT, NAME, NUMBER, ROW_NUMBER, SMALL, TEXT, text
 from horae.stores.declaration import Declaration, Field, Mark
 
 EXPECTATIONS = Declaration(
@@ -18,15 +20,16 @@ EXPECTATIONS = Declaration(
     Field("handler", text(200), Mark.FIXED, required=True),
     Field("queue", text(100), Mark.FIXED, required=True),
     Field("expect", text(120), Mark.FIXED, required=True),
-    Field("expected_at", INSTANT, Mark.FIXED, required=True),
-    Field("due_at", INSTANT, Mark.FIXED, required=True),
+    Field("expected_at", INSTANT, required=True),
+    Field("due_at", INSTANT, required=True),
     Field("last_due_at", INSTANT, required=True),
-    Field("found_at", INSTANT, Mark.FIXED, required=True),
+    Field("found_at", INSTANT, required=True),
     Field("count", COUNT, column="miss_count", required=True),
     Field("state", text(12), required=True),
     Field("ended_at", INSTANT),
     Field("reason", TEXT),
     Field("told", SMALL, required=True),
+    Field("check_job", NUMBER),
     # The key makes a second record of the same missed run impossible.
     Index("horae_expectations_due", "subject", "due_at", unique=True),
     Index("horae_expectations_state", "state", "ended_at"),

@@ -24,6 +24,7 @@ from sqlalchemy import (
 
 from horae.core.jobs.batches import AlikeJobs
 from horae.core.jobs.job import Job, NewJob, Run, Settlement, make_job
+from horae.core.jobs.machinery import MACHINERY
 from horae.stores.codecs import (
     BUDGET,
     COUNT,
@@ -350,6 +351,12 @@ def is_plain(jobs: Sequence[NewJob]) -> bool:
 
 def queues_of(jobs: Sequence[NewJob]) -> set[str]:
     return {jobs.shared.queue} if type(jobs) is AlikeJobs else {job.queue for job in jobs}
+
+
+def woken_by(jobs: Sequence[NewJob]) -> set[str]:
+    """Return the queues to wake for new jobs, also for those of Horae's own that come with them."""
+    first = (jobs.shared,) if type(jobs) is AlikeJobs else jobs
+    return queues_of(jobs) | ({MACHINERY} if any(job.expect is not None for job in first) else set())
 
 
 def completed(jobs: Sequence[NewJob]) -> Sequence[NewJob]:

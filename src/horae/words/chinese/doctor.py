@@ -38,7 +38,7 @@ WHY = {
     "bus_well": "正在记录事件，{count:,} 个等待发布",
     "disk_well": "{folder} 有 {free:.1f} GiB 可用",
     "doctor_schedules_inactive": "{count} 个已停用（{names}）：{because}",
-    "doctor_runs_missing": "{count} 个定时计划本应已成功运行，却没有：{names}。",
+    "doctor_runs_missing": "{count} 个定时计划或任务本应已成功运行，却没有：{names}。",
     "doctor_schedules_overdue": "{count} 个定时计划已过时间一分钟以上，却没有 worker 触发：{names}。",
     "door_guarded": "服务监听 {host}，要求每个调用方出示令牌",
     "door_local": "服务监听 {host}，只供本机使用",

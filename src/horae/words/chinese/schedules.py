@@ -28,6 +28,11 @@ ERRORS = {
     "ends_before_start": "ends_at {ends_at} 不晚于 starts_at {starts_at}；请给出更晚的终点。",
     "expect_bare_span": "expect={text!r} 没有说明从何时算起；请写 'within {text}'（自到期起）或 'every {text}'。",
     "expect_bare_time": "expect={text!r} 是一个时刻；请写 'by {text}'。",
+    "expect_before_due": "任务在 {run_at} 到期，不可能满足期望 {expect}；请期望更晚的时间。",
+    "expect_every_of_job": "单个任务只运行一次，不能期望 {expect!r}；请写 'within 10m'（自到期起）或 'by 06:00'，"
+    "或者对定时计划设置期望。",
+    "expect_instant_on_schedule": "定时计划会反复运行，而 {expect!r} 是单个时刻；请写 'by 06:00'、"
+    "'within 10m' 或 'every 1d'。",
     "expect_not_one": "Expect 只能有 within、by 和 every 之一，而给出的是 {given}。",
     "expect_on_all_nodes": "在每个节点上各自运行的任务不会在存储中留下可供期望的运行记录；请去掉 expect，"
     "或使用 mode SINGLE_NODE。",

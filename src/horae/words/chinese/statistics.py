@@ -17,6 +17,7 @@ WHY = {
     "all_well": "一切正常，没有需要处理的事。",
     "confirmations_open": "等待答复的智能体提问：{shown} 个。",
     "errors_new": "最近一天的新错误：{count} 种（{names}）。",
+    "expected_jobs_missing": "本应已成功的任务：{names}。",
     "jobs_dead": "已放弃的任务：{shown} 个。",
     "jobs_late": "到期已超过一分钟的任务：{shown} 个。",
     "jobs_stuck": "被失联 worker 占住的任务：{shown} 个。",
