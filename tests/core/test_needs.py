@@ -11,12 +11,12 @@ from horae.testing.clock import NOON
 
 NOTHING: dict[str, Any] = {
     "at": NOON, "running": 0, "due": 0, "late": 0, "dead": 0, "stuck": 0, "workers": 1, "unserved": (), "paused": (),
-    "overdue_schedules": (), "missed_schedules": (), "inactive_schedules": (), "new_errors": (), "confirmations": 0,
-    "reviews": 0, "has_jobs": True,
+    "overdue_schedules": (), "missed_schedules": (), "missed_jobs": (), "inactive_schedules": (), "new_errors": (),
+    "confirmations": 0, "reviews": 0, "has_jobs": True,
 }  # fmt: skip
 ALL = {
     "late": 3, "dead": 2, "stuck": 1, "unserved": ("mail",), "paused": ("sms",), "overdue_schedules": ("nightly",),
-    "missed_schedules": ("daily",), "inactive_schedules": ("gone",), "confirmations": 4, "reviews": 5,
+    "missed_schedules": ("daily",), "missed_jobs": ("job_7",), "inactive_schedules": ("gone",), "confirmations": 4, "reviews": 5,
 }  # fmt: skip
 
 
@@ -35,7 +35,7 @@ def test_the_worst_comes_first_and_each_says_where_to_look() -> None:
     needs = needs_of(seen(**ALL))
 
     assert [each.why.code for each in needs] == [
-        "unserved", "stuck", "overdue", "missed", "dead", "inactive", "confirmations", "reviews", "paused"
+        "unserved", "stuck", "overdue", "missed", "missed", "dead", "inactive", "confirmations", "reviews", "paused"
     ]  # fmt: skip
     assert {each.level for each in needs} == {"problem", "question", "warning"}
     for each in needs:
