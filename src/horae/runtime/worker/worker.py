@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -393,11 +392,8 @@ class Worker:
             self._begin(waiting)  # this task was cancelled: each attempt sees to its own end
 
     def _begin(self, attempts: Iterable[Attempt]) -> None:
-        make: Callable[..., asyncio.Task[None]] = self._loop.create_task
-        if self._loop.get_task_factory() is None:  # what the loop itself would make, without asking it each time
-            make = partial(asyncio.Task, loop=self._loop)
         for attempt in attempts:
-            attempt.task = make(self._attempt(attempt), name=attempt.claimed.run_id)
+            attempt.task = self._loop.create_task(self._attempt(attempt), name=attempt.claimed.run_id)
 
     async def _attempt(self, attempt: Attempt) -> None:
         job, attempt.entered = attempt.claimed, True
