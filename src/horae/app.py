@@ -57,7 +57,6 @@ from horae.runtime.chores.keeper import Keeper, keeping
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.enqueued import EnqueuedBatch, EnqueuedJob, Origin, waitable
 from horae.runtime.schedules.declared import Declared
-from horae.runtime.sources.http import HttpSource, NoStore, declare_to
 from horae.runtime.sources.store import StoreSource
 from horae.runtime.worker.children import Children
 from horae.runtime.worker.hosted import Hosted
@@ -205,6 +204,8 @@ class Horae(Blueprint, Acting):
 
     def _open(self) -> World:
         if self._service is not None:
+            from horae.runtime.sources.http import NoStore  # a worker with a database never needs it
+
             return self._world(cast("Store", NoStore()), SystemClock())
         store = open_store(self.engine, self.timeouts, owned=not isinstance(self.database, Engine))
         alone = self._world(store, clock_of(store))
@@ -485,6 +486,8 @@ class Horae(Blueprint, Acting):
         if self._service is not None:
             if needs := self.needs_database():
                 raise NeedsDatabase("worker_needs_database", problems=[str(each) for each in needs])
+            from horae.runtime.sources.http import HttpSource, declare_to
+
             client, plan = self._service.worker_client(settings.lease), None
             declare = lambda: declare_to(client.admin, self.plan().definitions, self.name)  # noqa: E731
             source = HttpSource(client.jobs, self.jobs, self.world.clock, self.max_payload_bytes, declare)

@@ -45,6 +45,12 @@ class Buckets:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
+    def add_all(self, values: Sequence[float]) -> None:
+        counts, bounds = self.counts, self.bounds
+        for value in values:
+            counts[bisect_left(bounds, value)] += 1
+        self.total += sum(values)
+
     def spread(self) -> Spread:
         return Spread(self.bounds, tuple(self.counts), self.total)
 

@@ -93,7 +93,8 @@ class Codec:
 # One claim shares its times, and so do the jobs of one enqueue.
 instant = lru_cache(maxsize=256)(instants.instant)
 micros = lru_cache(maxsize=256)(instants.micros)
-_decode = json.JSONDecoder().raw_decode
+_decoder = json.JSONDecoder()
+_scan: Callable[[str, int], tuple[Any, int]] = vars(_decoder)["scan_once"]  # what raw_decode calls
 _encode = partial(json.dumps, ensure_ascii=False)
 _DEFAULT = Retry().as_json()  # of a job that is stored without a policy of its own
 
@@ -112,7 +113,10 @@ def _span(microseconds: int) -> timedelta:
 
 def read_hot(text: str) -> Any:
     """Read what our own encoder wrote, without looking for white space around it."""
-    return _decode(text)[0]
+    try:
+        return _scan(text, 0)[0]
+    except StopIteration:
+        return _decoder.raw_decode(text)[0]  # which says what is wrong with it
 
 
 @lru_cache(maxsize=1024)

@@ -24,6 +24,8 @@ metadata = MetaData()
 # Text is compared byte by byte, so that "A" and "a" are two names on every database. The dialect goes by two names.
 BYTEWISE = {"charset": "utf8mb4", "collate": "utf8mb4_bin", "engine": "InnoDB"}
 OPTIONS = {"mysql": BYTEWISE, "mariadb": BYTEWISE}
+# What a table says in its ``info`` whose numbers must not be given again after a row was deleted.
+NEVER_AGAIN = {"sqlite": {"autoincrement": True}}
 
 
 @event.listens_for(metadata, "before_create")
@@ -36,6 +38,9 @@ def _set_options(_: MetaData, connection: Connection, **__: Any) -> None:
     for table in metadata.tables.values():
         for option, value in {**OPTIONS, **table.info}.get(vendor, {}).items():
             table.dialect_options[vendor][option] = value
+        for index in table.indexes:
+            for option, value in index.info.get(vendor, {}).items():
+                index.dialect_options[vendor][option] = value
 
 
 class Mark(Flag):

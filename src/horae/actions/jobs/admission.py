@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import partial
 
 from horae.actions.jobs.endings import settle
-from horae.actions.jobs.rules import Overtaken, is_ruled
+from horae.actions.jobs.rules import Overtaken, find_ruled
 from horae.core.jobs.job import Change, Job, Lease, Outcome
 from horae.errors import StoreError
 from horae.ports.claims import Claim, JobEnding, JobRule, PutBack
@@ -46,12 +46,11 @@ def claim_admitted(world: World, claim: Claim) -> list[Job]:
 
 def admit(world: World, jobs: Sequence[Job]) -> list[Job]:
     """Ask the rules about claimed jobs, put back those that they do not admit, and return the others in their order."""
-    asked = [job for job in jobs if is_ruled(world, job)]
-    if not asked:
+    ruled = find_ruled(world, jobs)
+    if not ruled:
         return list(jobs)
-    admitted = _ask(world, asked)
-    numbers = {job.number for job in asked}
-    return [job for job in jobs if job.number not in numbers or job.number in admitted]
+    admitted = _ask(world, [job for job in jobs if job.number in ruled])
+    return [job for job in jobs if job.number not in ruled or job.number in admitted]
 
 
 def _ask(world: World, asked: Sequence[Job]) -> set[int]:

@@ -42,7 +42,7 @@ def settle(world: World, endings: Sequence[tuple[Job, Outcome]]) -> dict[str, Ch
 def _settle(
     world: World, jobs: Sequence[Job], settlements: Sequence[Settlement], now: datetime
 ) -> dict[str, Change | None]:
-    plain, ruled = split(world, list(zip(jobs, settlements, strict=True)))
+    plain, ruled = split(world, jobs, settlements)
     changes: dict[str, Change | None] = {}
     if plain:
         rejected = world.route().store.settle([done for _, done in plain], now=now)
@@ -53,8 +53,9 @@ def _settle(
         if not plain:
             raise
         log.warning("%d endings are to be written again, one by one: %s", len(ruled), problem)
-    again = {job.queue for job in jobs if (change := changes.get(job.id)) is not None and change.state == "queued"}
-    world.route().store.wake(again)  # a worker that sleeps until the next due time may have to wake earlier now
+    if any(change is not None and change.state == "queued" for change in changes.values()):
+        again = {job.queue for job in jobs if (change := changes.get(job.id)) is not None and change.state == "queued"}
+        world.route().store.wake(again)  # a worker that sleeps until the next due time may have to wake earlier now
     return changes
 
 
@@ -178,8 +179,7 @@ def lose(world: World, silent: Sequence[Job]) -> list[tuple[Job, bool]]:
         return []
     now, steady = world.clock.now(), world.clock.steady()
     endings = [settlement(job, Outcome("lost"), now=now, roll=world.dice.roll()) for job in silent]
-    drafted = [(job, replace(ending, expired_before=steady)) for job, ending in zip(silent, endings, strict=True)]
-    plain, ruled = split(world, drafted)
+    plain, ruled = split(world, silent, [replace(ending, expired_before=steady) for ending in endings])
     changes = _lose_ruled(world, ruled, now) if ruled else {}
     if plain:
         rejected = world.route().store.settle([done for _, done in plain], now=now)

@@ -28,19 +28,31 @@ class Overtaken(Exception):
 
 def is_ruled(world: World, job: Job) -> bool:
     """Return whether any rule has a say about a job."""
-    for rule in world.rules:  # noqa: SIM110 - as a generator it takes thrice as long, twice for every job
-        if rule.concerns(job):
-            return True
-    return False
+    return any(rule.concerns(job) for rule in world.rules)
 
 
-def split(world: World, endings: Sequence[Drafted]) -> tuple[Sequence[Drafted], Sequence[Drafted]]:
+def find_ruled(world: World, jobs: Sequence[Job]) -> set[int]:
+    """Return the numbers of the jobs about which any rule has a say: none, most of the time."""
+    return {
+        job.number
+        for rule in world.rules
+        if any(map(rule.concerns, jobs))  # asked first, because it costs a plain job the least
+        for job in jobs
+        if rule.concerns(job)
+    }
+
+
+def split(
+    world: World, jobs: Sequence[Job], settlements: Sequence[Settlement]
+) -> tuple[Sequence[Drafted], Sequence[Drafted]]:
     """Return the endings of plain jobs, and those of jobs that a rule concerns."""
-    ruled = [each for each in endings if is_ruled(world, each[0])] if world.rules else []
+    endings, ruled = list(zip(jobs, settlements, strict=True)), find_ruled(world, jobs)
     if not ruled:
-        return endings, ruled
-    numbers = {job.number for job, _ in ruled}
-    return [each for each in endings if each[0].number not in numbers], ruled
+        return endings, ()
+    return (
+        [each for each in endings if each[0].number not in ruled],
+        [each for each in endings if each[0].number in ruled],
+    )
 
 
 def settle_by_rules(world: World, endings: Sequence[Drafted], now: datetime) -> dict[int, Settlement]:

@@ -425,12 +425,15 @@ def _change(
 def settlement(job: Job, outcome: Outcome, *, now: datetime, roll: float) -> Settlement:
     """Return the ending of a held job, ready for the store; with its audit entry where the job dies."""
     change = after(job, outcome, now=now, roll=roll)
+    holds_name = job.unique is not None and job.holds_name
+    if outcome.ending == "succeeded":  # neither lost nor dead, as almost all
+        return _make_settlement(job.number, job.token, outcome, change, holds_name, job.has_dependents)
     return _make_settlement(
         job.number,
         job.token,
         outcome,
         change,
-        job.unique is not None and job.holds_name,
+        holds_name,
         job.has_dependents,
         now if outcome.ending == "lost" else None,
         _death(job, change, now) if change.state == "dead" else None,

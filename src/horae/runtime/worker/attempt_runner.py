@@ -55,48 +55,50 @@ class AttemptRunner:
         self._surround = surround  # lock and listeners of scheduled jobs
         self._faults = faults
 
-    async def run(self, attempt: Attempt, ask: Ask, worker: asyncio.Task[Any] | None) -> Outcome:
-        """Run an attempt and return its outcome. Only a real signal is raised.
+    def catch(self, attempt: Attempt, problem: BaseException) -> Outcome | None:
+        """Return the outcome of an attempt that was cancelled (None) or failed outside its handler.
+
+        A real signal is raised again.
+        """
+        job = attempt.claimed
+        if isinstance(problem, asyncio.CancelledError):
+            log.debug("the attempt at %s was cancelled", job.id, extra=job_fields(job))
+            return None
+        if raised_by_signal(problem):  # else it is an error of Horae, which must not cost the worker a slot
+            raise problem
+        log.error(
+            "an attempt at %s failed outside its handler: %s",
+            job.id,
+            error_line(problem),
+            exc_info=loggable(problem),
+            extra=job_fields(job),
+        )
+        return Outcome("failed", error=error_text(problem))
+
+    def conclude(self, attempt: Attempt, outcome: Outcome | None, worker: asyncio.Task[Any] | None) -> Outcome:
+        """Return the outcome as it is to be written; None is a cancelled attempt.
 
         If the task of the *worker* is being cancelled too, a cancelled attempt was interrupted and is released.
         Otherwise an attempt that was cancelled without a stop reason has cancelled itself.
         """
-        running_job.set(attempt.claimed)  # each attempt has a task of its own
-        outcome: Outcome | None = None
-        try:
-            outcome = await self._begin(attempt, ask)
-            if outcome.ending == "succeeded" and not attempt.stop_reason:
-                return outcome
-        except asyncio.CancelledError:
-            log.debug("the attempt at %s was cancelled", attempt.claimed.id, extra=job_fields(attempt.claimed))
-        except BaseException as problem:  # an error of Horae, not of the handler; it must not cost the worker a slot
-            if raised_by_signal(problem):
-                raise
-            log.error(
-                "an attempt at %s failed outside its handler: %s",
-                attempt.claimed.id,
-                error_line(problem),
-                exc_info=loggable(problem),
-                extra=job_fields(attempt.claimed),
-            )
-            outcome = Outcome("failed", error=error_text(problem))
         if not attempt.stop_reason and worker is not None and worker.cancelling() and is_cancelled_from_outside():
             attempt.stop_reason = "released"
         return unspent(attempt, ended_by(attempt) if outcome is None else resolve_outcome(attempt, outcome))
 
-    def _begin(self, attempt: Attempt, ask: Ask) -> Awaitable[Outcome]:
+    def begin(self, attempt: Attempt, ask: Ask) -> Awaitable[Outcome]:
         """Return the outcome, to be awaited; the usual attempt is the call of its handler and no coroutine around it.
 
         What is decided without waiting is decided here; an error here is an error of the attempt.
         """
         job = attempt.claimed
+        running_job.set(job)  # each attempt has a task of its own
         handler = self._resolve(handler_of(job))
         if handler is None or is_closed(job, handler):
             return _decided(snooze_unknown_handler(job, handler, self._clock.now()))
         if job.cancel_requested:  # requested while an earlier attempt was failing
             return _decided(Outcome("cancelled", error=job.cancel_reason))
-        limiters = (self._rates.get(job.queue), handler.rate_limit)
-        if limiters != (None, None):
+        if self._rates or handler.rate_limit is not None:
+            limiters = (self._rates.get(job.queue), handler.rate_limit)
             return self._within_rates(attempt, handler, ask, limiters)
         return self._run(attempt, handler)
 

@@ -149,41 +149,53 @@ class Executor:
 
     async def run(self, handler: Handler, ctx: Context) -> Outcome:
         """Run one attempt and return its outcome; a cancellation from outside passes through to the worker."""
+        job = ctx.claimed
         try:
-            result = await self._call(handler, ctx)
+            if handler.executor == "async" and handler.timeout is None and not job.timeout:
+                # The usual handler is awaited here: each coroutine around it would cost every attempt a frame.
+                arguments = _arguments(job)
+                try:
+                    result = (
+                        handler.function(ctx, **arguments) if handler.takes_context else handler.function(**arguments)
+                    )
+                    if type(result) is CoroutineType:
+                        result = await result
+                    if type(result) not in PLAIN:
+                        result = refuse_generator(handler.name, await await_fully(result))
+                finally:
+                    if ctx.has_scope:
+                        await ctx.scope.aclose()
+            else:
+                result = await self._call(handler, ctx)
         except Snooze as snooze:
             return Outcome("snoozed", error=_reason(snooze.reason), delay=snooze.delay)
         except Cancel as cancel:
             return Outcome("cancelled", error=_reason(cancel.reason) or "by its handler")
         except TimeUp as late:
             self.stuck += isinstance(late, Stuck)
-            return await self._ask_retry_policy(handler, ctx.claimed, Outcome("timed_out", error=str(late)), TIMED_OUT)
+            return await self._ask_retry_policy(handler, job, Outcome("timed_out", error=str(late)), TIMED_OUT)
         except asyncio.CancelledError as problem:
             if is_cancelled_from_outside():
                 raise
             ctx.problem = problem
             ended = Outcome("failed", error=CANCELLED_ITSELF)
-            return await self._ask_retry_policy(handler, ctx.claimed, ended, problem)
+            return await self._ask_retry_policy(handler, job, ended, problem)
         except BaseException as problem:  # whatever a handler raises ends its attempt, never the worker
             if raised_by_signal(problem):
                 raise
             ctx.problem = without_our_frames(problem) if is_printable(problem) else Uncaught(problem)
             ended = Outcome("failed", error=error_text(problem))
-            return await self._ask_retry_policy(handler, ctx.claimed, ended, problem)
+            return await self._ask_retry_policy(handler, job, ended, problem)
         return SUCCEEDED if result is None else self._encode_result(handler, result)
 
     def _call(self, handler: Handler, ctx: Context) -> Awaitable[Any]:
-        """Return the call of the handler, to be awaited: a coroutine around it would cost every attempt a frame."""
+        """Return the call of a handler that has a time limit or does not run on the loop, to be awaited."""
         if handler.executor not in HERE:
             return self._elsewhere(handler, ctx)
-        payload = ctx.claimed.payload
-        arguments = payload if isinstance(payload, dict) else {"payload": payload}
-        given = (ctx,) if handler.takes_context else ()
+        given, arguments = (ctx,) if handler.takes_context else (), _arguments(ctx.claimed)
         limit = time_limit(handler, ctx.claimed)
         if limit is not None:
             return self._call_within(limit, handler, ctx, given, arguments)
-        if handler.executor == "async":
-            return _call_async(handler, ctx, given, arguments)
         return self._in_thread(handler, ctx, given, arguments, None)
 
     def _elsewhere(self, handler: Handler, ctx: Context) -> Awaitable[Any]:
@@ -307,6 +319,11 @@ class Executor:
     def _without_result(self, handler: Handler, why: str) -> Outcome:
         log.warning("the result of %s cannot be stored: %s", handler.name, why)
         return Outcome("succeeded", error=truncate(not_kept(why)))
+
+
+def _arguments(job: Job) -> dict[str, Any]:
+    payload = job.payload
+    return payload if isinstance(payload, dict) else {"payload": payload}
 
 
 def _call_sync(handler: Handler, ctx: Context, given: tuple[Any, ...], arguments: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ in another thread may see a sum that is one value ahead of its buckets.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from horae.core.jobs.job import Job
 from horae.core.metrics import MOST, OTHER, Buckets, Family
@@ -37,8 +37,7 @@ class Measures:
         if buckets is None:  # no limit on series: the settings list the queues
             buckets = self._delays[jobs[0].queue] = Buckets(DELAYS)
         now = clock.now()
-        for job in jobs:
-            buckets.add((now - job.run_at).total_seconds())
+        buckets.add_all([(now - job.run_at).total_seconds() for job in jobs])
         return clock.monotonic()
 
     def count_duration(self, job: Job, ending: str, seconds: float) -> None:
@@ -47,19 +46,22 @@ class Measures:
             return
         buckets = self._durations.get((job.queue, job.handler))
         if buckets is None:
-            labels = _labels(self._durations, job)
+            labels = _labels(self._durations, job.queue, job.handler)
             buckets = self._durations.get(labels) or self._durations.setdefault(labels, Buckets(DURATIONS))
         buckets.add(seconds)
 
     def count_ended(self, job: Job, ending: str) -> None:
-        """Count an accepted outcome; ``stale`` for a refused one, ``lost`` for a lost lease."""
-        self.counts[ending] += 1
-        key = (job.queue, job.handler, ending)
-        if key in self._ends:
-            self._ends[key] += 1
-        else:
-            key = (*_labels({labels[:2] for labels in self._ends}, job), ending)
-            self._ends[key] = self._ends.get(key, 0) + 1
+        """Count one outcome."""
+        self.count_ends([(job.queue, job.handler, ending)])
+
+    def count_ends(self, ends: Iterable[tuple[str, str, str]]) -> None:
+        """Count outcomes by queue, handler and ending: ``stale`` for a refused one, ``lost`` for a lost lease."""
+        for key, count in Counter(ends).items():
+            queue, handler, ending = key
+            self.counts[ending] += count
+            if key not in self._ends:
+                key = (*_labels({labels[:2] for labels in self._ends}, queue, handler), ending)
+            self._ends[key] = self._ends.get(key, 0) + count
 
     def count_fired(self, firing: Firing, _: Sequence[str]) -> None:
         for fire in firing.fires:
@@ -98,7 +100,7 @@ class Measures:
         ]  # fmt: skip
 
 
-def _labels(known: Collection[tuple[str, str]], job: Job) -> tuple[str, str]:
+def _labels(known: Collection[tuple[str, str]], queue: str, handler: str) -> tuple[str, str]:
     """Return the labels of a new series: its own, or beyond the limit of series the shared ones."""
-    labels = (job.queue, job.handler)
+    labels = (queue, handler)
     return labels if labels in known or len(known) < MOST else (OTHER, OTHER)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 
 from horae.core.jobs.job import Job, Lease, renewal_pause
@@ -17,6 +17,7 @@ from horae.ports.workers import JobSource
 from horae.ports.world import Clock
 
 log = logging.getLogger("horae.worker")
+Key = tuple[int, int]  # number and token of a job: one attempt at it
 OnStop = Callable[[Job, str], None]  # the job, and "lost" or "cancelled"
 
 
@@ -31,12 +32,12 @@ class Renewer(threading.Thread):
         self._on_stop = on_stop
         self._lock = threading.Lock()
         # Plain mappings and no value for each job: most are held for milliseconds and never renewed.
-        self._held: dict[tuple[int, int], Job] = {}
-        self._since: dict[tuple[int, int], float] = {}  # when (monotonic) each lease was last confirmed
-        self._busy: set[tuple[int, int]] = set()  # rows that were locked: not extended, to be renewed in the next round
+        self._held: dict[Key, Job] = {}
+        self._since: dict[Key, float] = {}  # when (monotonic) each lease was last confirmed
+        self._busy: set[Key] = set()  # rows that were locked: not extended, to be renewed in the next round
         self._ended = threading.Event()
 
-    def hold(self, jobs: list[Job]) -> None:
+    def hold(self, jobs: Sequence[Job]) -> None:
         since = self._clock.monotonic()
         held = {(job.number, job.token): job for job in jobs}
         with self._lock:
@@ -44,11 +45,19 @@ class Renewer(threading.Thread):
             self._since.update(dict.fromkeys(held, since))
 
     def drop(self, *jobs: Job) -> None:
-        with self._lock:
-            for job in jobs:
-                self._forget((job.number, job.token))
+        self.forget([(job.number, job.token) for job in jobs])
 
-    def _forget(self, key: tuple[int, int]) -> Job | None:
+    def forget(self, keys: Collection[Key]) -> None:
+        """Stop renewing; in one go for a whole batch that has ended."""
+        forget_time, forget_job = self._since.pop, self._held.pop
+        with self._lock:
+            for key in keys:
+                forget_time(key, None)
+                forget_job(key, None)
+            if self._busy:
+                self._busy.difference_update(keys)
+
+    def _forget(self, key: Key) -> Job | None:
         self._since.pop(key, None)
         self._busy.discard(key)
         return self._held.pop(key, None)
@@ -105,7 +114,7 @@ class Renewer(threading.Thread):
         """Stop renewing, without waiting for a renewal under way."""
         self._ended.set()
 
-    def _lose(self, key: tuple[int, int]) -> None:
+    def _lose(self, key: Key) -> None:
         with self._lock:
             lost = self._forget(key)
         if lost is not None:

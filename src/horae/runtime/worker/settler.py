@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from functools import partial
@@ -59,7 +59,7 @@ class Line:
     def pending(self) -> Batch:
         return [*self.batch, *self._waiting]
 
-    def add(self, *endings: tuple[Job, Outcome]) -> None:
+    def add(self, endings: Sequence[tuple[Job, Outcome]]) -> None:
         self._waiting += endings
         if endings and not self._collects:
             self.go_on()
@@ -102,7 +102,7 @@ class Line:
                 await self.backoff.pause()
             else:
                 self.backoff.reset()
-                (self._aside or self).add(*left)
+                (self._aside or self).add(left)
 
 
 class Settler:
@@ -119,7 +119,7 @@ class Settler:
         self._lines = (Line(MAX_BATCH, self._write_and_tell, dice, locked), locked)
 
     def add(self, job: Job, outcome: Outcome) -> None:
-        self._lines[0].add((job, outcome))
+        self._lines[0].add(((job, outcome),))
 
     def collecting(self) -> AbstractContextManager[None]:
         """Write what is added inside the block together, at its end; a batch that is being written goes on."""

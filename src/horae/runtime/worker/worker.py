@@ -25,7 +25,7 @@ from itertools import islice
 from typing import Any
 
 from horae.actions.retention import Retention
-from horae.core.jobs.job import Change, Job, Lease, Outcome, handler_of
+from horae.core.jobs.job import SYSTEM, Change, Job, Lease, Outcome, handler_of
 from horae.core.jobs.machinery import MACHINERY
 from horae.errors import HoraeError, ServiceUnavailable, StoreError
 from horae.ports.workers import Drain, JobSource, Node, Upcoming
@@ -47,7 +47,7 @@ from horae.runtime.worker.listeners import Listeners, Teller
 from horae.runtime.worker.local_runs import LocalRuns
 from horae.runtime.worker.metrics import Measures
 from horae.runtime.worker.remote import RemoteRuns
-from horae.runtime.worker.renewer import Renewer
+from horae.runtime.worker.renewer import Key, Renewer
 from horae.runtime.worker.settings import WorkerSettings
 from horae.runtime.worker.settler import Settler, Written
 from horae.runtime.worker.threads import Threads
@@ -115,7 +115,7 @@ class Worker:
             kept, self.database, self.node_id, chores, self._teller.dead, self.measures.count_fired,
             fires=settings.fires, cleans=settings.cleans,
         )  # fmt: skip
-        self._held: dict[tuple[int, int], Attempt] = {}
+        self._held: dict[Key, Attempt] = {}
         self._busy: Counter[str] = Counter()
         self._asked: Counter[str] = Counter()  # slots for which a claim is under way
         self._guests: tuple[Worker, ...] = ()  # workers of further shards in this process
@@ -379,7 +379,8 @@ class Worker:
         """
         self._renewer.hold(jobs)
         begun = self.measures.count_started(jobs, self.world.clock)
-        attempts = [Attempt(job, self.port, self.declared.services, begun) for job in jobs]
+        port, services = self.port, self.declared.services
+        attempts = [Attempt(job, port, services, begun) for job in jobs]
         self._held.update({(job.number, job.token): attempt for job, attempt in zip(jobs, attempts, strict=True)})
         waiting = iter(attempts)
         try:
@@ -396,10 +397,19 @@ class Worker:
 
     async def _attempt(self, attempt: Attempt) -> None:
         job, attempt.entered = attempt.claimed, True
+        outcome: Outcome | None
         try:
-            unwanted = ended_by(attempt) if attempt.stop_reason else None  # stopped before it began
-            outcome = unwanted or await self._runner.run(attempt, self.database.call, self._task)
-            outcome = for_owner(job, outcome, is_logged=attempt.problem is not None)
+            if attempt.stop_reason:  # before it began
+                outcome = ended_by(attempt)
+            else:
+                try:
+                    outcome = await self._runner.begin(attempt, self.database.call)
+                except BaseException as problem:
+                    outcome = self._runner.catch(attempt, problem)
+                if outcome is None or outcome.ending != "succeeded" or attempt.stop_reason:
+                    outcome = self._runner.conclude(attempt, outcome, self._task)
+            if job.owner != SYSTEM:
+                outcome = for_owner(job, outcome, is_logged=attempt.problem is not None)
             if attempt.recorder is not None:
                 outcome = with_lines(attempt, outcome, self.resolve(handler_of(job)))
         except BaseException:  # Ctrl-C: the loop is about to end, so the job is released
@@ -410,39 +420,44 @@ class Worker:
         self.measures.count_duration(job, outcome.ending, self.world.clock.monotonic() - attempt.begun)
         if attempt.stop_reason == "lost":
             self._renewer.drop(job)
-            self._forget(job)
+            self._free([(job.number, job.token)])
             self.measures.count_ended(job, "lost")
         elif attempt.stop_reason != "given back":
             self._settler.add(job, outcome)
 
     def _on_settled(self, written: Written) -> None:
         """Free the slots of attempts whose outcomes are committed, and report each."""
-        self._renewer.drop(*[job for job, _, _ in written])
-        for job, outcome, change in written:
-            try:
-                self._report(job, outcome, change)
-            except Exception:  # an error in one report must not keep other slots from being freed
-                log.exception("the outcome of %s is written, but reporting it failed", job.id)
+        keys = [(job.number, job.token) for job, _, _ in written]
+        self._renewer.forget(keys)
+        attempts = self._free(keys)
+        self.measures.count_ends(
+            (job.queue, job.handler, "stale" if change is None else outcome.ending) for job, outcome, change in written
+        )
+        for attempt, (job, outcome, change) in zip(attempts, written, strict=True):
+            if change is None or outcome.ending != "succeeded":
+                try:
+                    self._report(attempt, job, outcome, change)
+                except Exception:  # an error in one report must not keep others from being made
+                    log.exception("the outcome of %s is written, but reporting it failed", job.id)
 
-    def _report(self, job: Job, outcome: Outcome, change: Change | None) -> None:
-        """Free the slot, count and log the outcome, and report a dead job to listeners."""
-        attempt = self._forget(job)
-        self.measures.count_ended(job, "stale" if change is None else outcome.ending)
-        if change is None or outcome.ending != "succeeded":
-            log_ending(job, outcome, change, None if attempt is None else attempt.problem)
+    def _report(self, attempt: Attempt | None, job: Job, outcome: Outcome, change: Change | None) -> None:
+        """Log an outcome that is no success, and report a dead job to listeners."""
+        log_ending(job, outcome, change, None if attempt is None else attempt.problem)
         if change is not None and change.state == "dead":
             self._teller.dead(replace(job, state="dead", attempt=change.attempt, last_error=change.error))
 
-    def _forget(self, job: Job) -> Attempt | None:
-        attempt = self._held.pop((job.number, job.token), None)
-        if attempt is not None:
-            was_full = self._busy[job.queue] >= self.settings.queues.get(job.queue, 0)
-            self._busy[job.queue] -= 1
+    def _free(self, keys: Sequence[Key]) -> list[Attempt | None]:
+        """Free the slots of attempts that have ended; return them, None for one that this worker does not hold."""
+        attempts = [self._held.pop(key, None) for key in keys]
+        ended = Counter(attempt.claimed.queue for attempt in attempts if attempt is not None)
+        for queue, count in ended.items():
+            was_full = self._busy[queue] >= self.settings.queues.get(queue, 0)
+            self._busy[queue] -= count
             if was_full or self._stopping or self._drain or self._executor.stuck:  # else another slot is free already
                 self._alarm.ring()
                 for each in self._peers:  # another shard may have the job that this slot is for
                     each.ring()
-        return attempt
+        return attempts
 
     def ring(self) -> None:
         """Let this worker look for work; from the loop's thread."""
@@ -459,7 +474,7 @@ class Worker:
         for key in list(self._held):
             self._stop_attempt(key, "released")
 
-    def _stop_attempt(self, key: tuple[int, int], stop_reason: str) -> None:
+    def _stop_attempt(self, key: Key, stop_reason: str) -> None:
         attempt = self._held.get(key)
         if attempt is None or attempt.stop_reason:
             return

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 
-NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}  # the second: none for the index of SQLite's log
+# SQLITE_FULL and SQLITE_IOERR_SHMSIZE, no room for the index of SQLite's log; by number, because a worker on another
+# database need not load SQLite.
+NO_ROOM = {13, 4874}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import psycopg
@@ -30,6 +31,9 @@ ADMITTED = (
 
 
 _RETURNED = (*USUAL, *RARE)  # the claim itself knows what else it has written
+_BAND, _RUN_AT = _RETURNED.index("band"), _RETURNED.index("run_at")
+# How rows are sorted as :func:`in_order` sorts jobs; the number of a job stands first.
+_BY_PRIORITY, _BY_RUN_AT = itemgetter(_BAND, _RUN_AT, 0), itemgetter(_RUN_AT, _BAND, 0)
 
 
 CANDIDATE = "ctid AS at, id, concurrency_key, run_at, band, owner, handler"
@@ -136,7 +140,8 @@ def take(
     special = bool(rows) and rows[-1][0] is None
     if special:
         rows.pop()
-    return in_order(read_claimed(rows, queue, *written), claim.order), special
+    rows.sort(key=_BY_RUN_AT if claim.order == "run_at" else _BY_PRIORITY)  # before a job is made of each: a third
+    return read_claimed(rows, queue, *written), special
 
 
 def in_order(jobs: Sequence[Job], order: Order | None) -> list[Job]:

@@ -138,7 +138,7 @@ class SqliteStore(SqlStore):
         self._pause = threading.Event()  # never set
 
     def make_hot(self) -> Hot:
-        from horae.stores.databases.sqlite_endings import SqliteHot  # a list of jobs does not need it
+        from horae.stores.databases.sqlite_hot import SqliteHot  # a list of jobs does not need it
 
         return SqliteHot(self.dialect)
 

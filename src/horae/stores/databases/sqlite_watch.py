@@ -17,6 +17,7 @@ from horae.stores.store import SqlStore
 
 WATCH_EVERY = 0.05  # seconds; not every file system tells of writes
 WATCH_COMMIT = (0.001, 0.002, 0.004, 0.008, 0.016)  # the log is written to first, then flushed, and only then committed
+WATCH_REST = 0.005  # seconds after a commit was noticed; most of those of a busy process are its own
 WATCH_AGAIN = 1.0  # seconds until a watch that failed begins anew
 IN_MODIFY = 0x2
 AT_ONCE = 64 * 1024  # bytes of events; an event is 16
@@ -50,6 +51,8 @@ class Watch(threading.Thread):
                     for pause in WATCH_COMMIT if written else (0.0,):
                         if seen == known and not self._ended.wait(pause):
                             seen = self._look(cursor, known)
+                    if seen != known:
+                        self._ended.wait(WATCH_REST)  # what is written meanwhile is noticed after it
 
     def _look(self, cursor: Any, known: int | None) -> int:
         """Return the counter of commits; tell the listeners where it has changed."""

@@ -9,10 +9,15 @@ from horae.core.jobs.job import Settlement
 
 def is_plain_ending(settlement: Settlement) -> bool:
     """Return whether only a run row is to be written: no retry, name, line, dependent or lease is concerned."""
-    ends = settlement.change.state in ("succeeded", "cancelled") and settlement.outcome.ending != "skipped"
-    ends = ends and settlement.expired_before is None
-    ends = ends and settlement.outcome.lines is None
-    return ends and not settlement.unique and not settlement.has_dependents and settlement.entry is None
+    outcome = settlement.outcome
+    return (
+        settlement.change.state in ("succeeded", "cancelled")
+        and outcome.lines is None
+        and outcome.ending != "skipped"
+        and not (settlement.unique or settlement.has_dependents)
+        and settlement.expired_before is None
+        and settlement.entry is None
+    )
 
 
 def are_alike(settlements: Sequence[Settlement]) -> bool:

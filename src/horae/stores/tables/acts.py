@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, Table
 
 from horae.core.jobs.acts import Act
 from horae.stores.codecs import COUNT, FLAG, INSTANT, MAPPING, NAME, NUMBER, ROW_NUMBER, TEXT, WORDS, Number, text
-from horae.stores.declaration import Declaration, Field, Mark, metadata
+from horae.stores.declaration import NEVER_AGAIN, Declaration, Field, Mark, metadata
 
 ACTS = Declaration(
     "horae_acts",
@@ -35,7 +35,7 @@ ACTS = Declaration(
     Field("finished_at", INSTANT),
     Index("horae_acts_owner", "owner", "id"),
     Index("horae_acts_state", "state", "finished_at"),
-    sqlite_autoincrement=True,
+    info=NEVER_AGAIN,
 )
 acts = ACTS.table
 

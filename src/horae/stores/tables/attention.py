@@ -25,7 +25,7 @@ from horae.stores.codecs import (
     LongText,
     text,
 )
-from horae.stores.declaration import Declaration, Field, Mark
+from horae.stores.declaration import NEVER_AGAIN, Declaration, Field, Mark
 
 
 def _number() -> Field:
@@ -34,7 +34,8 @@ def _number() -> Field:
 
 def _where(condition: str, name: str, *columns: str) -> Index:
     """Return an index of the rows that fulfil a condition; of all rows where the database has no such indexes."""
-    return Index(name, *columns, sqlite_where=sql(condition), postgresql_where=sql(condition))
+    where = {"where": sql(condition)}
+    return Index(name, *columns, info={"sqlite": where, "postgresql": where})
 
 
 # One agent's attention: every change of a lane happens behind the lock of its row.
@@ -53,7 +54,7 @@ LANES = Declaration(
     Field("created_at", INSTANT, Mark.FIXED, required=True),
     Field("kinds", JSON_TEXT),  # the kinds of tasks that its driver knows; empty: all
     Index("horae_lanes_name", "owner", "name", unique=True),
-    sqlite_autoincrement=True,
+    info=NEVER_AGAIN,
 )
 lanes = LANES.table
 
@@ -104,7 +105,7 @@ TASKS = Declaration(
     _where("due_by IS NOT NULL", "horae_tasks_due", "lane_id", "state", "base", "due_by"),
     _where("expires_at IS NOT NULL", "horae_tasks_expiry", "lane_id", "state", "expires_at"),
     _where("parent_id IS NOT NULL", "horae_tasks_parent", "parent_id"),
-    sqlite_autoincrement=True,
+    info=NEVER_AGAIN,
 )
 tasks = TASKS.table
 
@@ -131,7 +132,7 @@ WAITS = Declaration(
     Index("horae_waits_key", "lane_id", "wait_key", "state", "id"),
     Index("horae_waits_task", "task_id", "state"),
     Index("horae_waits_state", "state"),
-    sqlite_autoincrement=True,
+    info=NEVER_AGAIN,
 )
 waits = WAITS.table
 
@@ -152,7 +153,7 @@ EVENTS = Declaration(
     Index("horae_events_id", "lane_id", "event_id", unique=True),
     Index("horae_events_key", "lane_id", "event_key", "state", "id"),
     Index("horae_events_state", "lane_id", "state", "id"),
-    sqlite_autoincrement=True,
+    info=NEVER_AGAIN,
 )
 events = EVENTS.table
 
@@ -169,7 +170,7 @@ FACTS = Declaration(
     Field("about", LONG_TEXT),  # what Horae says of the data; empty in rows of before, where it is among them
     Index("horae_facts_task", "task_id", "turn", "id"),
     Index("horae_facts_lane", "lane_id"),
-    sqlite_autoincrement=True,
+    info=NEVER_AGAIN,
 )
 facts = FACTS.table
 

@@ -21,7 +21,7 @@ from horae.stores.codecs import (
     Number,
     text,
 )
-from horae.stores.declaration import Declaration, Field, Mark, metadata
+from horae.stores.declaration import NEVER_AGAIN, Declaration, Field, Mark, metadata
 
 _STATE = Codec(Json(), json.loads, lambda state: json.dumps(without_floats(state), default=str))
 
@@ -52,8 +52,7 @@ AUDIT = Declaration(
     Index("horae_audit_chain", "chain_seq", "id"),
     Index("horae_audit_owner_chain", "owner", "chain_seq", "id"),
     absent=("private_reason",),
-    sqlite_autoincrement=True,
-    info={"postgresql": {"with": {"autovacuum_vacuum_scale_factor": "0.02"}}},
+    info=NEVER_AGAIN | {"postgresql": {"with": {"autovacuum_vacuum_scale_factor": "0.02"}}},
 )
 audit = AUDIT.table
 # What is not sealed yet, here and in journals. Without partial indexes, horae_audit_chain finds the entries.

@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, Column, Index, Integer, PrimaryKeyConstraint,
 
 from horae.core.jobs.batch import Batch
 from horae.stores.codecs import COUNT, INSTANT, NAME, NUMBER, ROW_NUMBER, TEXT, Number, text
-from horae.stores.declaration import Declaration, Field, Mark, metadata
+from horae.stores.declaration import NEVER_AGAIN, Declaration, Field, Mark, metadata
 
 BATCHES = Declaration(
     "horae_batches",
@@ -29,7 +29,7 @@ BATCHES = Declaration(
     Index("horae_batches_state", "state", "ended_at"),
     Index("horae_batches_key", "owner", "idempotency_key", unique=True),
     absent=("succeeded", "failed"),  # counted when they are asked for
-    sqlite_autoincrement=True,
+    info=NEVER_AGAIN,
 )
 batches = BATCHES.table
 

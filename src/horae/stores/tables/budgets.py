@@ -6,7 +6,7 @@ from sqlalchemy import CheckConstraint, Index, PrimaryKeyConstraint
 
 from horae.core.governance.budgets import Budget, BudgetPeriod, Reservation
 from horae.stores.codecs import COUNT, INSTANT, NAME, NUMBER, ROW_NUMBER, text
-from horae.stores.declaration import Declaration, Field, Mark
+from horae.stores.declaration import NEVER_AGAIN, Declaration, Field, Mark
 
 FIXED = Mark.FIXED
 
@@ -24,7 +24,7 @@ BUDGETS = Declaration(
     Field("changed_at", INSTANT),
     Field("changed_by", NAME, required=True),
     Index("horae_budgets_name", "owner", "name", "agent", "unit", "period", unique=True),
-    sqlite_autoincrement=True,
+    info=NEVER_AGAIN,
 )
 budgets = BUDGETS.table
 

@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, Column, Integer, SmallInteger, String, Table
 
 from horae.core.bus import OutboxEntry
 from horae.stores.codecs import COUNT, INSTANT, NAME, NUMBER, ROW_NUMBER, Name, text
-from horae.stores.declaration import Declaration, Field, Mark, metadata
+from horae.stores.declaration import NEVER_AGAIN, Declaration, Field, Mark, metadata
 
 OUTBOX = Declaration(
     "horae_outbox",
@@ -25,7 +25,7 @@ OUTBOX = Declaration(
     Field("schedule_key", NAME),
     Field("fire_at", INSTANT),
     Field("trace_id", text(64)),
-    sqlite_autoincrement=True,  # a number that was published once must never be another event
+    info=NEVER_AGAIN,  # a number that was published once must never be another event
 )
 outbox = OUTBOX.table
 

@@ -8,7 +8,7 @@ from sqlalchemy import Index
 
 from horae.core.schedules.expectations import MissedRun
 from horae.stores.codecs import COUNT, INSTANT, NAME, NUMBER, ROW_NUMBER, SMALL, TEXT, text
-from horae.stores.declaration import Declaration, Field, Mark
+from horae.stores.declaration import NEVER_AGAIN, Declaration, Field, Mark
 
 EXPECTATIONS = Declaration(
     "horae_expectations",
@@ -34,6 +34,6 @@ EXPECTATIONS = Declaration(
     Index("horae_expectations_due", "subject", "due_at", unique=True),
     Index("horae_expectations_state", "state", "ended_at"),
     Index("horae_expectations_owner", "owner", "id"),
-    sqlite_autoincrement=True,
+    info=NEVER_AGAIN,
 )
 expectations = EXPECTATIONS.table

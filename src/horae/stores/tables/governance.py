@@ -33,7 +33,7 @@ from horae.stores.codecs import (
     Json,
     text,
 )
-from horae.stores.declaration import Declaration, Field, Mark
+from horae.stores.declaration import NEVER_AGAIN, Declaration, Field, Mark
 
 FIXED = Mark.FIXED
 OBJECT_ID = text(150)  # also that of a decision, a review, a rollback
@@ -121,7 +121,7 @@ OBJECTS = Declaration(
     Index("horae_objects_print", "owner", "fingerprint"),
     Index("horae_objects_put_back", "owner", "put_backs"),
     Index("horae_objects_job", "job_id"),
-    sqlite_autoincrement=True,
+    info=NEVER_AGAIN,
 )
 objects = OBJECTS.table
 
@@ -242,7 +242,7 @@ DECISIONS = Declaration(
     CheckConstraint("risk <> 'high' OR outcome <> 'executed'", name="horae_decisions_high_risk"),
     Index("horae_decisions_agent", "owner", "agent", "id"),
     Index("horae_decisions_outcome", "owner", "outcome", "id"),
-    sqlite_autoincrement=True,
+    info=NEVER_AGAIN,
 )
 decisions = DECISIONS.table
 
@@ -285,7 +285,7 @@ REVIEWS = Declaration(
     Index("horae_reviews_state", "owner", "state", "id"),
     Index("horae_reviews_due", "state", "deadline"),
     Index("horae_reviews_object", "object_number", "state"),
-    sqlite_autoincrement=True,
+    info=NEVER_AGAIN,
 )
 reviews = REVIEWS.table
 
@@ -309,6 +309,6 @@ ROLLBACKS = Declaration(
     Index("horae_rollbacks_name", "owner", "rollback_id", unique=True),
     Index("horae_rollbacks_state", "owner", "state", "agent"),
     Index("horae_rollbacks_root", "root_number"),
-    sqlite_autoincrement=True,
+    info=NEVER_AGAIN,
 )
 rollbacks = ROLLBACKS.table

@@ -48,7 +48,7 @@ from horae.stores.codecs import (
     text,
     to_micros,
 )
-from horae.stores.declaration import Declaration, Field, Mark, Reader, Writer, metadata
+from horae.stores.declaration import NEVER_AGAIN, Declaration, Field, Mark, Reader, Writer, metadata
 
 INSERTED, ENCODED = Mark.INSERTED, Mark.INSERTED | Mark.ENCODED
 EVERY_RUN, FINAL_RUN, INTERNAL = Mark.EVERY_RUN, Mark.FINAL_RUN, Mark.INTERNAL
@@ -99,8 +99,8 @@ JOBS = Declaration(
     Field("budget", BUDGET, ENCODED | FINAL_RUN),
     absent=("result",),  # only an ended job has one
     make=make_job,
-    sqlite_autoincrement=True,
-    info={
+    info=NEVER_AGAIN
+    | {
         "postgresql": {
             "with": {"fillfactor": "70", "autovacuum_vacuum_scale_factor": "0.0", "autovacuum_vacuum_threshold": "2000"}
         }

@@ -27,7 +27,7 @@ from horae.stores.codecs import (
     Name,
     text,
 )
-from horae.stores.declaration import Declaration, Field, Mark, metadata
+from horae.stores.declaration import NEVER_AGAIN, Declaration, Field, Mark, metadata
 
 CALENDAR_RULE = Codec(String(8), null="exclude")  # rows from before there were calendars have none
 SCHEDULES = Declaration(
@@ -99,7 +99,7 @@ SCHEDULES = Declaration(
     Index("horae_schedules_due", "next_due_at"),
     Index("horae_schedules_owner", "owner", "updated_at", "id"),
     make=make_schedule,
-    sqlite_autoincrement=True,
+    info=NEVER_AGAIN,
 )
 schedules = SCHEDULES.table
 

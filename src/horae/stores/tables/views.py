@@ -6,7 +6,7 @@ from sqlalchemy import Index
 
 from horae.core.views import View
 from horae.stores.codecs import FLAG, INSTANT, NAME, ROW_NUMBER, TEXT, text
-from horae.stores.declaration import Declaration, Field, Mark
+from horae.stores.declaration import NEVER_AGAIN, Declaration, Field, Mark
 
 VIEWS = Declaration(
     "horae_views",
@@ -21,6 +21,6 @@ VIEWS = Declaration(
     Field("created_at", INSTANT, Mark.FIXED, required=True),
     Field("updated_at", INSTANT, required=True),
     Index("horae_views_name", "owner", "author", "room", "name", unique=True),
-    sqlite_autoincrement=True,
+    info=NEVER_AGAIN,
 )
 views = VIEWS.table

@@ -1,0 +1,48 @@
+"""What a claim returns of jobs with and without rare fields, in one batch and one after the other, in their order."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from horae.core.jobs.job import PRIORITIES
+from horae.stores.store import SqlStore
+from horae.testing.builders import a_new_job
+from horae.testing.clock import NOON
+from horae.testing.conformance.support import put, read_job, take
+
+MINUTE = timedelta(minutes=1)
+PLAIN: dict[str, Any] = {"concurrency_limit": 1}
+RARE: tuple[dict[str, Any], ...] = (
+    {"trace_id": "t1"},
+    {"timeout": MINUTE},
+    {"tags": ("a",)},
+    {"group": "night"},
+    {"retry": '{"kind":"fixed","first":1.0}'},
+    {"object_type": "memory", "object_id": "m1", "action": "verify"},
+)
+
+
+@pytest.mark.parametrize("kinds", ["pp", "pr", "rp", "rr", "ppr", "rpp", "prrp"])
+def test_a_claim_returns_jobs_as_they_are_stored(store: SqlStore, kinds: str) -> None:
+    """Each letter is a batch: what one batch was like may not change what the next one is read as."""
+    for number, kind in enumerate(kinds):
+        fields = RARE if kind == "r" else (PLAIN,) * len(RARE)
+        mixed = [a_new_job({"n": place}, **each) for place, each in enumerate(fields)]
+        numbers = put(store, a_new_job({"n": "first"}), *mixed, a_new_job({"n": "last"}))
+        claimed = take(store, 100)
+        assert [job.number for job in claimed] == numbers, number
+        assert claimed == [read_job(store, each) for each in numbers]
+
+
+@pytest.mark.parametrize("size", [3, 100])
+def test_a_claim_returns_bands_in_order_and_within_them_what_was_due_first(store: SqlStore, size: int) -> None:
+    wanted = [(0, 3), (0, 5), (1, 1), (1, 2), (1, 9), (2, 0), (2, 4)]
+    due = {minutes: NOON - timedelta(hours=1) + minutes * MINUTE for _, minutes in wanted}
+    shuffled = sorted(wanted, key=lambda each: each[1] * 5 % 7)
+    put(
+        store,
+        *(a_new_job({"band": band, "at": at}, priority=PRIORITIES[band], run_at=due[at]) for band, at in shuffled),
+    )
+    found = [job.payload for _ in range(0, len(wanted), size) for job in take(store, size)]
+    assert [(each["band"], each["at"]) for each in found] == wanted
