@@ -65,6 +65,21 @@ def switch_off(world: World, *, actor: str = SYSTEM, reason: str = "") -> BusSta
     return status(world)
 
 
+def identify(world: World) -> str:
+    """Return the name of this database on a bus; it is drawn once."""
+    now = world.clock.now()
+
+    def find(tx: Tx) -> str:
+        switch = tx.outbox.switch()
+        if switch is None:
+            switch = BusSwitch(world.dice.name(NAME_LENGTH), False, now, SYSTEM)
+            tx.outbox.set_switch(switch)
+        return switch.source
+
+    known = world.route().store.read(lambda tx: tx.outbox.switch())
+    return world.route().store.transact(find) if known is None else known.source
+
+
 def status(world: World) -> BusStatus:
     """Return how the bus stands, as of one moment."""
 
