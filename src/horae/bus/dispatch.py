@@ -33,7 +33,7 @@ from horae.runtime.worker.tracebacks import error_line
 
 log = logging.getLogger("horae.bus")
 NAME = "dispatch jobs"
-LEASE = timedelta(seconds=10)  # after which another process takes over from one that died
+LEASE = timedelta(seconds=6)  # after which another process takes over from one that died
 ASK_AGAIN = timedelta(seconds=2)  # at most, before the lease is asked for again by a process without it
 KEPT = timedelta(hours=1)  # how long a stream keeps what has not been taken
 DUPLICATES = timedelta(minutes=2)  # within which a stream knows the id of a message again
@@ -177,7 +177,7 @@ class Dispatcher(Beside):
         inbox: _Inbox,
         mended: asyncio.Event,
     ) -> None:
-        """Extend the lease at a third of its time; return when it is lost, raise when the bus has been away too long."""
+        """Extend the lease at a third of its time; return when it is lost, raise when the bus stays away."""
         alarm, away = Alarm(self._world.clock), 0
         while self._is_held():
             await alarm.sleep(None, self._lease / 3)

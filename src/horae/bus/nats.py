@@ -22,11 +22,17 @@ class NatsPublisher:
     """A connection to NATS that is made when it is needed, and made anew after it broke."""
 
     def __init__(
-        self, servers: Sequence[str], *, stream: str, prefix: str, options: Mapping[str, Any] | None = None
+        self,
+        servers: Sequence[str],
+        *,
+        stream: str,
+        prefix: str,
+        replicas: int = 1,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         load_client()
         self._servers, self._stream, self._prefix = list(servers), stream, prefix
-        self._options = dict(options or {})
+        self._options, self._replicas = dict(options or {}), replicas
         self._client: Any = None
         self._streams: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -77,7 +83,10 @@ class NatsPublisher:
             await self._streams.stream_info(self._stream)
         except NotFoundError:
             await self._streams.add_stream(
-                name=self._stream, subjects=[f"{self._prefix}.>"], duplicate_window=DUPLICATES.total_seconds()
+                name=self._stream,
+                subjects=[f"{self._prefix}.>"],
+                num_replicas=self._replicas,
+                duplicate_window=DUPLICATES.total_seconds(),
             )
             log.info("made the stream %s for the subjects %s.>", self._stream, self._prefix)
 

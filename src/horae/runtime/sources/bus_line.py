@@ -230,13 +230,18 @@ class BusLine:
             self._spawn(mend())
 
     async def _end(self) -> None:
-        self._ready.set()
         for task in list(self._tasks):
             task.cancel()
-        with suppress(Exception):
-            async with asyncio.timeout(ACKNOWLEDGE):
-                await self._connection.streams.delete_consumer(self._bus.stream + JOBS, self.address)
+        if self._connection.is_connected:
+            with suppress(Exception):
+                async with asyncio.timeout(ACKNOWLEDGE):
+                    await self._connection.streams.delete_consumer(self._bus.stream + JOBS, self.address)
         await self._connection.close()
+        left = asyncio.all_tasks(self._loop) - {asyncio.current_task(self._loop)}
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=MARGIN)
 
     async def _receive(self, message: Any) -> None:
         with suppress(Exception):  # else it is sent again, and known again
@@ -300,7 +305,7 @@ class BusLine:
         answered: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         self._answers[ask.id] = answered
         with self._lock:
-            self._asked = {id: each for id, each in self._asked.items() if each[0] > sent}
+            self._asked = {known: each for known, each in self._asked.items() if each[0] > sent}
             self._asked[ask.id] = sent + patience(ask.lease).total_seconds(), ask.queue
         limit = hold_for(ask.lease).total_seconds() + REPEAT_ASK
         try:
@@ -324,9 +329,9 @@ class BusLine:
         """Tell the relay that nothing is asked for any more; what it has sent meanwhile is given back."""
         wanted = self._wanted[queue]
         with self._lock:
-            open_asks = [id for id, (_, of) in self._asked.items() if of == queue]
-            for id in open_asks:
-                del self._asked[id]
+            open_asks = [known for known, (_, of) in self._asked.items() if of == queue]
+            for known in open_asks:
+                del self._asked[known]
         if open_asks:
             none = Ask(self._dice.name(20), self.address, wanted.worker, queue, 0, wanted.lease)
             self._spawn(self._connection.hint(self._bus.subjects.ask, none.as_json()))

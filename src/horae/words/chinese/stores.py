@@ -19,7 +19,8 @@ ERRORS = {
     "bus_relay_silent": "{seconds} 秒内没有中继应答。请确认有一个连着数据库的 worker 或服务器以相同的前缀运行，"
     "并设置了 HORAE_NATS 和 HORAE_NATS_DISPATCH=1。",
     "bus_stream_refused": "无法创建流 {stream}（{problem}）。请检查 NATS 服务器和 HORAE_NATS_REPLICAS。",
-    "bus_unreachable": "连接不到消息总线（{problem}）。事件留在发件箱里，任务留在数据库里；请检查 HORAE_NATS 和服务器。",
+    "bus_unreachable": "连接不到消息总线（{problem}）。事件留在发件箱里，任务留在数据库里；"
+    "请检查 HORAE_NATS 和服务器。",
     "nats_extra_missing": "这需要 NATS 客户端（{problem}）。请运行：pip install 'horae[nats]'",
     "backup_damaged": "{path} 已损坏：{problem}。请使用另一份副本。",
     "backup_exists": "{path} 已存在。请换一个名称，或加上 --force 替换它。",
