@@ -3,13 +3,13 @@
 An effect is checked by its key, as one on the outside would be: the second of the same job changes nothing.
 """
 
-import asyncio
 import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 from horae import Context, Horae, Retry
+from tests.support.waiting import pass_time
 
 app = Horae()
 
@@ -48,7 +48,7 @@ async def effect(ctx: Context) -> str:
 
 @app.job("slow", queue="bus", retry=Retry.fixed(0, attempts=20))
 async def slow(ctx: Context) -> str:
-    ctx.progress({"begun": True})
-    await asyncio.sleep(1.5)
+    await ctx.progress_async({"begun": True})
+    await pass_time(1.5)
     await ctx.step_async("effect", lambda: write_down(ctx.idempotency_key))
     return "done"

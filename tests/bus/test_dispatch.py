@@ -1,10 +1,13 @@
 """Jobs go to workers over a real NATS server, and every answer of theirs is fenced by the store (S0-40)."""
 
 import asyncio
+import os
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import nats
@@ -27,6 +30,7 @@ from tests.support.waiting import eventually, pass_time
 
 pytestmark = pytest.mark.server
 SOON = 20
+EXAMPLE = Path(__file__).parents[2] / "examples" / "workers" / "bus_worker.py"
 
 
 @pytest.fixture
@@ -105,9 +109,13 @@ async def test_steps_parents_and_failures_travel(near: Horae, far: Horae, nats_u
     def first() -> str:
         return "one"
 
+    def charge() -> int:
+        ran.append("charge")
+        return 7
+
     @far.job("second", queue="mail", retry=Retry.fixed(0, attempts=3))
     async def second(ctx: Context) -> list[Any]:
-        kept = await ctx.step_async("charge", lambda: ran.append("charge") or 7)
+        kept = await ctx.step_async("charge", charge)
         if ctx.attempt == 1:
             raise RuntimeError("died behind its step")
         return [kept, *(each.result for each in await ctx.parents_async())]
@@ -248,7 +256,9 @@ async def test_what_cannot_be_read_stops_no_relay(near: Horae, nats_url: str, pr
             await client.publish(subjects.call("drop_table"), garbage)
         await client.flush()
         await client.close()
-        for wrong in ({}, {"endings": 1}, {"endings": [{}]}, {"endings": [{"job_id": 1, "token": "x", "outcome": 2}]}):
+        mistyped = {"job_id": 1, "token": "x", "outcome": 2}
+        unusable: list[dict[str, Any]] = [{}, {"endings": 1}, {"endings": [{}]}, {"endings": [mistyped]}]
+        for wrong in unusable:
             with pytest.raises(InvalidInput):
                 await call(line, "settle", **wrong)
         with pytest.raises(InvalidInput):
@@ -415,3 +425,29 @@ def test_an_ending_that_is_known_is_recognised_by_token_and_outcome(near: Horae)
     refused_both = settle_held(near.world, [same]) + settle_held(near.world, [other])
     found = recognise(near.world, [same, other, Ending("job_999", 1, "failed")], [*refused_both, refused_both[0]])
     assert [(each.accepted, each.state) for each in found] == [(True, "queued"), (False, None), (False, None)]
+
+
+async def test_a_worker_in_plain_nats_takes_jobs_and_ends_them(near: Horae, nats_url: str, prefix: str) -> None:
+    assert len(EXAMPLE.read_text().splitlines()) <= 60
+    made = [near.jobs.enqueue("greet", {"name": name}, queue="mail") for name in ("Ada", "Grace")]
+    wrong = near.jobs.enqueue("greet", {}, queue="mail", retry=Retry.none())
+    environment = {**os.environ, "NATS_URL": nats_url, "HORAE_NATS_PREFIX": prefix, "HORAE_NATS_STREAM": prefix}
+    async with relay(near, nats_url, prefix):
+        await eventually(lambda: _has_stream(nats_url, f"{prefix}_JOBS"), "the relay has made its streams")
+        plain = await asyncio.create_subprocess_exec(sys.executable, EXAMPLE, env=environment)
+        try:
+            jobs = [await near.aio.jobs.wait(each.id, timeout=SOON) for each in (*made, wrong)]
+        finally:
+            plain.kill()
+            await plain.wait()
+
+    assert [job.result for job in jobs[:2]] == [{"text": "Hello, Ada"}, {"text": "Hello, Grace"}]
+    assert (jobs[2].state, "KeyError" in (jobs[2].last_error or "")) == ("dead", True)
+
+
+async def _has_stream(url: str, name: str) -> bool:
+    client = await nats.connect(url)
+    try:
+        return name in [each.config.name for each in await client.jetstream().streams_info()]
+    finally:
+        await client.close()

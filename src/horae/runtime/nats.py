@@ -34,9 +34,10 @@ def load_client() -> ModuleType:
 async def connect(servers: Sequence[str], options: Mapping[str, Any], **own: Any) -> Any:
     """Connect within bounded time; *options* are the caller's and win over ours."""
     usual = {"connect_timeout": CONNECT, "name": "horae", "error_cb": _quietly, **own, **options}
+    client = load_client()
     try:
         async with asyncio.timeout(2 * CONNECT):
-            return await load_client().connect(list(servers), **usual)
+            return await client.connect(list(servers), **usual)
     except Exception as problem:
         raise BusUnavailable("bus_unreachable", problem=error_line(problem)) from problem
 
