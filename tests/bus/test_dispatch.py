@@ -1,6 +1,7 @@
 """Jobs go to workers over a real NATS server, and every answer of theirs is fenced by the store (S0-40)."""
 
 import asyncio
+import json
 import os
 import sys
 import threading
@@ -18,7 +19,7 @@ from horae.actions import bus
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs.held_jobs import Ending, recognise, settle_held
 from horae.bus.dispatch import Dispatcher
-from horae.core.dispatch import Subjects
+from horae.core.dispatch import Ask, Subjects
 from horae.core.jobs.job import Outcome
 from horae.errors import BusUnavailable, InvalidInput, LeaseLost, NeedsDatabase
 from horae.limits import RateLimiter
@@ -331,6 +332,30 @@ async def test_two_relays_take_turns_and_double_nothing(near: Horae, far: Horae,
             await near.aio.jobs.wait(each.id, timeout=SOON)
 
     assert sorted(ran) == sorted(each.id for each in made)
+
+
+async def test_a_job_whose_message_was_lost_comes_back_when_its_lease_runs_out(
+    near: Horae, nats_url: str, prefix: str
+) -> None:
+    made = near.jobs.enqueue("any", queue="mail")
+    ask = Ask("a", "deaf", "deaf", "mail", 1, timedelta(seconds=1))
+    async with relay(near, nats_url, prefix), line_to(near, nats_url, prefix) as line:
+        await call(line, "peek", queues=[])  # a relay is there
+        client = await nats.connect(nats_url)
+        await client.publish(Subjects(prefix).ask, json.dumps(ask.as_json()).encode())
+        await eventually(lambda: near.jobs.get(made.id).worker_id == "deaf", "it is claimed")
+        await client.jetstream().purge_stream(f"{prefix}_JOBS")
+        await client.close()
+
+        async def is_handed_on() -> bool:
+            await call(line, "peek", queues=[])  # whoever looks takes back what has run out
+            return near.jobs.get(made.id).state == "queued"
+
+        await eventually(is_handed_on, "it is handed on")
+        job = await held(line)
+
+    assert (job["id"], job["token"] > 1) == (made.id, True)
+    assert [run.outcome for run in near.jobs.runs(made.id)][0] == "lost"
 
 
 async def test_a_job_that_is_too_large_for_the_bus_waits_and_says_why(

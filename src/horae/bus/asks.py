@@ -110,8 +110,8 @@ class Asks:
             ask = each.ask
             if ask.queue in dry or self._open.get((ask.to, ask.queue)) is not each:
                 continue
-            if self.is_stopping or not is_held():
-                break
+            if self.is_stopping or not is_held() or not self._connection.is_connected:
+                break  # what were claimed now could not be handed over
             jobs = await self._claim(ask)
             if len(jobs) < ask.slots:
                 dry.add(ask.queue)

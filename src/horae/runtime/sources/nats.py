@@ -130,7 +130,10 @@ class NatsSource(HttpSource):
 
     def leave(self, node: Node) -> None:
         self._line.withdraw()
-        super().leave(node)
+        try:
+            super().leave(node)
+        finally:
+            self._line.close()
 
     def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
         self._line.listener = listener
