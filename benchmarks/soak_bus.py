@@ -1,4 +1,4 @@
-"""``make soak ARGS=--bus``: load over three NATS servers, whose leaders, relays and workers are killed: what was lost?"""
+"""``make soak ARGS=--bus``: load over three NATS servers while parts of it are killed; what was lost?"""
 
 from __future__ import annotations
 

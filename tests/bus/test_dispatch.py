@@ -355,7 +355,7 @@ async def test_a_job_whose_message_was_lost_comes_back_when_its_lease_runs_out(
         job = await held(line)
 
     assert (job["id"], job["token"] > 1) == (made.id, True)
-    assert [run.outcome for run in near.jobs.runs(made.id)][0] == "lost"
+    assert near.jobs.runs(made.id)[0].outcome == "lost"
 
 
 async def test_a_job_that_is_too_large_for_the_bus_waits_and_says_why(

@@ -70,11 +70,9 @@ def identify(world: World) -> str:
     now = world.clock.now()
 
     def find(tx: Tx) -> str:
-        switch = tx.outbox.switch()
-        if switch is None:
-            switch = BusSwitch(world.dice.name(NAME_LENGTH), False, now, SYSTEM)
-            tx.outbox.set_switch(switch)
-        return switch.source
+        if (known := tx.outbox.switch()) is None:
+            tx.outbox.set_switch(known := BusSwitch(world.dice.name(NAME_LENGTH), False, now, SYSTEM))
+        return known.source
 
     known = world.route().store.read(lambda tx: tx.outbox.switch())
     return world.route().store.transact(find) if known is None else known.source
