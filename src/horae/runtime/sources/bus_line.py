@@ -16,6 +16,7 @@ import socket
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as Late
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -77,7 +78,7 @@ class BusLine:
         self._connection = LastingConnection(bus.servers, bus.options, dice, self._mend)
         self._loop = asyncio.new_event_loop()
         self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
+        self._starting, self._is_closed = threading.Lock(), False
         self._lock = threading.Lock()  # of what follows
         self._wanted: dict[str, _Wanted] = {}
         self._is_withdrawn = False
@@ -89,6 +90,7 @@ class BusLine:
         self._is_silent = False  # no relay answers, which was logged
         self._ready = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._giving_back: set[asyncio.Task[None]] = set()  # some of them
 
     # -- for the worker's threads ----------------------------------------------------------------------------------
 
@@ -144,7 +146,7 @@ class BusLine:
         calling = asyncio.run_coroutine_threadsafe(self._call(name, arguments, limit), self._loop)
         try:
             answer = calling.result(limit + MARGIN)
-        except Late:
+        except (Late, CancelledError):  # the second where this line was closed meanwhile
             calling.cancel()
             raise BusUnavailable("bus_relay_silent", seconds=limit) from None
         if "problem" in answer:
@@ -152,10 +154,12 @@ class BusLine:
         return answer.get("value")
 
     def close(self) -> None:
-        """Leave the bus; what was asked for is given back first."""
+        """Leave the bus; jobs that are being given back have a moment for it."""
         with self._starting:
-            thread, self._thread = self._thread, None
-        if thread is None:
+            thread, was_closed, self._is_closed = self._thread, self._is_closed, True
+        if thread is None and not was_closed:
+            self._loop.close()
+        if thread is None or was_closed:
             return
         ending = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
         with suppress(Exception):
@@ -165,9 +169,9 @@ class BusLine:
 
     def _start(self) -> None:
         with self._starting:
+            if self._is_closed:
+                raise BusUnavailable("bus_unreachable", problem="this worker has left the bus")
             if self._thread is None:
-                if self._loop.is_closed():
-                    raise BusUnavailable("bus_unreachable", problem="this worker has left the bus")
                 self._thread = threading.Thread(target=self._run, name="horae-bus", daemon=True)
                 self._thread.start()
 
@@ -185,10 +189,11 @@ class BusLine:
 
     # -- the connection --------------------------------------------------------------------------------------------
 
-    def _spawn(self, work: Any) -> None:
-        task = self._loop.create_task(work)
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _live(self) -> None:
         """Connect and listen, however long it takes; later breaks mend themselves."""
@@ -230,6 +235,8 @@ class BusLine:
             self._spawn(mend())
 
     async def _end(self) -> None:
+        if self._connection.is_connected and (giving_back := self._giving_back & self._tasks):
+            await asyncio.wait(giving_back, timeout=MARGIN)
         for task in list(self._tasks):
             task.cancel()
         if self._connection.is_connected:
@@ -374,7 +381,7 @@ class BusLine:
                 {"job_id": job["id"], "token": job["token"], "outcome": "released", "error": error, "spent": {}}
                 for job in jobs
             ]
-            self._spawn(self._settle_quietly(endings))
+            self._giving_back = (self._giving_back & self._tasks) | {self._spawn(self._settle_quietly(endings))}
 
     async def _settle_quietly(self, endings: Sequence[Mapping[str, Any]]) -> None:
         try:
