@@ -95,7 +95,7 @@ class Dispatcher(Beside):
     async def run(self) -> None:
         """Serve whenever this process has the lease, until :meth:`stop`."""
         self._alarm = Alarm(self._world.clock)
-        backoff, database = Backoff(self._world.dice, cap=LEASE.total_seconds()), DatabaseThreads(4, "horae-dispatch")
+        backoff, database = Backoff(self._world.dice, cap=2.0), DatabaseThreads(4, "horae-dispatch")
         try:
             while not self._is_stopping:
                 try:

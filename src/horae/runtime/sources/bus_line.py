@@ -197,7 +197,7 @@ class BusLine:
 
     async def _live(self) -> None:
         """Connect and listen, however long it takes; later breaks mend themselves."""
-        backoff = Backoff(self._dice)
+        backoff = Backoff(self._dice, cap=1.0)
         while not self._ready.is_set():
             try:
                 if not self._connection.is_connected:
