@@ -19,7 +19,7 @@ from sqlalchemy import text
 
 from horae import Horae
 from horae.api.jobs.room import Job
-from horae.bus.dispatch import NAME
+from horae.core.dispatch import RELAY
 from tests.bus import program
 from tests.support.servers import NatsServer
 from tests.support.waiting import wait_until
@@ -101,7 +101,7 @@ class BusSoak:
         def find() -> subprocess.Popen[bytes] | None:
             with self.app.engine.connect() as connection:
                 found = connection.execute(
-                    text("SELECT holder FROM horae_chores WHERE name = :n"), {"n": NAME}
+                    text("SELECT holder FROM horae_chores WHERE name = :n"), {"n": RELAY}
                 ).scalar()
             return next((each for each in self.relays if f":{each.pid}:" in (found or "")), None)
 

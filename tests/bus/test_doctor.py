@@ -1,15 +1,19 @@
 """The doctor asks real NATS servers whether they keep what they acknowledge."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import nats
 import pytest
 
+from horae import Horae
 from horae.clock import SystemClock
 from horae.doctor.findings import Finding, Installation
 from horae.doctor.message_bus import bus_flush, bus_streams
+from horae.doctor.work import dispatch
 from horae.settings import Settings
+from tests.bus.dispatching import relay
 from tests.support.kinds import HOST, NatsServer, free_port, nats_cluster
 from tests.support.waiting import eventually
 
@@ -69,6 +73,20 @@ def test_what_no_server_says_is_unknown_and_can_be_vouched_for(own_server: OwnSe
     reasons = [each.why.reason for each in asked(bus_flush, silent)]
     assert reasons == ["bus_monitor_away", "bus_monitor_away", "bus_flush_unknown"]
     assert address
+
+
+async def test_a_relay_that_is_missing_is_a_problem(sqlite_database_url: str, nats_url: str) -> None:
+    with Horae(sqlite_database_url) as app:
+        here = Installation(Settings(nats_dispatch=True), {}, SystemClock(), world=app.world)
+
+        def reasons() -> list[str]:
+            return [each.why.reason for each in dispatch(here)]
+
+        assert reasons() == ["dispatch_missing"]
+        async with relay(app, nats_url, "doctor"):
+            await eventually(lambda: reasons() == ["dispatch_well"], "a relay is there")
+        assert reasons() == ["dispatch_missing"]
+        assert list(dispatch(replace(here, settings=Settings()))) == []
 
 
 def test_no_password_is_shown(own_server: OwnServer) -> None:

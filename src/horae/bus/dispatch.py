@@ -21,7 +21,7 @@ from horae.actions.chores import HeldChore
 from horae.bus.asks import Asks
 from horae.bus.calls import Rooms, perform, rooms_of
 from horae.core.bus import PREFIX, check_prefix
-from horae.core.dispatch import BusCall, read_call
+from horae.core.dispatch import RELAY, BusCall, read_call
 from horae.errors import BusUnavailable, ConfigurationError, HoraeError, StoreError
 from horae.ports.world import World
 from horae.runtime.chores.keeper import Beside, MakeBeside
@@ -32,7 +32,6 @@ from horae.runtime.sources.bus_line import CALLS, JOBS, BusAddress
 from horae.runtime.worker.tracebacks import error_line
 
 log = logging.getLogger("horae.bus")
-NAME = "dispatch jobs"
 LEASE = timedelta(seconds=6)  # after which another process takes over from one that died
 ASK_AGAIN = timedelta(seconds=2)  # at most, before the lease is asked for again by a process without it
 KEPT = timedelta(hours=1)  # how long a stream keeps what has not been taken
@@ -115,7 +114,7 @@ class Dispatcher(Beside):
         """Serve while this process holds the lease; return in how long to ask for it again."""
         began = self._world.clock.monotonic()
         held = await database.call(
-            lambda: verbs.take(self._world, NAME, holder=self._name, every=ASK_AGAIN, lease=self._lease)
+            lambda: verbs.take(self._world, RELAY, holder=self._name, every=ASK_AGAIN, lease=self._lease)
         )
         if isinstance(held, timedelta):
             return min(max(held, timedelta(milliseconds=50)), ASK_AGAIN)
@@ -145,11 +144,18 @@ class Dispatcher(Beside):
         connection = LastingConnection(self._bus.servers, self._bus.options, self._world.dice, mended.set)
         await connection.open()
         try:
-            await self._make_streams(connection, source)
             self._asks = asks = Asks(rooms, database, connection, subjects, source)
             inbox = _Inbox(rooms, database, connection, self._bus)
-            await connection.client.subscribe(subjects.ask, cb=asks.receive)
-            await inbox.open()
+            try:
+                await self._make_streams(connection, source)
+                await connection.client.subscribe(subjects.ask, cb=asks.receive)
+                await inbox.open()
+            except HoraeError:
+                raise
+            except Exception as problem:  # the servers are electing a leader, or lack room
+                raise BusUnavailable("bus_unreachable", problem=error_line(problem)) from problem
+            if self._is_stopping:  # it was asked to end while it connected
+                return
             log.info("this process dispatches jobs on %s", subjects.root)
             asking = asyncio.create_task(asks.serve(self._is_held), name="horae-dispatch asks")
             beside = [
@@ -182,8 +188,11 @@ class Dispatcher(Beside):
         while self._is_held():
             await alarm.sleep(None, self._lease / 3)
             if mended.is_set():
-                mended.clear()
-                await inbox.listen()
+                try:
+                    await inbox.listen()
+                    mended.clear()
+                except Exception as problem:  # the servers are electing a leader
+                    log.debug("the calls of workers are not heard yet: %s", error_line(problem))
             away = 0 if connection.is_connected else away + 1
             if away > 3:
                 raise BusUnavailable("bus_unreachable", problem="no connection for longer than the lease of the relay")

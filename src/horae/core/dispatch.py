@@ -21,6 +21,7 @@ from horae.errors import InvalidInput
 CALLS = (
     "renew", "settle", "progress", "peek", "recall_step", "keep_step", "parents", "spend", "spent", "store_definitions",
 )  # fmt: skip
+RELAY = "dispatch jobs"  # the name under which processes take turns as the relay
 LONGEST_HOLD = timedelta(seconds=5)
 LONGEST_PATIENCE = timedelta(seconds=10)
 MOST_SLOTS = 1000

@@ -53,6 +53,9 @@ WHY = {
     "database_trouble": "The database: {problem}",
     "dead_none": "no job has given up",
     "dead_some": "{count:jobs} gave up after the last attempt.",
+    "dispatch_missing": "No process hands out jobs on the message bus, though HORAE_NATS_DISPATCH says so: start a "
+    "worker or server with HORAE_NATS and HORAE_NATS_DISPATCH=1, and look at its log.",
+    "dispatch_well": "a relay hands out jobs on the message bus",
     "disk_full": "Nothing can be stored in {folder}: {problem}. Jobs are refused, and none can end.",
     "disk_low": "Only {free:.1f} GiB are free in {folder}.",
     "disk_lowest": "Only {free:.0f} MiB are free in {folder}; soon nothing can be stored.",

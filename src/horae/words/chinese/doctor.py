@@ -51,6 +51,9 @@ WHY = {
     "bus_streams_well": "NATS 在三台或更多服务器上保存 {names}",
     "bus_window_short": "流 {stream} 只在 {window:g} 秒内认得重复的消息；"
     "中继可能离开一段时间，需要 {least:g} 秒或更久。",
+    "dispatch_missing": "HORAE_NATS_DISPATCH 要求派发，却没有进程在消息总线上派发任务：请用 HORAE_NATS 和 "
+    "HORAE_NATS_DISPATCH=1 启动 worker 或服务器，并查看它的日志。",
+    "dispatch_well": "有一个中继在消息总线上派发任务",
     "bus_well": "正在记录事件，{count:,} 个等待发布",
     "disk_well": "{folder} 有 {free:.1f} GiB 可用",
     "doctor_schedules_inactive": "{count} 个已停用（{names}）：{because}",
