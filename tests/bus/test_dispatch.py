@@ -35,12 +35,6 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "workers" / "bus_worker.py"
 
 
 @pytest.fixture
-def prefix(request: pytest.FixtureRequest) -> str:
-    """Subjects and streams of this test alone."""
-    return f"d{abs(hash(request.node.nodeid))}"
-
-
-@pytest.fixture
 def near(sqlite_database_url: str) -> Iterator[Horae]:
     """The application beside the database."""
     with Horae(sqlite_database_url, name="near") as made:

@@ -75,7 +75,7 @@ def test_what_no_server_says_is_unknown_and_can_be_vouched_for(own_server: OwnSe
     assert address
 
 
-async def test_a_relay_that_is_missing_is_a_problem(sqlite_database_url: str, nats_url: str) -> None:
+async def test_a_relay_that_is_missing_is_a_problem(sqlite_database_url: str, nats_url: str, prefix: str) -> None:
     with Horae(sqlite_database_url) as app:
         here = Installation(Settings(nats_dispatch=True), {}, SystemClock(), world=app.world)
 
@@ -83,7 +83,7 @@ async def test_a_relay_that_is_missing_is_a_problem(sqlite_database_url: str, na
             return [each.why.reason for each in dispatch(here)]
 
         assert reasons() == ["dispatch_missing"]
-        async with relay(app, nats_url, "doctor"):
+        async with relay(app, nats_url, prefix):
             await eventually(lambda: reasons() == ["dispatch_well"], "a relay is there")
         assert reasons() == ["dispatch_missing"]
         assert list(dispatch(replace(here, settings=Settings()))) == []

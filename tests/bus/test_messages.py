@@ -45,8 +45,8 @@ async def overhearing(url: str, prefix: str) -> AsyncIterator[dict[str, list[Any
         await client.close()
 
 
-async def test_every_message_of_dispatch_fits_its_schema(sqlite_database_url: str, nats_url: str) -> None:
-    prefix, known = "messages", schemas()
+async def test_every_message_of_dispatch_fits_its_schema(sqlite_database_url: str, nats_url: str, prefix: str) -> None:
+    known = schemas()
     far = far_app(nats_url, prefix)
 
     @far.job("steps", queue="mail")

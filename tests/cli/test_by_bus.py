@@ -52,8 +52,9 @@ def test_a_worker_whose_jobs_need_a_database_does_not_start(horae: Command, need
 def test_a_worker_runs_what_a_relay_hands_it_and_ends_in_order(
     horae: Command, start: Start, project: Path, nats_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HORAE_NATS_PREFIX", "cli")
-    monkeypatch.setenv("HORAE_NATS_STREAM", "CLI")
+    own = f"cli{abs(hash(str(project)))}"  # subjects and streams of this test alone
+    monkeypatch.setenv("HORAE_NATS_PREFIX", own)
+    monkeypatch.setenv("HORAE_NATS_STREAM", own)
     far = start("worker", "tasks:app", "--nats", nats_url.replace("//", "//ann:secret@"), "--lease", "10s", "--json")
     monkeypatch.setenv("HORAE_NATS", nats_url)
     monkeypatch.setenv("HORAE_NATS_DISPATCH", "1")
