@@ -121,7 +121,9 @@ class BusSoak:
         began = monotonic()
         made = self.app.jobs.enqueue("effect", queue="bus", retry=program.app.definitions.get("effect").retry)
         self.made.append(made.id)
-        wait_until(lambda: self.app.jobs.get(made.id).state == "succeeded", "the next job is done", within=60)
+        wait_until(
+            lambda: self.app.jobs.get(made.id).state == "succeeded", "the next job is done", within=LAST_WAIT, every=0.1
+        )
         return monotonic() - began
 
     async def _leader(self) -> str | None:

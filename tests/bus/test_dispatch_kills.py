@@ -9,12 +9,12 @@ import pytest
 from tests.bus.soaking import BusSoak
 from tests.support.kinds import nats_cluster
 
-pytestmark = [pytest.mark.server, pytest.mark.slow]
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(400)]  # nine processes on a busy machine
 
 
 @pytest.fixture
 def soak(sqlite_database_url: str, own_server: Callable[..., Any], tmp_path: Path) -> Iterator[BusSoak]:
-    made = BusSoak(sqlite_database_url, [own_server(kind) for kind in nats_cluster()], tmp_path)
+    made = BusSoak(sqlite_database_url, [own_server(kind) for kind in nats_cluster()], tmp_path, rate=8)
     try:
         yield made
     finally:
