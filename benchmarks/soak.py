@@ -23,6 +23,7 @@ from typing import Any
 
 from sqlalchemy import text
 
+from benchmarks.soak_bus import soak_bus
 from benchmarks.soak_memories import Memories
 from benchmarks.soak_through import soak_through
 from benchmarks.soak_worker import LEASE, declare
@@ -173,6 +174,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, help="default: 10, and 60 with --through")
     parser.add_argument("--through", action="store_true", help="instead: many jobs through one worker, without faults")
+    parser.add_argument("--bus", action="store_true", help="instead: dispatch over NATS, with parts of it killed")
     parser.add_argument("--jobs", type=int, default=5_000_000, help="with --through: how many")
     parser.add_argument("--keep", type=float, default=10.0, help="with --through: minutes that finished jobs are kept")
     parser.add_argument("--database", choices=[*SERVERS, "sqlite"], default="postgres")
@@ -184,6 +186,8 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.through:
         return soak_through(asked.database, asked.jobs, asked.minutes or 60.0, asked.keep)
+    if asked.bus:
+        return soak_bus(asked.database, asked.minutes or 10.0, asked.rate, tuple(asked.every))
     with Servers() as servers, tempfile.TemporaryDirectory() as folder:
         server = servers.own(SERVERS[asked.database], durable=True) if asked.database in SERVERS else None
         url = server.create_database() if server else f"sqlite:///{Path(folder) / 'soak.db'}"

@@ -27,6 +27,7 @@ from horae.api.jobs import remote
 from horae.api.jobs.room import Job
 from horae.api.rooms import Rooms
 from horae.clock import SystemClock, SystemDice, clock_of, pause, zone_database_version
+from horae.core.bus import PREFIX, check_prefix
 from horae.core.governance.objects import GOVERNANCE
 from horae.core.jobs.job import GOVERN, SLOTS
 from horae.core.jobs.machinery import queue_name
@@ -53,7 +54,7 @@ from horae.ports.store import Store
 from horae.ports.workers import JobSource
 from horae.ports.world import Clock, Dice, Tracing, World
 from horae.runtime.chores.janitor import CHORES, Chore, cleaning
-from horae.runtime.chores.keeper import Keeper, keeping
+from horae.runtime.chores.keeper import Keeper, MakeBeside, keeping
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.enqueued import EnqueuedBatch, EnqueuedJob, Origin, waitable
 from horae.runtime.schedules.declared import Declared
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from horae.client.service import Service
+    from horae.runtime.sources.bus_line import BusAddress, BusLine
     from horae.stores.databases.sqlite import Synchronous
 
 __all__ = ["Blueprint", "Horae", "JobHandle"]
@@ -124,6 +126,7 @@ class Horae(Blueprint, Acting):
         self.services = Services()
         self.rates: dict[str, Limiter] = {}
         self.chores: list[Chore] = []  # what one process of this application does now and then
+        self.beside: list[MakeBeside] = []  # loops that go on beside them
         self._seeds: tuple[Seed, ...] = ()
         self._loads_persisted = False
         self.lock_prefix: str | None = None  # before the keys of locks in Redis; else HORAE_LOCK_PREFIX, else horae
@@ -139,6 +142,8 @@ class Horae(Blueprint, Acting):
         self._hosted: Hosted | None = None
         self._measures: Measures | None = None
         self._service: Service | None = None  # on which it acts instead of a database
+        self._bus: BusAddress | None = None  # from which its workers take jobs instead
+        self._lines: list[BusLine] = []
 
     # -- the world -----------------------------------------------------------------------------------------------
 
@@ -178,10 +183,26 @@ class Horae(Blueprint, Acting):
         Rooms.__init__(self, self._service.sender)
         self.aio = Rooms(InThreads(self._service.sender))
 
+    def use_bus(
+        self, servers: str | Sequence[str], *, stream: str = "HORAE", prefix: str = PREFIX, **options: Any
+    ) -> None:
+        """Take jobs from a relay on NATS JetStream instead of a database, and execute them; nothing else.
+
+        *options* go to ``nats.connect``. What needs a database is listed by :meth:`needs_database`; using it, and every
+        other operation, enqueues among them, raises ``NeedsDatabase``.
+        """
+        from horae.runtime.sources.bus_line import BusAddress
+        from horae.runtime.sources.nats import NoOperations
+
+        named = (servers,) if isinstance(servers, str) else tuple(servers)
+        self._bus = BusAddress(named, check_prefix(prefix), stream, options)
+        Rooms.__init__(self, NoOperations())
+        self.aio = Rooms(NoOperations(is_async=True))
+
     @property
     def acts_on_service(self) -> bool:
-        """Whether it acts on a service instead of a database."""
-        return self._service is not None
+        """Whether it acts on a service, or over a bus, instead of a database."""
+        return self._service is not None or self._bus is not None
 
     def find_handler(self, name: str) -> Definition | None:
         """Return what runs jobs of a name in this process; jobs about objects always have a handler."""
@@ -203,7 +224,7 @@ class Horae(Blueprint, Acting):
         return needs_database(self, self.jobs_file(), has_own_locks=self._locks != "database", rates=self.rates)
 
     def _open(self) -> World:
-        if self._service is not None:
+        if self.acts_on_service:
             from horae.runtime.sources.http import NoStore  # a worker with a database never needs it
 
             return self._world(cast("Store", NoStore()), SystemClock())
@@ -255,6 +276,9 @@ class Horae(Blueprint, Acting):
         self._opener.close()
         if self._service is not None:
             self._service.close()
+        lines, self._lines = self._lines, []
+        for each in lines:
+            each.close()
 
     def __enter__(self) -> Self:
         return self
@@ -400,7 +424,7 @@ class Horae(Blueprint, Acting):
 
     def store_jobs(self, requests: Iterable[Request], connection: Any = None) -> list[EnqueuedJob]:
         """Store jobs where this application acts; what handles and :meth:`enqueue_many` call."""
-        if self._service is None:
+        if not self.acts_on_service:
             if connection is None:
                 return self.waitable(verbs.enqueue_many(self.world, requests))
             with self.joining(connection) as joined:
@@ -461,7 +485,7 @@ class Horae(Blueprint, Acting):
         }
         opens = given.pop("opens", lambda: self.world)
         chosen = settings or Settings.read(os.environ)
-        if chosen.server_chores and self._service is None:
+        if chosen.server_chores and not self.acts_on_service:
             given.setdefault("beside", lambda: keeping(opens, self._keeper, SystemDice()))
         return application(chosen, opens, **given)
 
@@ -469,7 +493,7 @@ class Horae(Blueprint, Acting):
         """Return what looks after the store in a process without a worker."""
         chores = (cleaning(self.retention), *CHORES, *self._own_chores())
         kept = replace(world, retention=self.retention)
-        return Keeper(kept, database, name, chores, Teller(self.listeners).dead)
+        return Keeper(kept, database, name, chores, Teller(self.listeners).dead, beside=self.beside)
 
     def _own_chores(self) -> list[Chore]:
         """Return this application's chores: its processes take turns, and another application's do not count."""
@@ -481,16 +505,9 @@ class Horae(Blueprint, Acting):
         """Return a worker for this application's jobs; ``await worker.run()`` serves until ``worker.stop()``."""
         raise_for(about_executors(self, self.jobs_file()))
         settings = settings or WorkerSettings()
-        plan: Callable[[], Plan] | None = self.plan
-        source: JobSource | None = None
-        if self._service is not None:
-            if needs := self.needs_database():
-                raise NeedsDatabase("worker_needs_database", problems=[str(each) for each in needs])
-            from horae.runtime.sources.http import HttpSource, declare_to
-
-            client, plan = self._service.worker_client(settings.lease), None
-            declare = lambda: declare_to(client.admin, self.plan().definitions, self.name)  # noqa: E731
-            source = HttpSource(client.jobs, self.jobs, self.world.clock, self.max_payload_bytes, declare)
+        source = self._job_source(settings)
+        plan: Callable[[], Plan] | None = None if self.acts_on_service else self.plan
+        if self.acts_on_service:
             settings = replace(settings, fires=False, cleans=False)
         settings = replace(
             settings,
@@ -500,10 +517,12 @@ class Horae(Blueprint, Acting):
             retention=settings.retention or self.retention,
             rates={**self.rates, **settings.rates},
             chores=(*CHORES, *self._own_chores(), *settings.chores),
+            beside=(*self.beside, *settings.beside),
         )
         first, *others = self.world.shards()
         made = self._worker_on(first, source, settings, plan)
-        made.host([self._worker_on(shard, None, settings, None, made) for shard in others])
+        guests = replace(settings, beside=())  # streams belong to one database: that of the first
+        made.host([self._worker_on(shard, None, guests, None, made) for shard in others])
         self._measures = made.measures
         return made
 
@@ -524,7 +543,9 @@ class Horae(Blueprint, Acting):
             self.find_handler,
             settings,
             self.listeners,
-            Children(database=database, service=service, max_bytes=self.max_payload_bytes),
+            Children(
+                database=database, service=service, is_on_bus=self._bus is not None, max_bytes=self.max_payload_bytes
+            ),
             Declared(
                 world,
                 self.listeners,
@@ -537,6 +558,27 @@ class Horae(Blueprint, Acting):
             ),
             measures=None if host is None else host.measures,
         )
+
+    def _job_source(self, settings: WorkerSettings) -> JobSource | None:
+        """Return where a worker takes its jobs from, None for its database; refuse what needs one and has none."""
+        if not self.acts_on_service:
+            return None
+        if needs := self.needs_database():
+            raise NeedsDatabase("worker_needs_database", problems=[str(each) for each in needs])
+        from horae.runtime.sources.http import HttpSource, declare_to
+
+        clock, most = self.world.clock, self.max_payload_bytes
+        if self._service is not None:
+            client = self._service.worker_client(settings.lease)
+            declare = lambda: declare_to(client.admin, self.plan().definitions, self.name)  # noqa: E731
+            return HttpSource(client.jobs, self.jobs, clock, most, declare)
+        from horae.runtime.sources.bus_line import BusLine
+        from horae.runtime.sources.nats import NatsSource
+
+        assert self._bus is not None
+        self._lines.append(line := BusLine(self._bus, clock, self.world.dice))
+        source = NatsSource(line, clock, most, settings.lease)
+        return source.declares(lambda: declare_to(source.admin, self.plan().definitions, self.name))
 
     @property
     def retention(self) -> Retention:

@@ -127,6 +127,14 @@ def _servers(text: str) -> tuple[str, ...]:
     return _words(text)
 
 
+def _monitors(text: str) -> tuple[str, ...]:
+    """Read addresses at which NATS servers tell of themselves."""
+    for each in _words(text):
+        if not each.startswith(("http://", "https://", "nats://", "tls://")):
+            raise InvalidInput("nats_monitor_unreadable", text=each)
+    return _words(text)
+
+
 def _trace_url(text: str) -> str:
     """Read a template of links to traces; nothing but http and https becomes a link."""
     if not text.startswith(("http://", "https://")) or "{trace_id}" not in text:
@@ -422,7 +430,7 @@ class Settings:
         default=(),
         metadata=_from(
             "HORAE_NATS",
-            "the NATS servers to which events are published, separated by commas",
+            "the NATS servers for events and dispatch, separated by commas",
             "without it this process publishes nothing; `horae bus on` lets the database note events",
             _servers,
             unset="none",
@@ -432,7 +440,8 @@ class Settings:
         default="HORAE",
         metadata=_from(
             "HORAE_NATS_STREAM",
-            "the JetStream stream that keeps them; made where there is none",
+            "the JetStream stream that keeps events; with `_JOBS` and `_CALLS` behind it, those of dispatch; made "
+            "where there are none",
             "events go by their subject: another stream that takes it acknowledges them instead",
         ),
     )
@@ -440,8 +449,8 @@ class Settings:
         default=SUBJECT_PREFIX,
         metadata=_from(
             "HORAE_NATS_PREFIX",
-            "how the subjects of events begin",
-            "consumers of another prefix hear nothing",
+            "how the subjects of events begin; with `_work` behind it, those of dispatch",
+            "consumers and workers of another prefix hear nothing; each database needs its own",
             check_prefix,
         ),
     )
@@ -454,6 +463,45 @@ class Settings:
             "host, port and user are the same, else by what the driver finds itself",
             file=True,
             unset="none",
+        ),
+    )
+    nats_dispatch: bool = field(
+        default=False,
+        metadata=_from(
+            "HORAE_NATS_DISPATCH",
+            "whether this process, which has the database, also takes its turn at handing out jobs to workers on NATS",
+            "whoever may publish to the subjects of dispatch then gets jobs with their payloads, and ends them",
+            _switch,
+        ),
+    )
+    nats_replicas: int = field(
+        default=1,
+        metadata=_from(
+            "HORAE_NATS_REPLICAS",
+            "how many NATS servers keep each stream that is made here",
+            "with 1 a lost server takes its messages along; `3` needs three servers and survives the loss of one",
+            _whole(1, 5),
+        ),
+    )
+    nats_monitor: tuple[str, ...] = field(
+        default=(),
+        metadata=_from(
+            "HORAE_NATS_MONITOR",
+            "where `horae doctor` asks how NATS writes to disk: monitoring addresses of all servers, "
+            "`http://10.0.0.1:8222`, or the system account, `nats://sys:…@10.0.0.1:4222`",
+            "without it the doctor does not know",
+            _monitors,
+            unset="none",
+        ),
+    )
+    nats_flush: Literal["ask", "always", "interval"] = field(
+        default="ask",
+        metadata=_from(
+            "HORAE_NATS_FLUSH",
+            "what is known of how NATS writes to disk: `always` vouches for `sync_interval: always`, `interval` "
+            "accepts that it is not so, `ask` leaves it to the doctor",
+            "with `interval` a power cut may lose messages that were acknowledged, and the doctor no longer objects",
+            _one_of("ask", "always", "interval"),
         ),
     )
     server_chores: bool = field(

@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "alembic limits": {"core", "ports", "clock", "stores"},  # works without an app, so it brings its own clock and log
     "executors": {"core", "ports", "clock", "settings", "runtime"},  # where handlers run; the other side of a worker
     "declare telemetry": VERBS | {"runtime", "settings", "executors"},
-    "alerts bus outgoing webhooks": VERBS | {"runtime", "declare", "telemetry", "outgoing"},  # as users would
+    "alerts bus outgoing webhooks": VERBS | {"api", "runtime", "declare", "telemetry", "outgoing"},  # as users would
 }
 # Above them: each may import everything below, and those that stand before it here.
 ROOF = ["doctor", "server", "mcp", "app", "attention", "adapters", "django", "testing", "cli", "__init__", "__main__"]

@@ -18,3 +18,9 @@ def app(database_url: str) -> Iterator[Horae]:
         bus.switch_on(app.world)
         yield app
         bus.switch_off(app.world)  # the database goes on to other tests
+
+
+@pytest.fixture
+def prefix(request: pytest.FixtureRequest) -> str:
+    """Subjects and streams of this test alone; streams of one server share none."""
+    return f"t{abs(hash(request.node.nodeid))}"

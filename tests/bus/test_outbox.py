@@ -13,6 +13,7 @@ from horae.actions.jobs.requests import Request
 from horae.attention import Attention
 from horae.core.bus import BusMessage
 from horae.core.jobs.job import Outcome
+from horae.ports.bus import BusSwitch
 from horae.ports.world import World
 
 
@@ -121,3 +122,21 @@ def test_a_database_without_a_bus_notes_nothing(database_url: str) -> None:
 
         found = bus.status(app.world)
         assert (found.enabled, found.waiting, found.missing) == (False, 0, ())
+
+
+def test_a_database_has_one_name_on_the_bus_whoever_asks_first(app: Horae) -> None:
+    named = bus.identify(app.world)
+    app.world.store.transact(lambda tx: tx.outbox.set_switch(BusSwitch("another", True, app.world.clock.now(), "bob")))
+
+    found = bus.status(app.world)
+    assert (bus.identify(app.world), found.source, found.actor) == (named, named, "bob")
+
+
+def test_naming_a_database_notes_no_events(sqlite_database_url: str) -> None:
+    with Horae(sqlite_database_url) as app:
+        named = bus.identify(app.world)
+        app.jobs.enqueue("send")
+
+        found = bus.status(app.world)
+        assert (found.source, found.enabled, found.waiting) == (named, False, 0)
+        assert bus.switch_on(app.world).source == named

@@ -25,12 +25,6 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.server
 
 
-@pytest.fixture
-def prefix(request: pytest.FixtureRequest) -> str:
-    """Subjects of this test alone; streams of one server share none."""
-    return f"t{abs(hash(request.node.nodeid))}"
-
-
 @asynccontextmanager
 async def relay_to(url: str, prefix: str) -> AsyncIterator[Relay]:
     relay = Relay(NatsPublisher([url], stream=prefix, prefix=prefix), prefix=prefix)

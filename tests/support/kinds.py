@@ -369,6 +369,8 @@ class NatsServer(Server):
 
     program = programs.NATS
     user = "nobody"
+    more: ClassVar[tuple[str, ...]] = ()  # options
+    config: ClassVar[str] = ""  # of a file, beside the options
 
     @property
     def url(self) -> str:
@@ -378,14 +380,41 @@ class NatsServer(Server):
         self.ground.make_directory(self.data, self.user)
         shutil.copy(self.binary, self.home / "nats-server")  # the environment may lie where that user cannot look
         (self.home / "nats-server").chmod(0o755)
+        (self.home / "nats.conf").write_text(self.config)
+        (self.home / "nats.conf").chmod(0o644)
 
     def command(self) -> Sequence[str | Path]:
-        return [self.home / "nats-server", "-js", "-sd", self.data, "-a", HOST, "-p", str(self.port)]
+        return [
+            self.home / "nats-server",
+            "-js",
+            "-sd",
+            self.data,
+            "-a",
+            HOST,
+            "-p",
+            str(self.port),
+            *self.more,
+            "-c",
+            self.home / "nats.conf",
+        ]
 
     def ping(self) -> None:
         with socket.create_connection((HOST, self.port), timeout=5) as connection:
             if not connection.recv(4).startswith(b"INFO"):
                 raise ServerFailed("it does not speak NATS")
+
+
+def nats_cluster(count: int = 3) -> list[type[NatsServer]]:
+    """Return the kinds of NATS servers that make one cluster; start one of each."""
+    ports = [free_port() for _ in range(count)]
+    routes = ",".join(f"nats://{HOST}:{port}" for port in ports)
+    return [
+        type(f"NatsNode{port}", (NatsServer,), {"more": (
+            "-n", f"node-{port}", "--cluster_name", f"test-{ports[0]}", "--cluster", f"nats://{HOST}:{port}",
+            "--routes", routes,
+        )})
+        for port in ports
+    ]  # fmt: skip
 
 
 def free_port() -> int:

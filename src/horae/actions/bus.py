@@ -65,6 +65,19 @@ def switch_off(world: World, *, actor: str = SYSTEM, reason: str = "") -> BusSta
     return status(world)
 
 
+def identify(world: World) -> str:
+    """Return the name of this database on a bus; it is drawn once."""
+    now = world.clock.now()
+
+    def find(tx: Tx) -> str:
+        if (known := tx.outbox.switch()) is None:
+            tx.outbox.set_switch(known := BusSwitch(world.dice.name(NAME_LENGTH), False, now, SYSTEM))
+        return known.source
+
+    known = world.route().store.read(lambda tx: tx.outbox.switch())
+    return world.route().store.transact(find) if known is None else known.source
+
+
 def status(world: World) -> BusStatus:
     """Return how the bus stands, as of one moment."""
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 from horae.core.bus import BusMessage
-from horae.errors import BusUnavailable, MissingExtra
+from horae.errors import BusUnavailable
+from horae.runtime.nats import ACKNOWLEDGE, CONNECT, close, connect, encode, load_client
 from horae.runtime.worker.tracebacks import error_line
 
 log = logging.getLogger("horae.bus")
-CONNECT = 5.0  # seconds until a server answers
-ACKNOWLEDGE = 5.0  # seconds until a stream acknowledges
 IN_FLIGHT = 100  # messages that wait for their acknowledgement at once
 DUPLICATES = timedelta(hours=1)  # within which a stream of ours knows the id of a message again
 
@@ -25,15 +22,17 @@ class NatsPublisher:
     """A connection to NATS that is made when it is needed, and made anew after it broke."""
 
     def __init__(
-        self, servers: Sequence[str], *, stream: str, prefix: str, options: Mapping[str, Any] | None = None
+        self,
+        servers: Sequence[str],
+        *,
+        stream: str,
+        prefix: str,
+        replicas: int = 1,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
-        try:
-            import nats
-        except ImportError as problem:
-            raise MissingExtra("nats_extra_missing", problem=str(problem)) from problem
-        self._nats = nats
+        load_client()
         self._servers, self._stream, self._prefix = list(servers), stream, prefix
-        self._options = dict(options or {})
+        self._options, self._replicas = dict(options or {}), replicas
         self._client: Any = None
         self._streams: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -55,8 +54,8 @@ class NatsPublisher:
         return acknowledged
 
     async def _send(self, message: BusMessage) -> bool:
-        body = json.dumps(message.body, ensure_ascii=False, separators=(",", ":")).encode()
-        await self._streams.publish(message.subject, body, timeout=ACKNOWLEDGE, headers=dict(message.headers))
+        headers = dict(message.headers)
+        await self._streams.publish(message.subject, encode(message.body), timeout=ACKNOWLEDGE, headers=headers)
         return True
 
     async def _connect(self) -> None:
@@ -65,20 +64,13 @@ class NatsPublisher:
             return
         await self.close()
         try:
-            async with asyncio.timeout(2 * CONNECT):
-                self._client = await self._nats.connect(
-                    self._servers,
-                    **{
-                        "connect_timeout": CONNECT,
-                        "max_reconnect_attempts": 2,
-                        "name": "horae",
-                        "error_cb": _quietly,
-                        **self._options,
-                    },
-                )
-                self._streams = self._client.jetstream(timeout=ACKNOWLEDGE)
-                self._loop = loop
+            self._client = await connect(self._servers, self._options, max_reconnect_attempts=2)
+            self._streams = self._client.jetstream(timeout=ACKNOWLEDGE)
+            self._loop = loop
+            async with asyncio.timeout(CONNECT):
                 await self._make_stream()
+        except BusUnavailable:
+            raise
         except Exception as problem:
             await self.close()
             raise BusUnavailable("bus_unreachable", problem=error_line(problem)) from problem
@@ -91,18 +83,14 @@ class NatsPublisher:
             await self._streams.stream_info(self._stream)
         except NotFoundError:
             await self._streams.add_stream(
-                name=self._stream, subjects=[f"{self._prefix}.>"], duplicate_window=DUPLICATES.total_seconds()
+                name=self._stream,
+                subjects=[f"{self._prefix}.>"],
+                num_replicas=self._replicas,
+                duplicate_window=DUPLICATES.total_seconds(),
             )
             log.info("made the stream %s for the subjects %s.>", self._stream, self._prefix)
 
     async def close(self) -> None:
         """End the connection; entries that were not acknowledged stay in the outbox."""
         client, self._client = self._client, None
-        if client is not None:
-            with suppress(Exception):
-                async with asyncio.timeout(CONNECT):
-                    await client.close()
-
-
-async def _quietly(problem: Exception) -> None:
-    log.debug("the connection to NATS: %s", problem)
+        await close(client)

@@ -43,17 +43,24 @@ class Relayed(Protocol):
 
 
 def publish(
-    app: Relayed, servers: str | Sequence[str], *, stream: str = "HORAE", prefix: str = PREFIX, **options: Any
+    app: Relayed,
+    servers: str | Sequence[str],
+    *,
+    stream: str = "HORAE",
+    prefix: str = PREFIX,
+    replicas: int = 1,
+    **options: Any,
 ) -> Relay:
     """Publish the events of an application's store to NATS JetStream, from every process of it in turns.
 
-    *options* go to ``nats.connect``. The stream is made if there is none. Call it before a worker or the service of the
-    application starts, and ``horae bus on`` once for the database.
+    *options* go to ``nats.connect``. The stream is made if there is none, kept by *replicas* servers. Call it
+    before a worker or the service of the application starts, and ``horae bus on`` once for the database.
     """
     from horae.bus.nats import NatsPublisher
 
     named = [servers] if isinstance(servers, str) else list(servers)
-    relay = Relay(NatsPublisher(named, stream=stream, prefix=check_prefix(prefix), options=options), prefix=prefix)
+    publisher = NatsPublisher(named, stream=stream, prefix=check_prefix(prefix), replicas=replicas, options=options)
+    relay = Relay(publisher, prefix=prefix)
     app.chores.append(Chore(NAME, EVERY, relay.turn, _has_waiting, lock=NAME, hinted=True))
     return relay
 

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from horae.clock import SystemClock, SystemDice, clock_of, zone_database_version
-from horae.doctor import database, machine, work
+from horae.doctor import database, machine, message_bus, work
 from horae.doctor.cluster import cluster_members
 from horae.doctor.findings import Finding, Installation, problem
 from horae.errors import HoraeError
@@ -20,7 +20,7 @@ from horae.settings import Settings
 def examine(settings: Settings, environment: Mapping[str, str], file: Path | None) -> Iterator[Finding]:
     """Run every check that the state of the installation allows."""
     installation = Installation(settings, environment, SystemClock(), file)
-    for check in machine.CHECKS:
+    for check in (*machine.CHECKS, *message_bus.CHECKS):
         yield from run_guarded(check.__name__, partial(check, installation))
     try:
         store = database.open_database(settings)

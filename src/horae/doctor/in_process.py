@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from horae.clock import SystemClock
-from horae.doctor import database, machine, work
+from horae.doctor import database, machine, message_bus, work
 from horae.doctor.examination import run_guarded
 from horae.doctor.findings import Finding, Installation
 from horae.ports.world import World
@@ -44,7 +44,9 @@ def examine_world(
     store, clock = cast("SqlStore", world.store), SystemClock()
     installation = Installation(settings, environment, clock, sqlite_path(store.engine.url), world)
     checks: list[Run] = [
-        (check.__name__, partial(check, installation)) for check in machine.CHECKS if check not in NOT_HERE
+        (check.__name__, partial(check, installation))
+        for check in (*machine.CHECKS, *message_bus.CHECKS)
+        if check not in NOT_HERE
     ]
     checks += [
         (each.__name__, partial(each, store, installation))

@@ -15,6 +15,7 @@ from horae.actions.jobs.reasons import SILENT
 from horae.actions.partitions import read_history
 from horae.actions.roll_up import is_behind
 from horae.core.cluster.numbers import job_id
+from horae.core.dispatch import RELAY
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.partitions import ALARM_BELOW
@@ -120,6 +121,19 @@ def message_bus(installation: Installation) -> Iterator[Finding]:
         yield ok("bus", "bus_well", count=found.waiting)
     else:
         yield ok("bus", "bus_off")
+
+
+def dispatch(installation: Installation) -> Iterator[Finding]:
+    """Check that a relay hands out jobs where dispatch over the bus is switched on."""
+    if not installation.settings.nats_dispatch:
+        return
+    world = _world(installation)
+    now = world.clock.steady()
+    relays = [each for each in world.store.read(lambda tx: tx.health.chores()) if each.name == RELAY]
+    if any(each.leased_until > now for each in relays):
+        yield ok("dispatch", "dispatch_well")
+    else:
+        yield problem("dispatch", "dispatch_missing", "horae worker MODULE:APP")
 
 
 def dead_letters(installation: Installation) -> Iterator[Finding]:
@@ -357,4 +371,5 @@ def _with_queues(node: Node) -> str:
 CHECKS: tuple[Check, ...] = (
     workers, lateness, leases, chores, dead_letters, lost_parents, promises, undriven_lanes, closed_handlers, budgets,
     paused_queues, fires, zone_stamps, expiring_tokens, door, sealed_secrets, history, orchestrator, message_bus,
+    dispatch,
 )  # fmt: skip

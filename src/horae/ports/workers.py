@@ -82,7 +82,7 @@ class NodeRows(Protocol):
 
 
 class JobSource(Protocol):
-    """The source from which a worker takes jobs and to which it reports outcomes: the store, or a service over HTTP.
+    """The source from which a worker takes jobs and to which it reports outcomes: a store, a service or a bus.
 
     Calls block, so a worker makes them in threads, and each of them ends in bounded time. A source that does not answer
     raises ``StoreError`` or ``ServiceUnavailable``; the worker keeps what it has and tries again. To give a job back is
@@ -142,6 +142,9 @@ class JobSource(Protocol):
 
     def spent(self, lease: Lease, cost: Mapping[str, int], key: str | None) -> None:
         """Say what an effect really cost, or, without a key, the attempt as a whole."""
+
+    def withdraw(self) -> None:
+        """Say that no claim follows: what was asked for and has not been taken goes back. It returns at once."""
 
     def leave(self, node: Node) -> None:
         """Take a worker that ends off the list of nodes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from horae.core.bus import OutboxEntry
 from horae.core.time.instants import instant, micros
@@ -44,12 +44,12 @@ class Outbox:
         return None if row is None else BusSwitch(row.source, bool(row.enabled), instant(row.switched_at), row.actor)
 
     def set_switch(self, switch: BusSwitch) -> None:
+        """Write the switch. The name of the database stays the one that was stored first: ids and streams have it."""
         values = {
-            "id": ONE, "source": switch.source, "enabled": int(switch.enabled),
-            "switched_at": micros(switch.switched_at), "actor": switch.actor,
+            "enabled": int(switch.enabled), "switched_at": micros(switch.switched_at), "actor": switch.actor,
         }  # fmt: skip
-        self.connection.execute(delete(bus))
-        self.connection.execute(insert(bus), values)
+        if not self.connection.execute(update(bus).values(values)).rowcount:
+            self.connection.execute(insert(bus), {"id": ONE, "source": switch.source, **values})
 
     def missing_triggers(self) -> list[str]:
         return outbox_triggers.missing(self.connection)

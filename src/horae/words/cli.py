@@ -25,6 +25,7 @@ ERRORS = {
     "database_missing_here": "There is no database at {path}. Go to the folder where it is, name it with --db or "
     "HORAE_DATABASE_URL, or make one with: horae db migrate",
     "database_open_elsewhere": "Another process has {path} open. Stop it first, or add --force.",
+    "database_or_bus": "Give --nats alone, without --db or --url: a worker takes its jobs from one place.",
     "database_or_service": "Give --db or --url, not both: a database is opened here, a service is asked.",
     "database_served": "{nodes} work on {path}. Stop them first, or add --force: they go on with the restored rows, "
     "and what they are at now is refused when they finish it.",

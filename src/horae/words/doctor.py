@@ -14,6 +14,23 @@ WHY = {
     "cluster_member_moving": "{count:,} virtual shards of {name} are marked as moving: nothing can be stored in them. "
     "Repeat the act that was interrupted.",
     "cluster_well": "{count:,} databases agree on version {version} of the map",
+    "bus_flush_accepted": "NATS may acknowledge before it writes to disk, as HORAE_NATS_FLUSH accepts: a power cut may "
+    "lose acknowledged events, and delays jobs on their way",
+    "bus_flush_late": "NATS acknowledges before it writes to disk ({names}: every {interval:g} s): a power cut loses "
+    "acknowledged messages. Set sync_interval: always in the jetstream section of each server, or accept it with "
+    "HORAE_NATS_FLUSH=interval.",
+    "bus_flush_unknown": "It is unknown whether NATS writes to disk before it acknowledges. Name the monitoring of "
+    "each server, or the system account, in HORAE_NATS_MONITOR, or vouch for it with HORAE_NATS_FLUSH=always.",
+    "bus_flush_vouched": "HORAE_NATS_FLUSH vouches that NATS writes to disk before it acknowledges",
+    "bus_flush_well": "NATS writes to disk before it acknowledges: {names}",
+    "bus_monitor_away": "{address} does not say how NATS writes to disk: {problem}.",
+    "bus_replicas_few": "A lost NATS server may take messages along: {names} instead of {most} servers keep a "
+    "stream. Set HORAE_NATS_REPLICAS before streams are made; change those that are there with the tools of NATS.",
+    "bus_servers_away": "The NATS servers do not answer: {problem}",
+    "bus_streams_none": "NATS answers, and there are no streams of Horae yet",
+    "bus_streams_well": "NATS keeps {names} on three servers or more",
+    "bus_window_short": "The stream {stream} knows a repeated message again for {window:g} s only; {least:g} s or "
+    "more are needed where a relay may be away for a while.",
     "bus_well": "events are noted, and {count:,} wait to be published",
     "budget_exceeded": "The budget {budget} of {owner} was exceeded by {amount:,}.",
     "budget_wrong": "Budget number {number}, period of {period}: {problem}.",
@@ -36,6 +53,9 @@ WHY = {
     "database_trouble": "The database: {problem}",
     "dead_none": "no job has given up",
     "dead_some": "{count:jobs} gave up after the last attempt.",
+    "dispatch_missing": "No process hands out jobs on the message bus, though HORAE_NATS_DISPATCH says so: start a "
+    "worker or server with HORAE_NATS and HORAE_NATS_DISPATCH=1, and look at its log.",
+    "dispatch_well": "a relay hands out jobs on the message bus",
     "disk_full": "Nothing can be stored in {folder}: {problem}. Jobs are refused, and none can end.",
     "disk_low": "Only {free:.1f} GiB are free in {folder}.",
     "disk_lowest": "Only {free:.0f} MiB are free in {folder}; soon nothing can be stored.",

@@ -26,6 +26,8 @@ ERRORS = {
     "https://jaeger.example/trace/{{trace_id}}, with http or https and {{trace_id}} in it.",
     "tracing_extra_missing": "Tracing is switched on, but OpenTelemetry is not installed. Run: pip install "
     "'horae[otel]'",
+    "nats_monitor_unreadable": "{text!r} is no address of a NATS server. Write http://127.0.0.1:8222 for its "
+    "monitoring, or nats://user:password@127.0.0.1:4222 for the system account.",
     "nats_server_unreadable": "{text!r} is no address of a NATS server. Write it as nats://127.0.0.1:4222, several "
     "separated by commas.",
     "value_invalid": "{where}: {problem}",

@@ -1,15 +1,30 @@
 """The sentences of errors about databases, backups, locks and Redis, by reason."""
 
 ERRORS = {
+    "bus_address_unusable": "{address!r} is no address of a worker on the bus. Use up to 100 letters, digits, - and _.",
+    "bus_arguments_unreadable": "The arguments of the call {call} do not fit: {problem}. Send what the page of the "
+    "bus lists.",
+    "bus_call_failed": "The relay could not do it ({problem}); its log says more.",
+    "bus_executes_only": "A worker on a message bus only executes jobs; {operation} takes a database or a service. Run "
+    "this where there is one: horae worker with --db or --url.",
+    "bus_message_too_large": "The message has {size} bytes, and the bus takes {most}. Raise max_payload of the NATS "
+    "servers, send less, or let a worker with a database do it.",
+    "bus_message_unreadable": "The message has no usable {field}. Send what the page of the bus lists.",
+    "bus_of_another_database": "The stream {stream} belongs to another database. Give each database a prefix and a "
+    "stream of its own: HORAE_NATS_PREFIX, HORAE_NATS_STREAM.",
+    "bus_relay_silent": "No relay has answered within {seconds} seconds. Look whether a worker or server with the "
+    "database runs with HORAE_NATS and HORAE_NATS_DISPATCH=1, with the same prefix.",
+    "bus_stream_refused": "The stream {stream} cannot be made ({problem}). Look at the NATS servers, and at "
+    "HORAE_NATS_REPLICAS.",
     "bus_does_not_answer": "The message bus does not acknowledge events ({problem}). They wait in the outbox and are "
     "published again; look at the stream and its servers.",
     "bus_prefix_unusable": "{prefix!r} cannot begin a subject. Use letters, digits, - and _, in parts separated by "
     "dots, such as shop.horae.",
     "bus_triggers_not_permitted": "This role may not create triggers, which note events for the message bus. Run "
     "horae bus on once with a role that may.",
-    "bus_unreachable": "The message bus cannot be reached ({problem}). Events wait in the outbox; look at HORAE_NATS "
-    "and at the servers.",
-    "nats_extra_missing": "Publishing events needs the client of NATS ({problem}). Run: pip install 'horae[nats]'",
+    "bus_unreachable": "The message bus cannot be reached ({problem}). Events wait in the outbox and jobs in the "
+    "database; look at HORAE_NATS and at the servers.",
+    "nats_extra_missing": "This needs the client of NATS ({problem}). Run: pip install 'horae[nats]'",
     "backup_damaged": "{path} is damaged: {problem}. Use another copy.",
     "backup_exists": "{path} is there already. Choose another name, or add --force to replace it.",
     "backup_failed": "{path} cannot be copied: {problem}. Nothing was changed.",

@@ -20,6 +20,7 @@ from horae.core.jobs.payloads import encode, label
 from horae.core.time.instants import aware
 from horae.errors import InvalidInput, NotFound
 from horae.ports.claims import Renewed
+from horae.ports.store import Tx
 from horae.ports.workers import Drain, Node
 from horae.ports.world import World
 
@@ -120,6 +121,32 @@ def settle_held(
     ]
     changes = settle(world, outcomes) if outcomes else {}
     return [_answer(each, found, changes) for each in endings]
+
+
+def recognise(world: World, endings: Sequence[Ending], settled: Sequence[Settled]) -> list[Settled]:
+    """Return the answers with those accepted that the store has already: the same outcome, by the same token.
+
+    For messages that may come twice. A refused ending whose attempt ended otherwise stays refused.
+    """
+    return [
+        _known_ending(world, ending) or answer if not answer.accepted and answer.state is None else answer
+        for ending, answer in zip(endings, settled, strict=True)
+    ]
+
+
+def _known_ending(world: World, ending: Ending) -> Settled | None:
+    number = _number(ending.job_id)
+    if number is None:
+        return None
+
+    def find(tx: Tx) -> Settled | None:
+        job = tx.jobs.get(number)
+        same = [run for run in tx.jobs.runs(number) if (run.token, run.outcome) == (ending.token, ending.outcome)]
+        if job is None or not same:
+            return None
+        return Settled(ending.job_id, True, job.state if job.token == ending.token else "queued")
+
+    return world.route(id=ending.job_id).store.read(find)
 
 
 def renew_held(

@@ -92,9 +92,13 @@ def add_built_in(app: Horae, settings: Settings) -> None:
 
     register_attention(app)
     if settings.nats:
-        from horae.bus import publish
+        from horae.bus import dispatch, publish
 
-        publish(app, settings.nats, stream=settings.nats_stream, prefix=settings.nats_prefix)
+        names: dict[str, Any] = {"stream": settings.nats_stream, "prefix": settings.nats_prefix}
+        names["replicas"] = settings.nats_replicas
+        publish(app, settings.nats, **names)
+        if settings.nats_dispatch:
+            dispatch(app, settings.nats, **names)
     try:
         from horae.outgoing import Outgoing
         from horae.outgoing import register as register_outgoing

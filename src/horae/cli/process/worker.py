@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,6 +32,7 @@ def register(app: typer.Typer) -> None:
         "horae worker shop:app --queues mail=10,default=2",
         "horae worker --tasks --poll 5s --batch 10 --lease 120s",
         "HORAE_TOKEN=… horae worker shop:app --url https://horae.example",
+        "horae worker shop:app --nats nats://10.0.0.1:4222",
     )
     command(app, "worker", by_url="flag", examples=examples)(worker)
 
@@ -87,6 +88,14 @@ def worker(
         ),
     ] = None,
     config: Config = None,
+    nats: Annotated[
+        str | None,
+        typer.Option(
+            "--nats",
+            metavar="URL,…",
+            help="Take jobs from a relay on these NATS servers and open no database; $HORAE_NATS is not read.",
+        ),
+    ] = None,
     until_empty: Annotated[
         bool, typer.Option("--until-empty", help="End when the queues hold neither waiting nor running jobs.")
     ] = False,
@@ -104,9 +113,12 @@ def worker(
 
     With --tasks it runs users' tasks and needs no application. Ctrl-C and SIGTERM end it in order: nothing more is
     claimed, what runs may finish within the grace, the rest is cancelled and given back. A second signal ends at once.
-    With --url it opens no database: it takes its jobs from that service and executes them, and nothing else.
+    With --url or --nats it opens no database: it takes its jobs from that service, or from a relay on that message
+    bus, and executes them, and nothing else.
     """
-    if terminal.url is not None:
+    if nats is not None and (terminal.url is not None or terminal.database is not None):
+        raise InvalidInput("database_or_bus")
+    if terminal.url is not None or nats is not None:
         _refuse_what_needs_a_database(tasks=tasks, until_empty=until_empty, keep=keep is not None)
     settings = terminal.settings
     chosen = replace(
@@ -117,6 +129,7 @@ def worker(
         poll=settings.poll if poll is None else read_setting("poll", poll, "--poll"),
         batch=settings.batch if batch is None else read_setting("batch", batch, "--batch"),
         **({} if keep is None else _read_keep(keep)),
+        **({} if nats is None else {"nats": read_setting("nats", nats, "--nats")}),
     )
     if chosen.lease.total_seconds() < 1:
         raise InvalidInput("lease_under_a_second", lease=chosen.lease.total_seconds())
@@ -124,6 +137,8 @@ def worker(
     configured = replace(terminal, settings=chosen)
     metrics = None if metrics_port is None else (metrics_host, metrics_port)
     app = _for_tasks(configured, target, config) if tasks else load_application(configured, target, config, "worker")
+    if nats is not None:
+        app.use_bus(chosen.nats, stream=chosen.nats_stream, prefix=chosen.nats_prefix)
     _serve(configured, app, until_empty, metrics)
 
 
@@ -156,7 +171,7 @@ def _serve(terminal: Terminal, app: Horae, until_empty: bool, metrics: tuple[str
 
     settings = terminal.settings
     names = sorted(each.name for each in app.definitions)
-    if terminal.url is None:
+    if not app.acts_on_service:
         add_built_in(app, settings)
     if isinstance(app, BareApplication):
         names = sorted(each.name for each in app.definitions)
@@ -165,7 +180,7 @@ def _serve(terminal: Terminal, app: Horae, until_empty: bool, metrics: tuple[str
     for each in problems:
         terminal.say(f"warning: {each}")
     queues = settings.queues or dict.fromkeys(app.served_queues, SLOTS)
-    if terminal.url is None:
+    if not app.acts_on_service:
         app.wait_for_store()
         queues = with_alerts(queues, settings)
     worker = app.worker(_settings(settings, queues))
@@ -220,8 +235,8 @@ def _report_start(terminal: Terminal, app: Horae, worker: Worker, names: list[st
     settings = worker.settings
     from horae.cli.process.targets import database_of
 
-    at = database_of(app)
-    url = terminal.url or at
+    where = "url" if app.acts_on_service else "database"
+    url = terminal.url or (_shown_servers(terminal.settings.nats) if app.acts_on_service else database_of(app))
     unserved = sorted({each.queue for each in app.definitions if each.name in names} - set(settings.queues))
     terminal.say(f"Horae {settings.version} worker {worker.node_id} on {url}")
     terminal.say("  serves  " + ", ".join(f"{queue} ({slots} at once)" for queue, slots in settings.queues.items()))
@@ -232,8 +247,13 @@ def _report_start(terminal: Terminal, app: Horae, worker: Worker, names: list[st
     event = {
         "event": "started",
         "worker": worker.node_id,
-        "database" if terminal.url is None else "url": url,
+        where: url,
         "queues": dict(settings.queues),
         "jobs": names,
     }
     terminal.event(event)
+
+
+def _shown_servers(servers: Sequence[str]) -> str:
+    """Return addresses without what stands before the @, which may be a password."""
+    return ",".join(f"{each.partition('://')[0]}://{each.partition('://')[2].rpartition('@')[2]}" for each in servers)

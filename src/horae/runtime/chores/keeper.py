@@ -15,6 +15,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from horae.actions import hints
 from horae.actions.jobs.claims import peek
@@ -38,6 +39,19 @@ BLOCKED_WAIT = timedelta(milliseconds=250)  # before a lease that has run out, y
 PATIENCE = 3.0  # seconds for what is under way when a keeper of its own ends
 
 
+class Beside(Protocol):
+    """A loop that goes on beside the chores, in every process that looks after a store."""
+
+    async def run(self) -> None:
+        """Go on until :meth:`stop`; errors are its own affair."""
+
+    def stop(self) -> None:
+        """Ask it to end; from the loop's thread."""
+
+
+MakeBeside = Callable[[World, str], Beside]  # of a world and the name of the process
+
+
 class Keeper:
     """The parts, and what a look at the store means for each."""
 
@@ -53,8 +67,10 @@ class Keeper:
         fires: bool = True,
         cleans: bool = True,
         lease: timedelta = LEASE,
+        beside: Sequence[MakeBeside] = (),
     ) -> None:
         self._world = world
+        self._beside = [make(world, name) for make in beside] if cleans else []
         self._database = database
         self._fires, self._cleans = fires, cleans
         self._reaper = Reaper(world, database, tell_dead)
@@ -73,6 +89,7 @@ class Keeper:
             tasks.append(asyncio.create_task(self._scheduler.run(), name="horae-scheduler"))
         if self._cleans:
             tasks.append(asyncio.create_task(self._janitor.run(), name="horae-janitor"))
+        tasks += [asyncio.create_task(each.run(), name=f"horae-{type(each).__name__}") for each in self._beside]
         return tasks
 
     def expect(self, upcoming: Upcoming) -> None:
@@ -107,6 +124,8 @@ class Keeper:
         self.is_stopping = True
         self._scheduler.stop()
         self._janitor.stop()
+        for each in self._beside:
+            each.stop()
 
     async def ended(self) -> None:
         """Wait for jobs of Horae's own that are being served; they are short."""

@@ -101,7 +101,7 @@ class HttpSource:
         return Upcoming(due, None, cancelled=stopped, drain=upcoming.drain)
 
     def settle(self, batch: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
-        settled = _ask(lambda: self._jobs.settle([_ending(job, outcome) for job, outcome in batch]))
+        settled = _ask(lambda: self._jobs.settle([ending_of(job, outcome) for job, outcome in batch]))
         answers = zip(batch, settled, strict=True)
         return {job.id: self._change(job, outcome, each) for (job, outcome), each in answers if not _not_now(each)}
 
@@ -178,6 +178,9 @@ class HttpSource:
         except (NotFound, LeaseLost):
             raise LeaseLost(lease.job_id, lease.token, step=step) from None
 
+    def withdraw(self) -> None:
+        """Do nothing: a claim over HTTP has its answer or none."""
+
     def leave(self, node: Node) -> None:
         _ask(lambda: self._jobs.peek((), worker=replace(_heartbeat(node), state="ended")))
 
@@ -217,7 +220,8 @@ def _ask(ask: Callable[[], T]) -> T:
         raise
 
 
-def _ending(job: Job, outcome: Outcome) -> Ending:
+def ending_of(job: Job, outcome: Outcome) -> Ending:
+    """Return an outcome as it is reported."""
     return Ending(
         job.id,
         job.token,

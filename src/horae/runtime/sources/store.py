@@ -76,6 +76,9 @@ class StoreSource:
     def spent(self, lease: Lease, cost: Mapping[str, int], key: str | None) -> None:
         spending.report(self._world, lease, cost, key=key)
 
+    def withdraw(self) -> None:
+        """Do nothing: a claim is over when it returns."""
+
     def leave(self, node: Node) -> None:
         claims.leave(self._world, node.node_id)
 

@@ -140,6 +140,8 @@ class Child:
             for ours in [app, *_apps(module)]:
                 if ours is not None and order["service"] is not None:
                     ours.use_service(*order["service"])
+                elif ours is not None and order["is_on_bus"]:
+                    ours.use_bus(())  # it never connects: the parent does
                 elif ours is not None and order["database"] is not None:
                     ours.database = order["database"]
             self._handlers[order["name"]] = function, app

@@ -79,11 +79,13 @@ class Process:
         self._ended.set()
         self._channel.hang_up()  # also when a grandchild still holds the other end
 
-    def load(self, handler: Handler, database: str | None, service: Service | None = None) -> None:
+    def load(
+        self, handler: Handler, database: str | None, service: Service | None = None, *, is_on_bus: bool = False
+    ) -> None:
         """Let the child import the handler."""
         if handler.name in self._loaded:
             return
-        answer = self._converse(_load_order(handler, database, service), None)
+        answer = self._converse(_load_order(handler, database, service, is_on_bus), None)
         if answer["say"] == "refused":
             raise Reported(answer["error"])
         self._loaded.add(handler.name)
@@ -159,6 +161,7 @@ class Children:
         *,
         database: str | None = None,
         service: Service | None = None,
+        is_on_bus: bool = False,
         max_bytes: int = 1024 * 1024,
         max_jobs: int = MAX_JOBS,
     ) -> None:
@@ -166,6 +169,7 @@ class Children:
             raise ConfigurationError("worker_inside_child")
         self._database = database
         self._service = service
+        self._is_on_bus = is_on_bus
         self._max_bytes = max_bytes
         self._max_jobs = max_jobs
         self._threads = Threads(UNBOUNDED, name="horae-process")
@@ -196,7 +200,8 @@ class Children:
         self._busy.add(process)
         try:
             async with asyncio.timeout(START_LIMIT):
-                await self._talk(process, partial(process.load, handler, self._database, self._service), 0.0)
+                load = partial(process.load, handler, self._database, self._service, is_on_bus=self._is_on_bus)
+                await self._talk(process, load, 0.0)
         except BaseException as problem:
             process.kill()
             self._put_back(process)
@@ -277,7 +282,7 @@ def _time_to_notice(handler: Handler) -> float:
     return TIME_TO_NOTICE if handler.takes_context or may_await else 0.0
 
 
-def _load_order(handler: Handler, database: str | None, service: Service | None) -> Message:
+def _load_order(handler: Handler, database: str | None, service: Service | None, is_on_bus: bool) -> Message:
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
     path = getattr(main, "__file__", None)
@@ -292,6 +297,7 @@ def _load_order(handler: Handler, database: str | None, service: Service | None)
         "argv": sys.argv,
         "database": database,
         "service": service,
+        "is_on_bus": is_on_bus,
         "levels": {name: logging.getLogger(name or None).getEffectiveLevel() for name in names},
     }
 

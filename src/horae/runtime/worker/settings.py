@@ -14,6 +14,7 @@ from horae.core.jobs.machinery import queue_name
 from horae.ports.locks import Limiter
 from horae.ports.workers import Node
 from horae.runtime.chores.janitor import Chore
+from horae.runtime.chores.keeper import MakeBeside
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class WorkerSettings:
     retention: Retention | None = None  # None: that of the application
     rates: Mapping[str, Limiter] = field(default_factory=dict)  # how often jobs of a queue may start
     chores: tuple[Chore, ...] = ()
+    beside: tuple[MakeBeside, ...] = ()  # loops that go on beside the chores
     fires: bool = True  # whether it turns due schedules into jobs
     cleans: bool = True  # whether it takes turns at chores, the deletion of what is old among them
 

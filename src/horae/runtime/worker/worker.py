@@ -113,7 +113,7 @@ class Worker:
         kept = replace(world, retention=retention)
         self._keeper = Keeper(
             kept, self.database, self.node_id, chores, self._teller.dead, self.measures.count_fired,
-            fires=settings.fires, cleans=settings.cleans,
+            fires=settings.fires, cleans=settings.cleans, beside=settings.beside,
         )  # fmt: skip
         self._held: dict[Key, Attempt] = {}
         self._busy: Counter[str] = Counter()
@@ -169,6 +169,7 @@ class Worker:
             self._keeper.stop()
             *others, serving = beside
             await finish(ROUND_PATIENCE, serving)
+            self.source.withdraw()
             await asyncio.gather(
                 self._until_free(self.settings.grace),
                 self.declared.close(self.settings.grace),

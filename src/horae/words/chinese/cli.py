@@ -25,6 +25,7 @@ ERRORS = {
     "database_missing_here": "{path} 处没有数据库。请进入它所在的目录，用 --db 或 HORAE_DATABASE_URL 指定，或新建"
     "一个：horae db migrate",
     "database_open_elsewhere": "另一个进程正打开着 {path}。请先停止它，或加上 --force。",
+    "database_or_bus": "--nats 要单独使用，不能与 --db 或 --url 同时给出：worker 只从一处取任务。",
     "database_or_service": "--db 与 --url 只能给一个：前者在本机打开数据库，后者请求服务。",
     "database_served": "{nodes} 正在使用 {path}。请先停止它们，或加上 --force：它们会接着处理恢复后的数据，而手头"
     "的结果在提交时会被拒绝。",

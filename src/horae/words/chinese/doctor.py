@@ -35,6 +35,25 @@ WHY = {
     "cluster_member_behind": "数据库 {name} 的集群映射是版本 {version}，不是 {newest}。",
     "cluster_member_moving": "{name} 有 {count:,} 个虚拟分片标记为迁移中：其中不能写入。请重新执行被中断的操作。",
     "cluster_well": "{count:,} 个数据库的映射一致，版本 {version}",
+    "bus_flush_accepted": "NATS 可能在写盘之前就确认，HORAE_NATS_FLUSH 已接受这一点：断电可能丢失已确认的事件，"
+    "并推迟途中的任务",
+    "bus_flush_late": "NATS 在写盘之前就确认（{names}：每 {interval:g} 秒写一次）：断电会丢失已确认的消息。"
+    "请在每台服务器的 jetstream 一节设置 sync_interval: always，或用 HORAE_NATS_FLUSH=interval 接受它。",
+    "bus_flush_unknown": "不知道 NATS 是否先写盘再确认。请在 HORAE_NATS_MONITOR 中写明每台服务器的监控地址或系统账户，"
+    "或用 HORAE_NATS_FLUSH=always 担保。",
+    "bus_flush_vouched": "HORAE_NATS_FLUSH 担保 NATS 先写盘再确认",
+    "bus_flush_well": "NATS 先写盘再确认：{names}",
+    "bus_monitor_away": "{address} 没有说明 NATS 如何写盘：{problem}。",
+    "bus_replicas_few": "丢失一台 NATS 服务器可能连同消息一起丢失：保存流的服务器只有 {names}，而不是 {most} 台。"
+    "请在创建流之前设置 HORAE_NATS_REPLICAS；已有的流用 NATS 的工具修改。",
+    "bus_servers_away": "NATS 服务器没有应答：{problem}",
+    "bus_streams_none": "NATS 有应答，还没有 Horae 的流",
+    "bus_streams_well": "NATS 在三台或更多服务器上保存 {names}",
+    "bus_window_short": "流 {stream} 只在 {window:g} 秒内认得重复的消息；"
+    "中继可能离开一段时间，需要 {least:g} 秒或更久。",
+    "dispatch_missing": "HORAE_NATS_DISPATCH 要求派发，却没有进程在消息总线上派发任务：请用 HORAE_NATS 和 "
+    "HORAE_NATS_DISPATCH=1 启动 worker 或服务器，并查看它的日志。",
+    "dispatch_well": "有一个中继在消息总线上派发任务",
     "bus_well": "正在记录事件，{count:,} 个等待发布",
     "disk_well": "{folder} 有 {free:.1f} GiB 可用",
     "doctor_schedules_inactive": "{count} 个已停用（{names}）：{because}",

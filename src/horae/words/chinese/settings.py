@@ -1,6 +1,8 @@
 """The Chinese of :mod:`horae.words.settings`: the same keys and placeholders."""
 
 ERRORS = {
+    "nats_monitor_unreadable": "{text!r} 不是 NATS 服务器的地址。监控地址请写成 http://127.0.0.1:8222，"
+    "系统账户请写成 nats://user:password@127.0.0.1:4222。",
     "nats_server_unreadable": "{text!r} 不是 NATS 服务器的地址。请写成 nats://127.0.0.1:4222，多个地址用逗号分隔。",
     "duration_unreadable": "{text!r} 不是 {what}；请写成 250ms、90s、5m、2h 或 1d 这样的形式。",
     "host_not_ours": "{host!r} 不是本机的地址；127.0.0.1 总是可用。",
@@ -60,9 +62,14 @@ HELPS = {
     "HORAE_HEARTBEAT_URL": "没有缺少应有的运行时定期调用的地址，外部监控据此察觉沉默",
     "HORAE_HEARTBEAT_EVERY": "多久调用一次，至少 10 秒",
     "HORAE_CLUSTER_URLS": "集群数据库的 URL，写成 name=url，用空格分隔",
-    "HORAE_NATS": "事件发布到哪些 NATS 服务器，用逗号分隔",
-    "HORAE_NATS_STREAM": "保存事件的 JetStream 流；没有时自动创建",
-    "HORAE_NATS_PREFIX": "事件主题的开头",
+    "HORAE_NATS": "用于事件和派发的 NATS 服务器，用逗号分隔",
+    "HORAE_NATS_STREAM": "保存事件的 JetStream 流；后面加 `_JOBS` 和 `_CALLS` 是派发用的流；没有时自动创建",
+    "HORAE_NATS_PREFIX": "事件主题的开头；后面加 `_work` 是派发主题的开头",
+    "HORAE_NATS_DISPATCH": "这个连着数据库的进程是否也轮流把任务派发给 NATS 上的 worker",
+    "HORAE_NATS_REPLICAS": "这里创建的每个流由几台 NATS 服务器保存",
+    "HORAE_NATS_MONITOR": "`horae doctor` 向哪里询问 NATS 如何写盘：所有服务器的监控地址，或系统账户",
+    "HORAE_NATS_FLUSH": "已知 NATS 如何写盘：`always` 担保为 `sync_interval: always`，`interval` 接受不是这样，"
+    "`ask` 交给体检去问",
     "HORAE_SERVER_CHORES": "服务是否也触发到期的定时计划、收回租约过期的任务、处理超时、封存审计并删除旧数据",
     "HORAE_SERVER_DOCTOR": "服务是否为 `GET /admin/doctor` 做体检",
     "HORAE_CONSOLE": "服务是否在 `/console` 提供网页控制台",

@@ -6,8 +6,22 @@ ERRORS = {
     "bus_prefix_unusable": "{prefix!r} 不能作为主题的开头。请使用字母、数字、- 和 _，各部分用点分隔，例如 shop.horae。",
     "bus_triggers_not_permitted": "该角色无权创建触发器，而消息总线的事件由触发器记录。请用有权限的角色运行一次 "
     "horae bus on。",
-    "bus_unreachable": "连接不到消息总线（{problem}）。事件留在发件箱里；请检查 HORAE_NATS 和服务器。",
-    "nats_extra_missing": "发布事件需要 NATS 客户端（{problem}）。请运行：pip install 'horae[nats]'",
+    "bus_address_unusable": "{address!r} 不能作为 worker 在总线上的地址。请用最多 100 个字母、数字、- 和 _。",
+    "bus_arguments_unreadable": "调用 {call} 的参数不合适：{problem}。请按总线参考页列出的内容发送。",
+    "bus_call_failed": "中继没能完成（{problem}）；详情见它的日志。",
+    "bus_executes_only": "总线上的 worker 只执行任务；{operation} 需要数据库或服务。请在有数据库或服务的地方运行："
+    "horae worker 加 --db 或 --url。",
+    "bus_message_too_large": "消息有 {size} 字节，而总线最多接受 {most} 字节。请调大 NATS 服务器的 max_payload，"
+    "少发一些，或交给有数据库的 worker。",
+    "bus_message_unreadable": "消息里没有可用的 {field}。请按总线参考页列出的内容发送。",
+    "bus_of_another_database": "流 {stream} 属于另一个数据库。请为每个数据库设置各自的前缀和流："
+    "HORAE_NATS_PREFIX、HORAE_NATS_STREAM。",
+    "bus_relay_silent": "{seconds} 秒内没有中继应答。请确认有一个连着数据库的 worker 或服务器以相同的前缀运行，"
+    "并设置了 HORAE_NATS 和 HORAE_NATS_DISPATCH=1。",
+    "bus_stream_refused": "无法创建流 {stream}（{problem}）。请检查 NATS 服务器和 HORAE_NATS_REPLICAS。",
+    "bus_unreachable": "连接不到消息总线（{problem}）。事件留在发件箱里，任务留在数据库里；"
+    "请检查 HORAE_NATS 和服务器。",
+    "nats_extra_missing": "这需要 NATS 客户端（{problem}）。请运行：pip install 'horae[nats]'",
     "backup_damaged": "{path} 已损坏：{problem}。请使用另一份副本。",
     "backup_exists": "{path} 已存在。请换一个名称，或加上 --force 替换它。",
     "backup_failed": "无法复制 {path}：{problem}。没有任何改动。",
