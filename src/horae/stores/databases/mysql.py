@@ -226,12 +226,16 @@ class MysqlStore(SqlStore):
 
     def __init__(self, engine: Engine, timeouts: Timeouts | None = None) -> None:
         super().__init__(engine, MYSQL, timeouts)
-        self.returns = bool(getattr(engine.dialect, "is_mariadb", False))
         self._hot_pool = engine.pool.recreate()  # lent connections can use up the engine's pool, not this one
         event.listen(self._hot_pool, "connect", _see_the_present)
 
     def make_hot(self) -> Hot:
         return MysqlHot(self.dialect)
+
+    @property
+    def returns(self) -> bool:
+        """Return whether an INSERT returns its numbers; a URL with ``mysql:`` knows only once it is connected."""
+        return bool(getattr(self.engine.dialect, "is_mariadb", False))
 
     def make_firings(self) -> Firings:
         return MysqlFirings(self.hot, self._add_in_chunks)
@@ -304,9 +308,14 @@ class MysqlStore(SqlStore):
         cursor = driver.connection.cursor()
         cursor.execute(sql, [value for values in rows for value in values])
         answer = [found[0] for found in cursor.fetchall()] if self.returns else []
-        first = int(cursor.lastrowid or 0)  # without RETURNING: a multi-row INSERT … VALUES draws consecutive numbers
+        first = int(cursor.lastrowid or 0)
         cursor.close()
-        return answer or list(range(first, first + len(rows)))
+        return answer or self._count_from(driver, first, len(rows))
+
+    def _count_from(self, driver: Driver, first: int, count: int) -> list[int]:
+        """Return the numbers that a multi-row INSERT … VALUES has drawn: evenly spaced, one apart on a single server."""
+        step = int(driver.rows("SELECT @@auto_increment_increment")[0][0]) if count > 1 else 1
+        return list(range(first, first + count * step, step))
 
     def hears(self) -> bool:
         return False
