@@ -9,8 +9,10 @@
 from __future__ import annotations
 
 import re
+import shutil
 import uuid
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,11 +33,14 @@ class Standby(PostgresServer):
     primary: PostgresServer
 
     def prepare(self) -> None:
-        source = f"host={HOST} port={self.primary.port} user=postgres"
-        self.run(self.binary.with_name("pg_basebackup"), "-D", self.data, "-d", source, "-R", "-c", "fast", "-X", "stream")
+        copy_of(self.primary, self)
 
-    def promote(self) -> None:
-        self.run(self.binary.with_name("pg_ctl"), "promote", "-D", self.data, "-w", "-t", "60")
+
+def copy_of(primary: PostgresServer, follower: PostgresServer) -> None:
+    """Fill the data directory of a server with a copy of a primary that it will follow."""
+    source = f"host={HOST} port={primary.port} user=postgres"
+    tool = follower.binary.with_name("pg_basebackup")
+    follower.run(tool, "-D", follower.data, "-d", source, "-R", "-c", "fast", "-X", "stream")
 
 
 @dataclass
@@ -46,7 +51,8 @@ class PostgresPair:
     synchronous: bool = True
     durable: bool = False
     primary: PostgresServer = field(init=False)
-    standby: Standby = field(init=False)
+    standby: PostgresServer = field(init=False)
+    hosts: str = ""
     database: str = ""
 
     def __post_init__(self) -> None:
@@ -54,32 +60,37 @@ class PostgresPair:
         self.primary.settings["synchronous_commit"] = "on"
         self.primary.start()
         self.database = name_in(self.primary.create_database())
-        self.standby = self.follow(self.primary)
-        if self.synchronous:  # in its own file, so that the standby, once promoted, waits for no one
+        self.standby = standby = self.servers.make(Standby, durable=self.durable)
+        standby.primary = self.primary
+        standby.settings["synchronous_commit"] = "on"
+        standby.start()
+        self.hosts = f"{HOST}:{self.primary.port},{HOST}:{self.standby.port}"
+        self._wait_for_standby()
+
+    def _wait_for_standby(self) -> None:
+        if self.synchronous:  # in a file of its own, made after the copy: once promoted, the standby waits for no one
             self.ask(self.primary, "ALTER SYSTEM SET synchronous_standby_names = '*'")
             self.ask(self.primary, "SELECT pg_reload_conf()")
         state = "sync" if self.synchronous else "async"
         find = f"SELECT 1 FROM pg_stat_replication WHERE sync_state = '{state}' AND state = 'streaming'"
         wait_until(lambda: self.ask(self.primary, find), "replication")
 
-    def follow(self, primary: PostgresServer) -> Standby:
-        standby = self.servers.make(Standby, durable=self.durable)
-        standby.primary = primary
-        standby.settings["synchronous_commit"] = "on"
-        standby.start()
-        return standby
-
     @property
     def url(self) -> str:
-        """Both hosts in one URL, the first primary first."""
-        hosts = ",".join(f"{HOST}:{server.port}" for server in (self.primary, self.standby))
-        return f"postgresql://postgres@{hosts}/{self.database}?target_session_attrs=read-write"
-
-    def url_of(self, server: PostgresServer) -> str:
-        return server.database_url(self.database)
+        """Both hosts in one URL, always in the same order."""
+        return f"postgresql://postgres@{self.hosts}/{self.database}?target_session_attrs=read-write"
 
     def promote(self) -> None:
-        self.standby.promote()
+        self.standby.run(self.standby.binary.with_name("pg_ctl"), "promote", "-D", self.standby.data, "-w", "-t", "60")
+
+    def rejoin(self) -> None:
+        """Let the old primary follow the new one, from a fresh copy; from now on their roles are swapped."""
+        self.primary, self.standby = self.standby, self.primary
+        self.standby.stop("immediate")
+        shutil.rmtree(self.standby.data)
+        copy_of(self.primary, self.standby)
+        self.standby.start()
+        self._wait_for_standby()
 
     def senders(self) -> list[int]:
         """Return the processes of the primary that send to the standby; a stopped one lets the standby fall behind."""
@@ -165,9 +176,11 @@ class GaleraCluster:
     def __post_init__(self) -> None:
         for _ in range(self.size):
             node = self.servers.make(GaleraNode, durable=self.durable)
-            node.cluster = self
+            node.cluster, node.position = self, f"{self.name}:0"
             self.nodes.append(node)
-            node.start()
+        self.nodes[0].start()
+        with ThreadPoolExecutor() as pool:  # a node that joins waits for seconds
+            list(pool.map(GaleraNode.start, self.nodes[1:]))
         self.database = name_in(self.nodes[0].create_database())
 
     @property
