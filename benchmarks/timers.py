@@ -78,6 +78,8 @@ def fill(store: SqlStore, count: int) -> None:
     """Make jobs that come due between an hour and a month from now, in no order."""
     begin, span = micros(_now(store) + HOUR), (MONTH - HOUR) // MICROSECOND
     present = count_jobs(store)
+    if present >= count:
+        return
     for low in range(present + 1, count + 1, AT_ONCE):
         rows = series(store, low, min(low + AT_ONCE - 1, count))
         at = f"{begin} + (i + {LARGE}) * 7919 % {PRIME} * {span // PRIME} + i % 1000"

@@ -244,6 +244,7 @@ def test_two_writers_of_a_galera_cluster_never_hold_one_job_at_a_time(
 ) -> None:
     journey = set_out(journeys, cluster.url_of(cluster.nodes[0]), tmp_path)
     journey.enqueue_brief(300)
+    cluster.catch_up()
 
     workers = [
         journey.worker(environment={"HORAE_DATABASE_URL": cluster.url_of(node)}, ready=False) for node in cluster.nodes

@@ -110,7 +110,7 @@ class GaleraNode(MariaDBServer):
     def __init__(self, ground: Ground, home: Path, *, durable: bool = False) -> None:
         super().__init__(ground, home, durable=durable)
         self.library = programs.find(programs.GALERA)
-        self.bus, self.transfer = free_port(), free_port()
+        self.bus, self.transfer, self.copying = free_port(), free_port(), free_port()
         self.cluster: GaleraCluster
         self.position = ""
 
@@ -141,6 +141,7 @@ class GaleraNode(MariaDBServer):
             "--wsrep-cluster-name=horae",
             f"--wsrep-cluster-address=gcomm://{','.join(others)}",
             f"--wsrep-node-address={HOST}:{self.bus}",
+            f"--wsrep-sst-receive-address={HOST}:{self.copying}",
             "--binlog-format=ROW",
             "--innodb-autoinc-lock-mode=2",
             *([f"--wsrep-start-position={self.position}"] if self.position else []),
@@ -199,6 +200,11 @@ class GaleraCluster:
         with connection, connection.cursor() as cursor:
             cursor.execute(sql)
             return list(cursor.fetchall())
+
+    def catch_up(self) -> None:
+        """Return when every node shows what any of them has committed; by itself a node shows it a moment later."""
+        for node in self.nodes:
+            self.ask(node, "SET STATEMENT wsrep_sync_wait = 1 FOR SELECT 1")
 
     def status(self, node: GaleraNode, name: str) -> str:
         [(_, value)] = self.ask(node, f"SHOW GLOBAL STATUS LIKE '{name}'")
