@@ -49,7 +49,9 @@ async def measure(app: Horae, server: PostgresServer, jobs: int) -> None:
         worker.stop()
         await serving
         here, there = meter.worker_seconds(), meter.server_seconds()
-        print(f"{jobs:,} jobs: {jobs / enqueued:,.0f} a second enqueued in bulk, {jobs / drained:,.0f} a second drained")
+        print(
+            f"{jobs:,} jobs: {jobs / enqueued:,.0f} a second enqueued in bulk, {jobs / drained:,.0f} a second drained"
+        )
         print(f"processor a job: server {there / jobs * 1e6:.0f} µs, client and worker {here / jobs * 1e6:.0f} µs")
         print(f"write-ahead log a job: {(ask(WRITTEN) - written) / jobs:,.0f} bytes")
         print(f"finished row with its indexes: {(ask(KEPT) - kept) / jobs:,.0f} bytes")

@@ -186,7 +186,9 @@ def main() -> int:
     )
     asked = parser.parse_args()
     if asked.failover:
-        return soak_failover(asked.database, (asked.minutes or 10.0) * 60, asked.rate, synchronous=not asked.asynchronous)
+        return soak_failover(
+            asked.database, (asked.minutes or 10.0) * 60, asked.rate, synchronous=not asked.asynchronous
+        )
     if asked.through:
         return soak_through(asked.database, asked.jobs, asked.minutes or 60.0, asked.keep)
     with Servers() as servers, tempfile.TemporaryDirectory() as folder:

@@ -116,7 +116,10 @@ def soak_failover(database: str, seconds: float, rate: float, *, synchronous: bo
                 self.failing.fail()
                 wait_until(lambda died=died: self.acknowledged_at > died, "an acknowledgement", MOST_GAP)  # type: ignore[misc]
                 self.gaps.append(self.acknowledged_at - died)
-                print(f"{time.strftime('%H:%M:%S')} failover, next acknowledgement after {self.gaps[-1]:.2f} s", flush=True)
+                print(
+                    f"{time.strftime('%H:%M:%S')} failover, next acknowledgement after {self.gaps[-1]:.2f} s",
+                    flush=True,
+                )
                 self.stray += self.failing.mend(self.ended)
 
         def counted(self) -> dict[str, int]:

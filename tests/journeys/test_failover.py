@@ -22,7 +22,7 @@ from tests.journeys.program import build
 from tests.journeys.test_service import Serve
 from tests.journeys.test_service import serve as serve
 from tests.support.replicas import GaleraCluster, PostgresPair
-from tests.support.servers import Servers, ServerMissing
+from tests.support.servers import ServerMissing, Servers
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]

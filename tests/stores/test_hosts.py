@@ -90,7 +90,7 @@ def test_a_primary_that_was_replaced_is_refused_even_when_it_is_alone() -> None:
     hosts.connect()
     machines.standings["b"] = None
 
-    with pytest.raises(ConnectionError, match="a is an old primary.*; b refused"):
+    with pytest.raises(ConnectionError, match=r"a is an old primary.*; b refused"):
         hosts.connect()
 
 
@@ -152,9 +152,22 @@ def test_after_a_lost_connection_all_hosts_are_asked_again() -> None:
     assert hosts.connect().host == "a"
     machines.standings["b"] = Standing(True, "system", 2)
 
-    hosts.forget()
+    hosts.forget(hosts.searches)
 
     assert hosts.connect().host == "b"
+
+
+def test_a_connection_from_before_the_last_search_that_is_lost_starts_no_other() -> None:
+    machines = Machines({"a": PRIMARY, "b": STANDBY})
+    hosts = machines.hosts()
+    hosts.connect()
+    hosts.forget(hosts.searches)
+    hosts.connect()
+
+    hosts.forget(hosts.searches - 1)
+
+    hosts.connect()
+    assert hosts.searches == 2
 
 
 def test_many_threads_share_one_search() -> None:

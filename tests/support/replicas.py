@@ -1,9 +1,9 @@
 """Databases on several servers: a PostgreSQL primary with a standby, and a Galera cluster of MariaDB.
 
-    pair = PostgresPair(servers, synchronous=True)
-    pair.primary.kill()
-    pair.promote()              # the standby becomes the primary; `pair.url` names both hosts
-    pair.primary.start()        # and here is the old one again, able to write
+pair = PostgresPair(servers, synchronous=True)
+pair.primary.kill()
+pair.promote()              # the standby becomes the primary; `pair.url` names both hosts
+pair.primary.start()        # and here is the old one again, able to write
 """
 
 from __future__ import annotations

@@ -87,7 +87,9 @@ def _mysql(ask: Ask) -> Durability:
             "mariadb -e 'SET GLOBAL innodb_flush_log_at_trx_commit = 1'",
         )
     if maria and ask(GALERA) == "ON":
-        return Durability(f"{product}, Galera", "durable", "neither a restart nor the failover to another node loses any")
+        return Durability(
+            f"{product}, Galera", "durable", "neither a restart nor the failover to another node loses any"
+        )
     return Durability(product, "durable", "a failover may lose the last commits, a restart none")
 
 

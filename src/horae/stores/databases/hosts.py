@@ -93,6 +93,7 @@ class Hosts(Generic[C]):
         self._searching = threading.Lock()
         self._chosen: Host | None = self._hosts[0] if len(self._hosts) == 1 else None
         self.timelines = Timelines()
+        self.searches = 0
 
     def connect(self) -> C:
         """Connect to the chosen host, or search for one within the time for connecting."""
@@ -108,20 +109,23 @@ class Hosts(Generic[C]):
         finally:
             self._searching.release()
 
-    def forget(self) -> None:
-        """Ask all hosts again before the next connection: one was lost, so that another host may have taken over."""
-        if len(self._hosts) > 1:
+    def forget(self, search: int) -> None:
+        """Ask all hosts again before the next connection: one was lost, so that another host may have taken over.
+
+        Connections from before the last search say nothing new: after a death a pool finds many of them.
+        """
+        if search == self.searches and len(self._hosts) > 1:
             self._chosen = None
 
     def _open_chosen(self) -> C | None:
-        chosen = self._chosen
+        chosen, search = self._chosen, self.searches
         if chosen is None:
             return None
         try:
             return self._open(chosen, must_write=True)
         except Exception as problem:
             log.debug("%s is not the primary any more: %s", named(chosen), problem)
-            self.forget()
+            self.forget(search)
             return None
 
     def _open(self, host: Host, *, must_write: bool = False) -> C:
@@ -142,6 +146,7 @@ class Hosts(Generic[C]):
 
     def _search(self) -> C:
         """Ask all hosts, again and again, until one of them may be written to or the time is over."""
+        self.searches += 1
         over = threading.Event()
         timer = threading.Timer(self._budget, over.set)
         timer.daemon = True

@@ -313,7 +313,7 @@ class MysqlStore(SqlStore):
         return answer or self._count_from(driver, first, len(rows))
 
     def _count_from(self, driver: Driver, first: int, count: int) -> list[int]:
-        """Return the numbers that a multi-row INSERT … VALUES has drawn: evenly spaced, one apart on a single server."""
+        """Return the numbers that a multi-row INSERT … VALUES has drawn: evenly spaced, by one on a single server."""
         step = int(driver.rows("SELECT @@auto_increment_increment")[0][0]) if count > 1 else 1
         return list(range(first, first + count * step, step))
 

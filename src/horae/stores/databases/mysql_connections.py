@@ -35,6 +35,7 @@ class BoundedConnection(_Connection):
     """A connection whose reads and writes each time out after ``limit`` seconds; None waits without limit."""
 
     hosts: Hosts[BoundedConnection] | None = None
+    search = 0
 
     def close(self) -> None:
         self.hosts = None
@@ -43,7 +44,7 @@ class BoundedConnection(_Connection):
     def _force_close(self) -> None:
         """Close without a word, as PyMySQL does with a lost connection: the next one asks all hosts again."""
         if self.hosts is not None:
-            self.hosts.forget()
+            self.hosts.forget(self.search)
         super()._force_close()  # type: ignore[misc]
 
     @property
@@ -115,7 +116,7 @@ def create_mysql_engine(url: str, timeouts: Timeouts) -> Engine:
             except BaseException:
                 made.close()
                 raise
-            made.hosts = hosts[0]
+            made.hosts, made.search = hosts[0], hosts[0].searches
             return made, standing
 
         if not hosts:

@@ -34,8 +34,8 @@ CHECK_CLIENTS = (
     "DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '{}', false); "
     "EXCEPTION WHEN others THEN NULL; END $$"
 )
-# The timeline that a primary writes, or that a standby has reached: a promotion raises it. The name of a WAL file begins
-# with it; the control file of a new primary names it only after a checkpoint.
+# The timeline that a primary writes, or that a standby has reached: a promotion raises it. The name of a WAL file
+# begins with it; the control file of a new primary names it only after a checkpoint.
 STANDING = (
     "SELECT current_setting('transaction_read_only') = 'off', "
     "(SELECT system_identifier::text FROM pg_control_system()), "
@@ -60,20 +60,19 @@ class BoundedConnection(psycopg.Connection[Any]):
     limit: float | None = None
     hosts: Hosts[BoundedConnection] | None = None
     standing: Standing | None = None
+    search = 0
     _session: PreparedSession | None = None
     _look: Callable[[float], bool] | None = None
 
     @property
     def is_outdated(self) -> bool:
         """Return whether a connection of this process has met a newer primary since this one was opened."""
-        return (
-            self.hosts is not None and self.standing is not None and self.hosts.timelines.is_outdated(self.standing)
-        )
+        return self.hosts is not None and self.standing is not None and self.hosts.timelines.is_outdated(self.standing)
 
     def close(self) -> None:
         """Close the connection. One that was lost makes the next connection ask all hosts who is the primary."""
         if self.hosts is not None and self._is_lost():
-            self.hosts.forget()
+            self.hosts.forget(self.search)
         self.hosts = None
         super().close()
 
@@ -238,7 +237,7 @@ def find_hosts(arguments: Any, parameters: dict[str, Any], timeouts: Timeouts) -
         except BaseException:
             made.close()
             raise
-        made.hosts = found
+        made.hosts, made.search = found, found.searches
         return made, made.standing
 
     found = Hosts(split_hosts(parameters), connect, Refused, timeouts.connect.total_seconds())
