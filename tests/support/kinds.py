@@ -135,11 +135,13 @@ class Server(ABC):
 
     def kill(self) -> None:
         """Kill the server and its children with signal 9, as when its machine loses power."""
-        children = children_of(self.pid)
-        for each in (self.pid, *children):
+        self.kill_tree()
+        self.stop("immediate")
+
+    def kill_tree(self) -> None:
+        for each in tree_of(self.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(each, signal.SIGKILL)
-        self.stop("immediate")
 
     def _launch(self) -> None:
         with self.log.open("ab") as log:
@@ -408,10 +410,10 @@ def free_port() -> int:
     raise ServerFailed("no free port between 20000 and 32000")
 
 
-def children_of(pid: int) -> list[int]:
-    """Return the processes that a server has started."""
+def tree_of(pid: int) -> list[int]:
+    """Return a process and all that it has started, itself first, so that it cannot start another."""
     found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
-    return [int(line) for line in found.stdout.split()]
+    return [pid, *(each for child in found.stdout.split() for each in tree_of(int(child)))]
 
 
 def name_in(url: str) -> str:

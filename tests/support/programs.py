@@ -61,6 +61,11 @@ POSTGRES = Program(
     (13,),
     r"PostgreSQL\) (\d+)",
 )
+# The long soak alone needs it, so that it is not among ALL. Its extension is in postgresql-15-auto-failover.
+PG_AUTO_FAILOVER = Program(
+    "pg_auto_failover", ("pg_autoctl",), ("/usr/bin", "/usr/lib/postgresql/*/bin"), "pg-auto-failover-cli", (1, 6),
+    r"pg_autoctl version (\d+)\.(\d+)",
+)  # fmt: skip
 MARIADB = Program(
     "MariaDB",
     ("mariadbd", "mysqld"),
