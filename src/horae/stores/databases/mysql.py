@@ -232,11 +232,6 @@ class MysqlStore(SqlStore):
     def make_hot(self) -> Hot:
         return MysqlHot(self.dialect)
 
-    @property
-    def returns(self) -> bool:
-        """Return whether an INSERT returns its numbers; a URL with ``mysql:`` knows only once it is connected."""
-        return bool(getattr(self.engine.dialect, "is_mariadb", False))
-
     def make_firings(self) -> Firings:
         return MysqlFirings(self.hot, self._add_in_chunks)
 
@@ -304,18 +299,15 @@ class MysqlStore(SqlStore):
     def add_plain(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
         rows = [new_job_row(job, now) for job in jobs]
         row = f"({marks(len(INSERT_COLUMNS))})"
-        sql = INSERT_HEAD + ", ".join([row] * len(rows)) + (" RETURNING id" if self.returns else "")
+        returns = bool(getattr(self.engine.dialect, "is_mariadb", False))  # with `mysql:` known only once connected
+        sql = INSERT_HEAD + ", ".join([row] * len(rows)) + (" RETURNING id" if returns else "")
         cursor = driver.connection.cursor()
         cursor.execute(sql, [value for values in rows for value in values])
-        answer = [found[0] for found in cursor.fetchall()] if self.returns else []
-        first = int(cursor.lastrowid or 0)
+        answer, first = [found[0] for found in cursor.fetchall()] if returns else [], int(cursor.lastrowid or 0)
         cursor.close()
-        return answer or self._count_from(driver, first, len(rows))
-
-    def _count_from(self, driver: Driver, first: int, count: int) -> list[int]:
-        """Return the numbers that a multi-row INSERT … VALUES has drawn: evenly spaced, by one on a single server."""
-        step = int(driver.rows("SELECT @@auto_increment_increment")[0][0]) if count > 1 else 1
-        return list(range(first, first + count * step, step))
+        # Without RETURNING: a multi-row INSERT … VALUES draws evenly spaced numbers, one apart on a single server.
+        step = 1 if answer or len(rows) == 1 else int(driver.rows("SELECT @@auto_increment_increment")[0][0])
+        return answer or list(range(first, first + len(rows) * step, step))
 
     def hears(self) -> bool:
         return False
