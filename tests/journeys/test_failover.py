@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +27,10 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 SHORT = {"HORAE_CONNECT_TIMEOUT": "2s", "HORAE_HOT_TIMEOUT": "2s", "HORAE_SILENCE_TIMEOUT": "3s"}
+SOME_CLIENT = (
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
+    "AND query NOT LIKE '%pg_notify%' LIMIT 1"
+)
 MOST_GAP = 30.0  # seconds from the death to the next acknowledgement; on a quiet machine one
 
 
@@ -208,6 +212,34 @@ def test_an_asynchronous_failover_loses_what_the_standby_had_not_got_and_goes_on
     worker.until("ran", count=6)
     journey.until_done()
     assert journey.complaints() == []
+
+
+def test_connections_to_a_primary_that_never_died_are_dropped_once_its_successor_was_met(
+    servers: Servers, journeys: ExitStack, tmp_path: Path
+) -> None:
+    """Nobody has fenced it: no promise holds for what is written there, but not for longer than need be."""
+    pair = journeys.enter_context(replicated(servers, synchronous=False))
+    journey = set_out(journeys, pair.url, tmp_path)
+    count = "SELECT count(*) FROM horae_jobs"
+
+    def write_both_ways(number: int) -> None:
+        """On a connection of the hot verbs, and on one of the pool."""
+        _tries(journey, number)
+        with suppress(StoreError):
+            journey.app.enqueue_many([journey.brief(number, key=f"key-{number}")])
+
+    write_both_ways(0)
+    pair.promote()
+    pair.ask(pair.primary, f"SELECT pg_terminate_backend(({SOME_CLIENT}))")
+    met = wait_until(lambda: write_both_ways(len(journey.acknowledged)) or pair.ask(pair.standby, count)[0][0] > 2)
+    before = pair.ask(pair.primary, count)
+
+    for number in range(1000, 1010):
+        write_both_ways(number)
+
+    assert met
+    assert pair.ask(pair.primary, count) == before
+    assert pair.ask(pair.standby, count)[0][0] >= 20
 
 
 def _numbers(journey: Journey) -> list[int]:

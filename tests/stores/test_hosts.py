@@ -6,11 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
+from sqlalchemy import create_engine, text
 
 from horae.errors import ConfigurationError
 from horae.stores.databases.hosts import Host, Hosts, Standing, split_hosts
 from horae.stores.databases.mysql_connections import take_hosts
+from horae.stores.databases.postgres_connections import BoundedConnection
 from horae.stores.opening import create_store_engine, read_url
+from tests.support.servers import PostgresServer
 from tests.support.waiting import wait_until
 
 PRIMARY, STANDBY = Standing(True, "system", 1), Standing(False, "system", 1)
@@ -227,3 +230,49 @@ def test_hosts_without_ports_have_the_usual_one() -> None:
 def test_hosts_that_cannot_be_read_are_refused_in_words(url: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read"):
         create_store_engine(url)
+
+
+# -- what PostgreSQL tells ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plain_role(postgres_server: PostgresServer) -> Iterator[str]:
+    """The URL of an empty database for a role without any rights of its own."""
+    url = postgres_server.create_database()
+    owner = create_engine(url, isolation_level="AUTOCOMMIT")
+    with owner.connect() as connection:
+        connection.execute(text("CREATE ROLE horae_plain LOGIN"))
+    yield url.replace("postgres@", "horae_plain@")
+    with owner.connect() as connection:
+        connection.execute(text("GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC"))
+    owner.dispose()
+    postgres_server.drop_database(url)
+    with create_engine(postgres_server.url, isolation_level="AUTOCOMMIT").connect() as connection:
+        connection.execute(text("DROP ROLE horae_plain"))
+
+
+def _standing(url: str) -> Standing | None:
+    engine = create_store_engine(url)
+    with engine.connect() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, BoundedConnection)
+        assert connection.execute(text("SHOW statement_timeout")).scalar() == "30s"
+    engine.dispose()
+    return driver.standing
+
+
+@pytest.mark.server
+def test_a_role_without_rights_learns_system_and_timeline(plain_role: str) -> None:
+    standing = _standing(plain_role)
+
+    assert standing is not None
+    assert standing.is_writable
+    assert (standing.system.isdecimal(), standing.timeline) == (True, 1)
+
+
+@pytest.mark.server
+def test_a_server_that_hides_its_timeline_is_used_without_a_fence(plain_role: str) -> None:
+    with create_engine(plain_role.replace("horae_plain@", "postgres@")).begin() as connection:
+        connection.execute(text("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC"))
+
+    assert _standing(plain_role) == Standing(True, "", 0)
