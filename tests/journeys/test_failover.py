@@ -21,6 +21,7 @@ from tests.journeys.conftest import STEADY, Journey, setting_out
 from tests.journeys.program import build
 from tests.journeys.test_service import Serve
 from tests.journeys.test_service import serve as serve
+from tests.support.kinds import name_in
 from tests.support.replicas import GaleraCluster, PostgresPair
 from tests.support.servers import ServerMissing, Servers
 from tests.support.waiting import wait_until
@@ -261,7 +262,7 @@ def _tries(journey: Journey, number: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def cluster(servers: Servers) -> Iterator[GaleraCluster]:
+def three_nodes(servers: Servers) -> Iterator[GaleraCluster]:
     try:
         cluster = GaleraCluster(servers)
     except ServerMissing as missing:
@@ -269,6 +270,17 @@ def cluster(servers: Servers) -> Iterator[GaleraCluster]:
     yield cluster
     for node in cluster.nodes:
         servers.discard(node)
+
+
+@pytest.fixture
+def cluster(three_nodes: GaleraCluster) -> GaleraCluster:
+    """The three nodes with an empty database; a node that a test has killed comes back."""
+    for node in three_nodes.nodes:
+        if not node.is_running:
+            node.come_back()
+    three_nodes.database = name_in(three_nodes.nodes[0].create_database())
+    three_nodes.catch_up()
+    return three_nodes
 
 
 def test_two_writers_of_a_galera_cluster_never_hold_one_job_at_a_time(
@@ -288,11 +300,31 @@ def test_two_writers_of_a_galera_cluster_never_hold_one_job_at_a_time(
     assert [worker.process.poll() for worker in workers] == [None] * 3
 
 
+def test_a_galera_node_that_answers_but_refuses_to_work_is_left(
+    cluster: GaleraCluster, journeys: ExitStack, tmp_path: Path
+) -> None:
+    """It has lost the majority, and its connections stay open."""
+    journey = set_out(journeys, cluster.url, tmp_path)
+    journey.enqueue("brief", number=1)
+    worker = journey.worker(lease=STEADY)
+    worker.until("ran")
+    cluster.ask(cluster.nodes[0], "SET GLOBAL wsrep_provider_options = 'gmcast.isolate=1'")
+    try:
+        wait_until(lambda: cluster.status(cluster.nodes[0], "wsrep_ready") == "OFF")
+        wait_until(lambda: _tries(journey, 2), within=MOST_GAP)
+        worker.until("ran", count=2)
+    finally:
+        cluster.ask(cluster.nodes[0], "SET GLOBAL wsrep_provider_options = 'gmcast.isolate=0'")
+        wait_until(lambda: cluster.status(cluster.nodes[0], "wsrep_ready") == "ON")
+
+    assert worker.process.poll() is None
+    journey.until_done()
+    assert journey.complaints() == []
+
+
 def test_the_writer_of_a_galera_cluster_is_killed_and_all_go_on_at_the_next(
     cluster: GaleraCluster, journeys: ExitStack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster.ask(cluster.nodes[0], f"DROP DATABASE {cluster.database}")
-    cluster.database = cluster.nodes[0].create_database().rpartition("/")[2].partition("?")[0]
     journey = set_out(journeys, cluster.url, tmp_path)
     workers = [journey.worker(lease=STEADY) for _ in range(2)]
 

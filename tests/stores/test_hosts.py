@@ -182,6 +182,24 @@ def test_many_threads_share_one_search() -> None:
     assert machines.asked.count("a") == 1
 
 
+def test_a_search_that_fails_fails_for_all_threads_that_waited_for_it() -> None:
+    machines = Machines({"a": None, "b": STANDBY})
+    hosts = machines.hosts(1.0)
+    refused: list[str] = []
+
+    def connect() -> None:
+        try:
+            hosts.connect()
+        except ConnectionError as problem:
+            refused.append(str(problem))
+
+    with _in_threads(8, connect):
+        wait_until(lambda: hosts.searches)
+
+    assert len(refused) == 8
+    assert hosts.searches <= 2, "a thread that came late may search again"
+
+
 @contextmanager
 def _in_threads(count: int, work: Callable[[], object]) -> Iterator[None]:
     threads = [threading.Thread(target=work) for _ in range(count)]

@@ -94,6 +94,7 @@ class Hosts(Generic[C]):
         self._chosen: Host | None = self._hosts[0] if len(self._hosts) == 1 else None
         self.timelines = Timelines()
         self.searches = 0
+        self._failure, self._failed = "", 0
 
     def connect(self) -> C:
         """Connect to the chosen host, or search for one within the time for connecting."""
@@ -101,11 +102,15 @@ class Hosts(Generic[C]):
             return self._open(self._hosts[0])
         if (found := self._open_chosen()) is not None:
             return found
-        if not self._searching.acquire(timeout=2 * self._budget):  # one search, for all threads
+        failed = self._failed
+        if not self._searching.acquire(timeout=2 * self._budget):
             raise self._refuse("another thread is still searching for the primary")
         try:
-            found = self._open_chosen()
-            return self._search() if found is None else found
+            if (found := self._open_chosen()) is not None:
+                return found
+            if self._failed > failed:  # one search is for all threads that wait, also when it fails
+                raise self._refuse(self._failure)
+            return self._search()
         finally:
             self._searching.release()
 
@@ -163,7 +168,8 @@ class Hosts(Generic[C]):
                     log.info("the primary is %s", named(best.host))
                     return best.connection
                 if over.wait(ROUND):
-                    raise self._refuse(self._describe(answers))
+                    self._failure, self._failed = self._describe(answers), self._failed + 1
+                    raise self._refuse(self._failure)
         finally:
             timer.cancel()
 

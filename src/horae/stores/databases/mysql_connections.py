@@ -18,11 +18,13 @@ from horae.stores.databases.hosts import Host, Hosts, Standing, split_hosts
 
 DEFAULT = 3306  # port
 MOST_TEXT = 1_048_576  # bytes of a text that is put together; the default of MariaDB, but not everywhere
-# A node of a Galera cluster that has lost the majority, or still catches up, refuses every statement.
+UNABLE = {1047, 1290, 1836}  # a node without its cluster, a server that was made read-only
+# A node of a Galera cluster that has lost the majority, still catches up or was told to, refuses to work.
 STANDING = (
-    "SELECT @@global.read_only = 0 AND NOT EXISTS (SELECT 1 FROM information_schema.global_status "
-    "WHERE (variable_name = 'WSREP_CONNECTED' AND variable_value = 'ON') AND EXISTS (SELECT 1 FROM "
-    "information_schema.global_status WHERE variable_name = 'WSREP_READY' AND variable_value <> 'ON'))"
+    "SELECT @@global.read_only = 0 AND (SELECT COUNT(*) FROM information_schema.global_variables WHERE "
+    "(variable_name = 'WSREP_ON' AND variable_value = 'ON' AND EXISTS (SELECT 1 FROM information_schema.global_status "
+    "WHERE variable_name = 'WSREP_READY' AND variable_value <> 'ON')) OR "
+    "(variable_name = 'WSREP_REJECT_QUERIES' AND variable_value <> 'NONE')) = 0"
 )
 
 if TYPE_CHECKING:
@@ -36,6 +38,15 @@ class BoundedConnection(_Connection):
 
     hosts: Hosts[BoundedConnection] | None = None
     search = 0
+
+    def query(self, sql: Any, unbuffered: bool = False) -> Any:
+        """Send a statement; leave a server that answers but may not be written to any more."""
+        try:
+            return super().query(sql, unbuffered)
+        except pymysql.MySQLError as problem:
+            if self.hosts is not None and problem.args and problem.args[0] in UNABLE:
+                self._force_close()
+            raise
 
     def close(self) -> None:
         self.hosts = None
