@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from horae import Context, Horae, Retry
@@ -69,16 +70,12 @@ async def measure(urls: list[str], seen: Seen) -> dict[str, Any]:
         serving = [asyncio.create_task(worker.run()) for worker in workers]
         try:
             began = time.monotonic()
-            await _in_threads(
-                [lambda h=h: [h["plain"].enqueue(number=i) for i in range(PLAIN // 3)] for _, h in made]  # type: ignore[misc]
-            )
+            await _in_threads([partial(_enqueue, handles["plain"], PLAIN // 3) for _, handles in made])
             await until(lambda: len(seen.ran) >= PLAIN)
             plain = time.monotonic() - began
-            await _in_threads(
-                [lambda h=h: [h["exclusive"].enqueue(number=i) for i in range(EXCLUSIVE // 3)] for _, h in made]  # type: ignore[misc]
-            )
+            await _in_threads([partial(_enqueue, handles["exclusive"], EXCLUSIVE // 3) for _, handles in made])
             await until(lambda: len(seen.ran) >= PLAIN + EXCLUSIVE)
-            answers = await _in_threads([lambda h=h: [_by_key(h, i) for i in range(KEYS)] for _, h in made])  # type: ignore[misc]
+            answers = await _in_threads([partial(_enqueue_by_keys, handles) for _, handles in made])
             await until(lambda: len(seen.ran) >= PLAIN + EXCLUSIVE + KEYS)
         finally:
             for worker in workers:
@@ -97,6 +94,15 @@ async def measure(urls: list[str], seen: Seen) -> dict[str, Any]:
             "missing in a list by handler": len(seen.ran) - shown,
             "not found by the next process at once": unseen,
         }
+
+
+def _enqueue(handle: Any, count: int) -> None:
+    for number in range(count):
+        handle.enqueue(number=number)
+
+
+def _enqueue_by_keys(handles: dict[str, Any]) -> list[str]:
+    return [_by_key(handles, number) for number in range(KEYS)]
 
 
 def _by_key(handles: dict[str, Any], number: int) -> str:

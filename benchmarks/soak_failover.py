@@ -17,6 +17,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from benchmarks.soak_worker import LEASE
@@ -142,7 +143,7 @@ def soak_failover(database: str, seconds: float, rate: float, *, synchronous: bo
             while not self.ended.wait(random.uniform(shortest, longest)):
                 self.faults["failover"] += 1
                 died = self.failing.fail()
-                self.gaps.append(wait_until(lambda died=died: self.gap_after(died), "an acknowledgement", MOST_GAP))  # type: ignore[misc]
+                self.gaps.append(wait_until(partial(self.gap_after, died), "an acknowledgement", MOST_GAP))
                 print(
                     f"{time.strftime('%H:%M:%S')} failover, next acknowledgement after {self.gaps[-1]:.2f} s",
                     flush=True,

@@ -39,7 +39,16 @@ class Supervised(Server):
         if self.data.exists():
             return [self.binary, "run", "--pgdata", self.data]
         tool = programs.find(programs.POSTGRES).with_name("pg_ctl")
-        common = ["--pgctl", tool, "--pgdata", self.data, "--pgport", str(self.port), "--hostname", HOST]
+        common: list[str | Path] = [
+            "--pgctl",
+            tool,
+            "--pgdata",
+            self.data,
+            "--pgport",
+            str(self.port),
+            "--hostname",
+            HOST,
+        ]
         security = ["--auth", "trust", "--no-ssl", "--run"]
         if self.monitor is None:
             return [self.binary, "create", "monitor", *common, *security]
