@@ -183,4 +183,4 @@ def _tell(faults: Counter[str], gaps: list[float], found: dict[str, Any], *, may
     if may_lose:
         print(f"asynchronous: {found['lost']} of {found['enqueued']} acknowledged jobs were lost with their primary")
     excused = {"lost", "unknown", "without effect"} if may_lose else set()
-    return 1 if any(found[name] for name in BAD if name not in excused) or not gaps else 0
+    return 1 if any(found[name] for name in BAD if name not in excused) or len(gaps) < max(1, faults["failover"]) else 0
