@@ -24,6 +24,7 @@ from typing import Any
 from sqlalchemy import text
 
 from benchmarks.soak_bus import soak_bus
+from benchmarks.soak_failover import soak_failover
 from benchmarks.soak_memories import Memories
 from benchmarks.soak_through import soak_through
 from benchmarks.soak_worker import LEASE, declare
@@ -175,6 +176,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, help="default: 10, and 60 with --through")
     parser.add_argument("--through", action="store_true", help="instead: many jobs through one worker, without faults")
     parser.add_argument("--bus", action="store_true", help="instead: dispatch over NATS, with parts of it killed")
+    parser.add_argument("--failover", action="store_true", help="instead: the primary is killed, another takes over")
+    parser.add_argument("--auto", action="store_true", help="with --failover: under pg_auto_failover")
+    parser.add_argument("--asynchronous", action="store_true", help="with --failover: commits wait for no standby")
     parser.add_argument("--jobs", type=int, default=5_000_000, help="with --through: how many")
     parser.add_argument("--keep", type=float, default=10.0, help="with --through: minutes that finished jobs are kept")
     parser.add_argument("--database", choices=[*SERVERS, "sqlite"], default="postgres")
@@ -184,6 +188,14 @@ def main() -> int:
         "--every", type=float, nargs=2, default=(20.0, 60.0), help="seconds between faults, from and to"
     )
     asked = parser.parse_args()
+    if asked.failover:
+        return soak_failover(
+            asked.database,
+            (asked.minutes or 10.0) * 60,
+            asked.rate,
+            synchronous=not asked.asynchronous,
+            auto=asked.auto,
+        )
     if asked.through:
         return soak_through(asked.database, asked.jobs, asked.minutes or 60.0, asked.keep)
     if asked.bus:

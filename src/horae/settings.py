@@ -247,7 +247,8 @@ class Settings:
         default=timedelta(seconds=5),
         metadata=_from(
             "HORAE_CONNECT_TIMEOUT",
-            "how long connecting to a database server may take",
+            "how long connecting to a database server may take; with several hosts in the URL, how long to search for "
+            "the one that can be written to",
             "then the store counts as unavailable",
             span_from,
         ),

@@ -136,6 +136,7 @@ def test_a_copy_that_finds_no_room_leaves_nothing_behind(app: Horae, monkeypatch
             "postgresql://me:hidden@db:5433/work",
             "pg_restore --single-transaction --dbname=postgresql://me@db:5433/work_restored",
         ),
+        ("backup", "postgresql://me:hidden@a:1,b:2/work", "'postgresql://me@/work?host=a%2Cb&port=1%2C2'"),
         ("backup", "mysql://me:hidden@db/work", "mariadb-dump --single-transaction"),
         ("restore", "mysql://me:hidden@db/work", "mariadb --host=db --user=me work < f.dump"),
     ],

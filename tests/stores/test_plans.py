@@ -1,4 +1,4 @@
-"""The hot statements cost the same with ten jobs and with two hundred thousand: no sort, no scan, no walk.
+"""The hot statements cost the same with ten jobs and with two hundred thousand: no sort, no scan, no walk (S0-38).
 
 Rows and pages examined are compared, never time. Four crowds are loaded: jobs of the far future, an overdue
 backlog, running jobs whose leases are fresh, and tenants' jobs that are held for a handler that is not open to tenants.

@@ -5,6 +5,7 @@ Use them through `tests.support.servers.Servers`, which knows where they live an
 
 import contextlib
 import itertools
+import os
 import random
 import shutil
 import signal
@@ -132,6 +133,16 @@ class Server(ABC):
         if done:
             raise ServerFailed(f"{' '.join(map(str, command))} failed with {done}\n{self._log_tail()}")
 
+    def kill(self) -> None:
+        """Kill the server and its children with signal 9, as when its machine loses power."""
+        self.kill_tree()
+        self.stop("immediate")
+
+    def kill_tree(self) -> None:
+        for each in tree_of(self.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+
     def _launch(self) -> None:
         with self.log.open("ab") as log:
             self.process = self.ground.popen(self.command(), self.user, self.home, log)
@@ -162,6 +173,7 @@ class PostgresServer(Server):
     def __init__(self, ground: Ground, home: Path, *, durable: bool = False) -> None:
         super().__init__(ground, home, durable=durable)
         self._released: list[str] = []
+        self.settings: dict[str, str] = {}  # beside those of every test; they win
 
     @property
     def url(self) -> str:
@@ -197,6 +209,7 @@ class PostgresServer(Server):
                 "full_page_writes": "off",
                 "max_wal_size": "512MB",
             }
+        settings |= self.settings
         options = itertools.chain.from_iterable(("-c", f"{name}={value}") for name, value in settings.items())
         return [self.binary, "-D", self.data, *options]
 
@@ -424,6 +437,12 @@ def free_port() -> int:
             probe.bind((HOST, port))
             return port
     raise ServerFailed("no free port between 20000 and 32000")
+
+
+def tree_of(pid: int) -> list[int]:
+    """Return a process and all that it has started, itself first, so that it cannot start another."""
+    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
+    return [pid, *(each for child in found.stdout.split() for each in tree_of(int(child)))]
 
 
 def name_in(url: str) -> str:

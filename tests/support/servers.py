@@ -76,10 +76,15 @@ class Servers:
 
     def own(self, kind: type[S], *, durable: bool = False) -> S:
         """Return a running server that no other test uses. `durable` turns fsync on, as benchmarks need it."""
+        server = self.make(kind, durable=durable)
+        server.start()
+        return server
+
+    def make(self, kind: type[S], *, durable: bool = False) -> S:
+        """Return a server that the caller starts, after setting it up."""
         folder = self.ground.home if durable else self.ground.memory
         server = kind(self.ground, folder / f"{kind.user}-{next(self._numbers)}", durable=durable)
         self._all.append(server)
-        server.start()
         return server
 
     def discard(self, server: Server) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,34 @@ from horae.stores.store import SqlStore
 
 DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "mysql": "mysql+pymysql",
            "mariadb": "mariadb+pymysql"}  # fmt: skip
+SEVERAL = re.compile(r"(\w[\w+]*://(?:[^@/?]*@)?)([^@/?]*,[^@/?]*)(.*)", re.DOTALL)
+PLACE = re.compile(r"(?P<name>\[[^\]]+\]|[^:\[\]]+)(?::(?P<port>\d*))?")
 EXTRAS = {"postgresql": "postgres", "mysql": "mysql"}
 
 
 def read_url(url: str) -> URL:
-    """Return the parts of a database URL, or a sentence about what is wrong with it that tells no password."""
+    """Return the parts of a database URL, or a sentence about what is wrong with it that tells no password.
+
+    Several hosts may stand in it as libpq writes them, ``//a:5432,b:5433/name``; SQLAlchemy wants ``?host=`` for each.
+    """
     try:
-        parsed = make_url(url)
+        several = SEVERAL.match(url)
+        parsed = _name_hosts(*several.groups()) if several else make_url(url)
     except (ArgumentError, ValueError):  # no URL at all; a port that is no number
         raise ConfigurationError("database_url_unreadable") from None
     if is_sqlite(parsed) and (parsed.host or parsed.username):
         raise ConfigurationError("sqlite_url_has_host")
     return parsed
+
+
+def _name_hosts(head: str, hosts: str, rest: str) -> URL:
+    """Name several hosts in the query, ``?host=a,b&port=5432,5433``; ports that are left out stay empty."""
+    places = [PLACE.fullmatch(place) for place in hosts.split(",")]
+    if not all(places):
+        raise ValueError(hosts)
+    names, ports = zip(*((place["name"].strip("[]"), place["port"] or "") for place in places if place), strict=True)
+    given = {"host": ",".join(names)} | ({"port": ",".join(ports)} if any(ports) else {})
+    return make_url(f"{head}{rest}").update_query_dict(given)
 
 
 def sqlite_path(parsed: URL) -> Path | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PRINT_EVERY = 10  # per cent
 SEEN = timedelta(minutes=3)  # three heartbeats
+SEVERAL = ("host", "port", "target_session_attrs")  # options of a URL that names several hosts
 # What a server's own tools are called: how to make a copy, how to bring it back.
 TOOLS = {
     "postgresql": (
@@ -62,7 +63,8 @@ def _server_tool(url: str, verb: str, file: Path) -> str | None:
     kind = BY_NAME[parsed.get_backend_name()].name
     if kind not in TOOLS:
         return None
-    plain = URL.create(kind, parsed.username, None, parsed.host, parsed.port, parsed.database)
+    several = {name: value for name, value in parsed.query.items() if name in SEVERAL}  # as libpq reads them, too
+    plain = URL.create(kind, parsed.username, None, parsed.host, parsed.port, parsed.database, several)
     restored = f"{parsed.database}_restored"
     given = {
         "--host": parsed.host,

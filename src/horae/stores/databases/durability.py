@@ -37,6 +37,7 @@ def durability(connection: Connection) -> Durability:
 
 
 Ask = Callable[[str], Any]
+SYNCHRONOUS = ("on", "remote_apply")  # a commit waits until a standby has flushed it
 GALERA = "SELECT variable_value FROM information_schema.global_variables WHERE variable_name = 'WSREP_ON'"
 
 
@@ -69,6 +70,8 @@ def _postgres(ask: Ask) -> Durability:
             "a crash may take the last commits back",
             "psql -c 'ALTER SYSTEM SET synchronous_commit = on' -c 'SELECT pg_reload_conf()'",
         )
+    if ask("SHOW synchronous_commit") in SYNCHRONOUS and ask("SHOW synchronous_standby_names"):
+        return Durability(product, "durable", "neither a restart nor a failover to a synchronous standby loses any")
     return Durability(product, "durable", "an asynchronous failover may lose the last commits, a restart none")
 
 
@@ -76,17 +79,16 @@ def _mysql(ask: Ask) -> Durability:
     version = str(ask("SELECT version()"))
     maria = "maria" in version.lower()
     product = f"MariaDB {version.split('-')[0]}" if maria else f"MySQL {version}"
-    if maria and ask(GALERA) == "ON":
-        return Durability(
-            product, "unsafe", "with several writers in a Galera cluster two workers may get the same job",
-            "HORAE_DATABASE_URL=mysql://<one node>/…",
-        )  # fmt: skip
     if int(ask("SELECT @@innodb_flush_log_at_trx_commit")) != 1:
         return Durability(
             product,
             "crash-safe",
             "a crash may take the last commits back",
             "mariadb -e 'SET GLOBAL innodb_flush_log_at_trx_commit = 1'",
+        )
+    if maria and ask(GALERA) == "ON":
+        return Durability(
+            f"{product}, Galera", "durable", "neither a restart nor the failover to another node loses any"
         )
     return Durability(product, "durable", "a failover may lose the last commits, a restart none")
 

@@ -226,7 +226,6 @@ class MysqlStore(SqlStore):
 
     def __init__(self, engine: Engine, timeouts: Timeouts | None = None) -> None:
         super().__init__(engine, MYSQL, timeouts)
-        self.returns = bool(getattr(engine.dialect, "is_mariadb", False))
         self._hot_pool = engine.pool.recreate()  # lent connections can use up the engine's pool, not this one
         event.listen(self._hot_pool, "connect", _see_the_present)
 
@@ -300,13 +299,15 @@ class MysqlStore(SqlStore):
     def add_plain(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
         rows = [new_job_row(job, now) for job in jobs]
         row = f"({marks(len(INSERT_COLUMNS))})"
-        sql = INSERT_HEAD + ", ".join([row] * len(rows)) + (" RETURNING id" if self.returns else "")
+        returns = bool(getattr(self.engine.dialect, "is_mariadb", False))  # with `mysql:` known only once connected
+        sql = INSERT_HEAD + ", ".join([row] * len(rows)) + (" RETURNING id" if returns else "")
         cursor = driver.connection.cursor()
         cursor.execute(sql, [value for values in rows for value in values])
-        answer = [found[0] for found in cursor.fetchall()] if self.returns else []
-        first = int(cursor.lastrowid or 0)  # without RETURNING: a multi-row INSERT … VALUES draws consecutive numbers
+        answer, first = [found[0] for found in cursor.fetchall()] if returns else [], int(cursor.lastrowid or 0)
         cursor.close()
-        return answer or list(range(first, first + len(rows)))
+        # Without RETURNING: a multi-row INSERT … VALUES draws evenly spaced numbers, one apart on a single server.
+        step = 1 if answer or len(rows) == 1 else int(driver.rows("SELECT @@auto_increment_increment")[0][0])
+        return answer or list(range(first, first + len(rows) * step, step))
 
     def hears(self) -> bool:
         return False

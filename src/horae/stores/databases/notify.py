@@ -117,7 +117,7 @@ class Notifier:
         silent, quiet = True, 0.0
         patience = max(LISTEN_STEP, (self._source.timeouts.silence - self._source.timeouts.ping).total_seconds())
         self._source.tell_listeners("*")  # notifications may have been missed while not connected
-        while not self._ended.is_set():
+        while not self._ended.is_set() and not getattr(connection, "is_outdated", False):
             quiet += LISTEN_STEP
             for note in connection.notifies(timeout=LISTEN_STEP, stop_after=1):
                 silent, self.hears, quiet = False, True, 0.0

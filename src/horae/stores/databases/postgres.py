@@ -539,7 +539,7 @@ def call_partition(connection: Connection, verb: str, partition: Partition, *, p
 def _is_stale(connection: psycopg.Connection[Any]) -> bool:
     """Return whether the server has closed an idle connection: then there is something to read, or its end."""
     if isinstance(connection, BoundedConnection):
-        return connection.closed or connection.has_input()
+        return connection.closed or connection.has_input() or connection.is_outdated
     return connection.closed or readable(connection.fileno())(0)
 
 

@@ -16,12 +16,14 @@ import psycopg
 from psycopg import errors as pg
 from psycopg.abc import PQGen
 from psycopg.generators import execute
-from psycopg.pq import ExecStatus
+from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import InvalidatePoolError
 
 from horae.core.timeouts import Timeouts, client_limit, milliseconds
+from horae.stores.databases.hosts import Host, Hosts, Standing, split_hosts
 from horae.stores.databases.isolation import act_for_all_tenants
 
 T = TypeVar("T")
@@ -32,18 +34,53 @@ CHECK_CLIENTS = (
     "DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '{}', false); "
     "EXCEPTION WHEN others THEN NULL; END $$"
 )
+# The timeline that a primary writes, or that a standby has reached: a promotion raises it. The name of a WAL file
+# begins with it; the control file of a new primary names it only after a checkpoint.
+STANDING = (
+    "SELECT current_setting('transaction_read_only') = 'off', "
+    "(SELECT system_identifier::text FROM pg_control_system()), "
+    "CASE WHEN pg_is_in_recovery() THEN (SELECT timeline_id FROM pg_control_checkpoint()) "
+    "ELSE ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int END"
+)
+NO_STANDING = "SELECT current_setting('transaction_read_only') = 'off', '', 0"
+UNABLE = (pg.InsufficientPrivilege, pg.UndefinedFunction, pg.FeatureNotSupported)  # services that hide their WAL
 
 
 class Silent(psycopg.OperationalError):
     """The server has not answered in time; the connection is closed."""
 
 
+class Refused(psycopg.OperationalError):
+    """No host can be written to, or the host is a primary that was replaced."""
+
+
 class BoundedConnection(psycopg.Connection[Any]):
     """A connection that is closed when nothing was received for ``limit`` seconds; None waits without limit."""
 
     limit: float | None = None
+    hosts: Hosts[BoundedConnection] | None = None
+    standing: Standing | None = None
+    search = 0
     _session: PreparedSession | None = None
     _look: Callable[[float], bool] | None = None
+
+    @property
+    def is_outdated(self) -> bool:
+        """Return whether a connection of this process has met a newer primary since this one was opened."""
+        return self.hosts is not None and self.standing is not None and self.hosts.timelines.is_outdated(self.standing)
+
+    def close(self) -> None:
+        """Close the connection. One that was lost makes the next connection ask all hosts who is the primary."""
+        if self.hosts is not None and self._is_lost():
+            self.hosts.forget(self.search)
+        self.hosts = None
+        super().close()
+
+    def _is_lost(self) -> bool:
+        """Return whether the server has ended the connection, or still owes an answer."""
+        if self.pgconn.status != ConnStatus.OK:
+            return True
+        return self.pgconn.transaction_status == TransactionStatus.ACTIVE or self.has_input()
 
     def has_input(self, seconds: float = 0.0) -> bool:
         """Return whether something has been received, or the end of the connection, within so many seconds."""
@@ -162,7 +199,10 @@ def _count_silence(gen: PQGen[T], interval: float, limit: float) -> Generator[An
 
 
 def create_postgres_engine(url: str, timeouts: Timeouts) -> Engine:
-    """Make an engine with timeouts on client and server; options in the URL win."""
+    """Make an engine with timeouts on client and server; options in the URL win.
+
+    Where the URL names several hosts, connections lead to the one that can be written to.
+    """
     parsed = make_url(url)
     given = {name: value for name, value in _network(timeouts).items() if name not in parsed.query}
     engine = create_engine(
@@ -173,21 +213,52 @@ def create_postgres_engine(url: str, timeouts: Timeouts) -> Engine:
         pool_timeout=timeouts.hot.total_seconds(),
         connect_args=given,
     )
+    hosts: list[Hosts[BoundedConnection]] = []
 
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, arguments: Any, parameters: Any) -> DBAPIConnection:
-        made = BoundedConnection.connect(*arguments, **parameters)
-        made.limit = client_limit(timeouts.connect)
-        return made  # type: ignore[return-value]
-
-    @event.listens_for(engine, "connect")
-    def configure(connection: BoundedConnection, _: Any) -> None:
-        connection.execute(_session(timeouts))
-        connection.commit()
+        if not hosts:
+            hosts.append(find_hosts(arguments, parameters, timeouts))
+        return hosts[0].connect()  # type: ignore[return-value]
 
     bound_pool(engine, timeouts)
     act_for_all_tenants(engine)
     return engine
+
+
+def find_hosts(arguments: Any, parameters: dict[str, Any], timeouts: Timeouts) -> Hosts[BoundedConnection]:
+    """Return the hosts that the parameters of a connection name."""
+
+    def connect(host: Host) -> tuple[BoundedConnection, Standing]:
+        made = BoundedConnection.connect(*arguments, **{**parameters, **host})
+        try:
+            made.limit = client_limit(timeouts.connect)
+            made.standing = _configure(made, timeouts)
+        except BaseException:
+            made.close()
+            raise
+        made.hosts, made.search = found, found.searches
+        return made, made.standing
+
+    found = Hosts(split_hosts(parameters), connect, Refused, timeouts.connect.total_seconds())
+    return found
+
+
+def _configure(connection: BoundedConnection, timeouts: Timeouts) -> Standing:
+    """Set the timeouts of a session and ask the server for its standing, in one round trip."""
+    for question in (STANDING, NO_STANDING):
+        try:
+            cursor = connection.execute(f"{_session(timeouts)}; {question}")
+            while cursor.nextset():
+                pass
+            standing = Standing(*cursor.fetchone() or (True,))
+            connection.commit()
+            return standing
+        except UNABLE:
+            if question is NO_STANDING:
+                raise
+            connection.rollback()
+    raise AssertionError("the second question is answered or raises")
 
 
 def bound_pool(engine: Engine, timeouts: Timeouts) -> None:
@@ -201,6 +272,8 @@ def bound_pool(engine: Engine, timeouts: Timeouts) -> None:
 
     @event.listens_for(engine, "checkout")
     def work(connection: Any, *_: Any) -> None:
+        if connection.is_outdated:
+            raise InvalidatePoolError("the primary was replaced")  # the pool connects again by itself
         connection.limit = statement
 
 

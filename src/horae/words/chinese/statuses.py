@@ -39,8 +39,8 @@ TERMS = {
     "the audit can be truncated": "审计可以被整体截断",
     "the statistics are behind": "统计落后",
     "unsafe": "不安全",
-    "with several writers in a Galera cluster two workers may get the same job": "Galera 集群有多个写节点时，"
-    "两个 worker 可能拿到同一任务",
+    "neither a restart nor a failover to a synchronous standby loses any": "重启或切换到同步备库都不会丢失已提交的数据",
+    "neither a restart nor the failover to another node loses any": "重启或切换到其他节点都不会丢失已提交的数据",
     "action": "动作",
     "actor": "操作者",
     "application": "应用",
