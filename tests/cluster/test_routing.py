@@ -1,4 +1,4 @@
-"""Jobs of many owners over several databases: each is stored, found, claimed and ended where its owner lives."""
+"""Jobs of many owners over several databases: each is stored, found and ended where its owner lives (S0-37)."""
 
 from datetime import timedelta
 
