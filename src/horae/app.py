@@ -498,7 +498,7 @@ class Horae(Blueprint, Acting):
             rates={**self.rates, **settings.rates},
             chores=(*CHORES, *self._own_chores(), *settings.chores),
         )
-        first, *others = self.world.shards()
+        first, *others = self.world.databases()  # also those that keep nothing yet: shards may be moved there
         made = self._worker_on(first, source, settings, plan)
         made.host([self._worker_on(shard, None, settings, None, made) for shard in others])
         self._measures = made.measures
@@ -517,7 +517,7 @@ class Horae(Blueprint, Acting):
         service = None if self._service is None else (self._service.url, self._service.token)
         return Worker(
             world,
-            source or StoreSource(world),
+            source or StoreSource(world, self.world),
             self.find_handler,
             settings,
             self.listeners,
