@@ -64,6 +64,9 @@ class CargoRows:
                 wanted = self.owners if kind.by == "owner" else self.jobs
                 if any(self._has(table, _in(table.c[kind.column], some)) for some in _few(wanted)):
                     raise NotAllowed("vshard_rows_stay", what=kind.what)
+        for some in _few(self.schedules):
+            if self._has(schedules, and_(_in(schedules.c.id, some), schedules.c.calendar.is_not(None))):
+                raise NotAllowed("vshard_rows_stay", what="schedules with a calendar")
         is_open, is_planned = needs.c.state == "open", schedules.c.check_job.in_(select(jobs.c.id))
         self._refuse_split(needs.c.job_id, self.jobs, needs.c.needed_id, self.jobs, "dependencies", is_open)
         self._refuse_split(follows.c.schedule_id, self.schedules, follows.c.followed_id, self.schedules, "schedules")

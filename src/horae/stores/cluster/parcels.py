@@ -125,6 +125,8 @@ class Parcels:
         """
         standing = self.connection.execute(select(cluster.c.number, cluster.c.version)).one()
         closed = self._set_state(parcel.vshards, OWNED, MOVING)
+        if parcel in self.packed():  # the commit was not heard of, and this repeats it
+            return 0
         if standing.version != version or standing.number != parcel.source or closed != len(parcel.vshards):
             raise Conflict("vshards_moved_meanwhile", version=standing.version)
         rows = CargoRows(self.connection, cargo)
@@ -173,7 +175,8 @@ class Parcels:
     def _note(self, parcel: Parcel, role: str) -> None:
         row = {"id": parcel.id, "role": role, "source": parcel.source, "target": parcel.target,
                "vshards": json.dumps(list(parcel.vshards))}  # fmt: skip
-        self.connection.execute(insert(parcels), row)
+        if self.connection.execute(select(parcels.c.id).where(parcels.c.id == parcel.id)).first() is None:
+            self.connection.execute(insert(parcels), row)
 
     def _forget(self, parcel: Parcel) -> None:
         self.connection.execute(delete(parcels).where(parcels.c.id == parcel.id))
