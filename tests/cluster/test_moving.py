@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from horae.core.jobs.job import Job, Lease, Outcome
 from horae.core.jobs.labels import Label
 from horae.errors import Conflict, InvalidInput, NotAllowed, StoreBusy
 from horae.ports.definitions import StoredDefinition
+from horae.ports.store import Tx
 from horae.ports.world import World
 from horae.runtime.sources.store import StoreSource
 from horae.stores.cluster.classes import CLASSES, Moves, Refuses
@@ -146,8 +148,9 @@ def test_an_ending_that_comes_while_the_rows_are_on_the_way_is_to_be_repeated(cl
     leases = [Lease(job.number, job.token) for _, job in taken]
     parcel = Parcel("p", 1, 2, tuple(shards_of(world, ids)))
     moves.pack(world, parcel)
-    for step in (lambda: None, lambda: moves.switch(world, parcel)):
-        step()
+    for is_switched in (False, True):
+        if is_switched:
+            moves.switch(world, parcel)
         assert source.settle([(job, Outcome("succeeded")) for _, job in taken]) == {}
         assert source.renew(leases, lease=LEASE).busy == {each.job_number for each in leases}
         with pytest.raises(StoreBusy):
@@ -248,6 +251,10 @@ def test_settings_and_documents_of_an_owner_move(clusters: Clusters) -> None:
     assert documents.get(world, owner, "note", "a") == {"text": "b"}
 
 
+def _members(label: Label, tx: Tx) -> list[int]:
+    return tx.labels.members(label, before=None, limit=10)
+
+
 def test_labels_of_moved_jobs_lead_to_them(clusters: Clusters) -> None:
     world, ids = filled(clusters, 3)
     for shard in world.databases():
@@ -256,7 +263,8 @@ def test_labels_of_moved_jobs_lead_to_them(clusters: Clusters) -> None:
     moves.move(world, shards_of(world, ids), "db-2")
     there = world.databases()[1].store
     for owner, each in ids.items():
-        found = there.read(lambda tx, owner=owner: tx.labels.members(Label("owner", owner), before=None, limit=10))
+        label = Label("owner", owner)
+        found = there.read(partial(_members, label))
         assert [f"job_{vshard_in(number)}x{number}" for number in found] == [each]
 
 

@@ -33,8 +33,8 @@ ERRORS = {
     "vshard_home_stays": "Virtual shard 0 is the home of everything of the house; it stays in its database.",
     "vshard_rows_split": "Rows of these shards refer to rows of others that would stay: {what}. Move the others with "
     "them, or wait until they have ended. Nothing was moved.",
-    "vshard_rows_stay": "Owners in these shards have {what}, which cannot be moved yet. Leave out their shards. Nothing "
-    "of these shards was moved.",
+    "vshard_rows_stay": "Owners in these shards have {what}, which cannot be moved yet. Leave out their shards. "
+    "Nothing of these shards was moved.",
     "vshards_moved_meanwhile": "These shards or the map (version {version} here) have changed meanwhile. Nothing was "
     "moved; look at horae cluster list and repeat.",
     "vshards_unreadable": "{text!r} does not name virtual shards. Write numbers and ranges from 0 to 4095: 17-40,99.",

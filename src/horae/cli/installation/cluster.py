@@ -74,9 +74,7 @@ def show(terminal: Terminal) -> None:
         _print(terminal, cluster.look(world))
 
 
-@command(
-    group, "move", examples=("horae cluster move --vshards 17-40 --to second", "horae cluster move --even")
-)
+@command(group, "move", examples=("horae cluster move --vshards 17-40 --to second", "horae cluster move --even"))
 def move(
     terminal: Terminal,
     vshards: Annotated[str, typer.Option("--vshards", metavar="LIST", help="Which: 17-40,99.")] = "",

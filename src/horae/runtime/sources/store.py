@@ -77,9 +77,7 @@ class StoreSource:
         limit: timedelta | None = None,
         held_for: timedelta | None = None,
     ) -> Any:
-        return self._follow(
-            lease, lambda world: claims.once(world, lease, step, work, limit=limit, held_for=held_for)
-        )
+        return self._follow(lease, lambda world: claims.once(world, lease, step, work, limit=limit, held_for=held_for))
 
     def recall(self, lease: Lease, step: str) -> KeptResult | None:
         return self._follow(lease, lambda world: steps.recall_step(world, lease, step))

@@ -158,14 +158,15 @@ class CargoRows:
 
     @cached_property
     def budgets(self) -> set[int]:
-        return {number for some in _few(self.owners)
-                for number in self.connection.execute(select(budgets.c.id).where(_in(budgets.c.owner, some))).scalars()}  # fmt: skip
+        return self._of_owners(budgets.c.id, budgets.c.owner)
 
     @cached_property
     def checkpoints(self) -> set[str]:
-        return {place for some in _few(self.owners)
-                for place in self.connection.execute(
-                    select(checkpoints.c.place).distinct().where(_in(checkpoints.c.owner, some))).scalars()}  # fmt: skip
+        return self._of_owners(checkpoints.c.place, checkpoints.c.owner)
+
+    def _of_owners(self, column: Column[Any], owner: Column[Any]) -> set[Any]:
+        queries = (select(column).distinct().where(_in(owner, some)) for some in _few(self.owners))
+        return {value for query in queries for value in self.connection.execute(query).scalars()}
 
     @cached_property
     def _house_expected(self) -> set[str]:
@@ -175,15 +176,11 @@ class CargoRows:
     def _key_conditions(self) -> Iterator[ColumnElement[bool]]:
         yield from (_in(keys.c.owner, some) for some in _few(self.owners))
         house, vshard = keys.c.owner == SYSTEM, keys.c.job_id.bitwise_and(VSHARDS - 1)
-        yield from (
-            and_(house, keys.c.job_id >= FIRST_NUMBER, _in(vshard, some)) for some in _few(self.cargo.vshards)
-        )
+        yield from (and_(house, keys.c.job_id >= FIRST_NUMBER, _in(vshard, some)) for some in _few(self.cargo.vshards))
         old = select(keys.c.name, keys.c.job_id).where(house, keys.c.job_id < FIRST_NUMBER)
         texts = {name for name, number in self.connection.execute(old)
                  if number in self.jobs or self.cargo.has_key(name)}  # fmt: skip
         yield from (and_(house, keys.c.job_id < FIRST_NUMBER, _in(keys.c.name, some)) for some in _few(texts))
-
-
 
 
 def _in(column: ColumnElement[Any], values: Collection[Any]) -> ColumnElement[bool]:

@@ -6,7 +6,20 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, ColumnElement, Connection, Integer, Text, cast, delete, func, select, text, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Integer,
+    Text,
+    cast,
+    delete,
+    func,
+    select,
+    text,
+    update,
+)
 
 from horae.core.jobs.labels import BLOCK, Blocks, Label, Labelled, Labelling
 from horae.stores.databases.dialects import BY_NAME
