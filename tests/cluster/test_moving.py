@@ -20,11 +20,11 @@ from horae.actions.jobs.requests import Request
 from horae.actions.schedules import calendars, fires, schedules
 from horae.core.access.owners import OwnerSettings
 from horae.core.cluster.moves import Parcel, drain_moves, even_moves, read_vshards
-from horae.core.cluster.numbers import vshard_in
+from horae.core.cluster.numbers import birthplace, first_draw, vshard_in
 from horae.core.cluster.shard_map import HOME, ShardMap
 from horae.core.jobs.job import Job, Lease, Outcome
 from horae.core.jobs.labels import Label
-from horae.errors import Conflict, InvalidInput, NotAllowed, StoreBusy
+from horae.errors import Conflict, InvalidInput, NotAllowed, StoreBusy, StoreError
 from horae.ports.definitions import StoredDefinition
 from horae.ports.store import Tx
 from horae.ports.world import World
@@ -353,3 +353,21 @@ def test_schedules_with_a_calendar_stay_because_calendars_are_the_home_s(cluster
     schedules.create(world, a_schedule(key, calendar="holidays"))
     with pytest.raises(NotAllowed, match="calendar"):
         moves.move(world, {map_of(world).vshard_of(key=key)} - {HOME}, "db-2")
+
+
+def test_a_database_never_draws_the_numbers_of_another(clusters: Clusters) -> None:
+    world, ids = filled(clusters, 1)
+    [owner] = ids
+    last = first_draw(2) - 2
+    set_drawn = {
+        "sqlite": f"UPDATE horae_cluster SET drawn = {last}",
+        "postgresql": f"SELECT setval('horae_numbers', {last})",
+    }
+    world.databases()[0].store.transact(
+        lambda tx: tx.connection.exec_driver_sql(set_drawn[tx.connection.dialect.name]) and None
+    )
+    assert birthplace(jobs.enqueue(world, Request("mail", {}, owner=owner)).number) == 1
+    with pytest.raises(StoreError, match="numbers"):
+        jobs.enqueue(world, Request("mail", {}, owner=owner))
+    moves.move(world, shards_of(world, ids), "db-2")
+    assert birthplace(jobs.enqueue(world, Request("mail", {}, owner=owner)).number) == 2

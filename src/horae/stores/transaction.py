@@ -1,5 +1,7 @@
 """One open transaction, room by room; the statements of a room are imported when it is first entered."""
 
+# size: one property for each room, so that a transaction names all of them
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator

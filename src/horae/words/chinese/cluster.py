@@ -6,6 +6,8 @@ ERRORS = {
     "cluster_database_taken": "{address} 属于另一个集群，或已是本集群的 {number} 号数据库。请使用空数据库。",
     "cluster_database_unsupported": "{kind} 不能作为集群的数据库。请使用 PostgreSQL 或 SQLite。",
     "cluster_database_used": "{address} 里已有数据。请添加空数据库：加入之前产生的编号可能与其他行重复。",
+    "cluster_draws_used_up": "集群的 {number} 号数据库已用完它的任务编号，再用就会与另一个数据库重复。"
+    "没有存入任何内容。请把它的分片迁移到新的数据库（horae cluster add、drain）。",
     "cluster_exists": "这个数据库已经是集群的成员（{name}，映射版本 {version}）。",
     "cluster_drain_last": "{name!r} 是集群中唯一的数据库，没有其他数据库可以接收它的分片。",
     "cluster_map_busy": "集群映射正被其他进程不断修改。没有丢失任何内容：请稍后运行 horae cluster check --repair。",
