@@ -9,7 +9,7 @@ ERRORS = {
     "cluster_database_used": "{address} has rows of its own. Add an empty database: numbers that were drawn before it "
     "joined could be those of other rows.",
     "cluster_draws_used_up": "Database number {number} of the cluster has given all of its numbers for jobs; a further "
-    "one would be another database's. Nothing was stored. Move its shards to a new database (horae cluster add, drain).",
+    "one would be another database's. Nothing was stored. Move its shards to a new database: horae cluster add, drain.",
     "cluster_exists": "This database is a member of a cluster already ({name}, version {version} of the map).",
     "cluster_drain_last": "{name!r} is the only database of the cluster; there is none to move its shards to.",
     "cluster_map_busy": "The map of the cluster is being changed by others without a pause. Nothing is lost: run horae "
