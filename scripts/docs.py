@@ -360,6 +360,7 @@ def json_section() -> str:
         ),
         ("`limit list`", '`{"items": [LIMIT]}`'),
         ("`limit set`, `reset`", "LIMIT"),
+        ("`cluster move`, `drain`", '`{"moved": {"vshards", "rows"}}`'),
         (
             "`cluster init`, `add`, `list`, `check`",
             '`{"cluster": {"version", "well": bool, "members": [{"number", "name", "address", "vshards", "version", '

@@ -519,7 +519,7 @@ class Horae(Blueprint, Acting):
             chores=(*CHORES, *self._own_chores(), *settings.chores),
             beside=(*self.beside, *settings.beside),
         )
-        first, *others = self.world.shards()
+        first, *others = self.world.databases()  # also those that keep nothing yet: shards may be moved there
         made = self._worker_on(first, source, settings, plan)
         guests = replace(settings, beside=())  # streams belong to one database: that of the first
         made.host([self._worker_on(shard, None, guests, None, made) for shard in others])
@@ -539,7 +539,7 @@ class Horae(Blueprint, Acting):
         service = None if self._service is None else (self._service.url, self._service.token)
         return Worker(
             world,
-            source or StoreSource(world),
+            source or StoreSource(world, self.world),
             self.find_handler,
             settings,
             self.listeners,

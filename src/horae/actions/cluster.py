@@ -49,6 +49,11 @@ class ClusterState:
     def is_well(self) -> bool:
         return all(each.is_well(self.version) for each in self.members)
 
+    @property
+    def empty(self) -> tuple[str, ...]:
+        """The databases that keep nothing: just added after rows were stored, or drained."""
+        return tuple(each.name for each in self.members if not each.vshards)
+
 
 def init(world: World, *, name: str, address: str, actor: str = SYSTEM, reason: str = "") -> ShardMap:
     """Make a database the first of a cluster. Its rows stay where they are, and so do their ids.
@@ -63,7 +68,7 @@ def init(world: World, *, name: str, address: str, actor: str = SYSTEM, reason: 
         if known is not None:
             raise Conflict("cluster_exists", name=known.members[0].name, version=known.version)
         tx.cluster.join(shard_map, shard_map.members[0].number)
-        tx.audit.append(_entry(world, "init_cluster", name, actor, reason, address=address))
+        tx.audit.append(entry_for(world, "init_cluster", name, actor, reason, address=address))
         return shard_map
 
     return world.route().store.transact(write)
@@ -76,7 +81,7 @@ def add(
 
     Its number is decided first; repeated after a death in the middle, it goes on where it stopped.
     """
-    shard_map = _known(world)
+    shard_map = known_map(world)
     standing, unused = joining.route().store.read(lambda tx: (tx.cluster.standing(), tx.cluster.is_unused()))
     member = next((each for each in shard_map.members if (each.name, each.address) == (name, address)), None)
     if standing is not None and (member is None or member.number != standing.number):
@@ -84,13 +89,13 @@ def add(
     if standing is None and not unused:
         raise NotAllowed("cluster_database_used", address=address)
     if member is None:
-        entry = _entry(world, "add_to_cluster", name, actor, reason, address=address)
-        shard_map = _decide(world, shard_map, shard_map.add(name, address), entry)
+        entry = entry_for(world, "add_to_cluster", name, actor, reason, address=address)
+        shard_map = decide_map(world, shard_map, shard_map.add(name, address), entry)
         member = shard_map.named(name)
     if standing is None:
         number = member.number
         joining.route().store.transact(lambda tx: tx.cluster.join(shard_map, number))
-    _copy(world, shard_map)
+    copy_map(world, shard_map)
     share_empty(world, member, actor=actor)
     return look(world)
 
@@ -101,23 +106,23 @@ def share_empty(world: World, member: Member, *, actor: str = SYSTEM) -> list[in
     They are marked first, which waits for writers, so that nothing can be stored after the look. A process that dies
     in between leaves them marked; adding the same database again finishes it.
     """
-    shard_map = _known(world)
+    shard_map = known_map(world)
     share = shard_map.share_for(member.number)
     chosen = {each.number: [v for v in share if shard_map.database_of(v) == each.number] for each in shard_map.members}
     marked: list[int] = []
     try:
         for number, vshards in chosen.items():
             marked.append(number)
-            if vshards and not _mark_unused(_shards(world).store_of(number), vshards):
+            if vshards and not _mark_unused(shards_of(world).store_of(number), vshards):
                 return []
         if share:
-            entry = _entry(world, "share_cluster", member.name, actor, "", count=len(share))
-            _copy(world, _decide(world, shard_map, shard_map.move(share, member.number), entry))
+            entry = entry_for(world, "share_cluster", member.name, actor, "", count=len(share))
+            copy_map(world, decide_map(world, shard_map, shard_map.move(share, member.number), entry))
         marked.clear()
         return share
     finally:
         for number in marked:
-            _free(_shards(world).store_of(number), chosen[number])
+            _free(shards_of(world).store_of(number), chosen[number])
 
 
 def _mark_unused(store: Store, vshards: list[int]) -> bool:
@@ -134,13 +139,13 @@ def _free(store: Store, vshards: list[int]) -> None:
 
 def look(world: World) -> ClusterState:
     """Return the map and each database as it is; one that does not answer is named."""
-    shard_map = _known(world)
+    shard_map = known_map(world)
     counts = shard_map.counts
     found = []
     for member in shard_map.members:
         state = MemberState(member.number, member.name, member.address, counts[member.number])
         try:
-            store = _shards(world).store_of(member.number)
+            store = shards_of(world).store_of(member.number)
             standing, moving = store.read(lambda tx: (tx.cluster.standing(), len(tx.cluster.marked())))
             found.append(replace(state, version=None if standing is None else standing.version, moving=moving))
         except HoraeError as problem:
@@ -149,23 +154,28 @@ def look(world: World) -> ClusterState:
 
 
 def check(world: World, *, repair: bool = False) -> ClusterState:
-    """Look at each database; with *repair* bring copies of the map up to date."""
+    """Look at each database; with *repair* bring copies of the map up to date, and finish moves that were left."""
     if repair:
-        _copy(world, _known(world))
+        from horae.actions.moves import finish
+
+        copy_map(world, known_map(world))
+        finish(world)
     return look(world)
 
 
-def _known(world: World) -> ShardMap:
-    return _shards(world).refresh()
+def known_map(world: World) -> ShardMap:
+    """Return the newest map."""
+    return shards_of(world).refresh()
 
 
-def _shards(world: World) -> Shards:
+def shards_of(world: World) -> Shards:
+    """Return the databases of the cluster; refuse a world without one."""
     if world.cluster is None:
         raise ConfigurationError("cluster_missing")
     return world.cluster
 
 
-def _decide(world: World, before: ShardMap, after: ShardMap, entry: Entry) -> ShardMap:
+def decide_map(world: World, before: ShardMap, after: ShardMap, entry: Entry) -> ShardMap:
     """Write a new version in the first database, if no other was written since."""
 
     def write(tx: Tx) -> None:
@@ -175,18 +185,19 @@ def _decide(world: World, before: ShardMap, after: ShardMap, entry: Entry) -> Sh
             raise Conflict("cluster_map_changed", version=version, expected=before.version)
         tx.audit.append(entry)
 
-    _shards(world).store_of(after.members[0].number).transact(write)
-    return _known(world)
+    shards_of(world).store_of(after.members[0].number).transact(write)
+    return known_map(world)
 
 
-def _copy(world: World, shard_map: ShardMap) -> None:
+def copy_map(world: World, shard_map: ShardMap) -> None:
     """Write the map to every database that is behind; one that does not answer gets it later."""
     for member in shard_map.members:
         with suppress(HoraeError):
-            _shards(world).store_of(member.number).transact(lambda tx: tx.cluster.copy_map(shard_map))
+            shards_of(world).store_of(member.number).transact(lambda tx: tx.cluster.copy_map(shard_map))
 
 
-def _entry(world: World, verb: str, name: str, actor: str, reason: str, **after: Any) -> Entry:
+def entry_for(world: World, verb: str, name: str, actor: str, reason: str, **after: Any) -> Entry:
+    """Return the audit entry of a change of the cluster."""
     return Entry(
         at=world.clock.now(), actor=actor, verb=verb, object_type="cluster", object_id=name, reason=reason or None,
         after=after,

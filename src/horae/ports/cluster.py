@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from horae.core.cluster.moves import Cargo, Parcel
     from horae.core.cluster.shard_map import Member, ShardMap, VshardState
     from horae.ports.store import Store
     from horae.ports.world import World
@@ -49,6 +50,33 @@ class ClusterRows(Protocol):
         """Return whether nothing is stored here that belongs to a virtual shard other than the home."""
 
 
+class ParcelRows(Protocol):
+    """Virtual shards on the way from this database to another, or to this one."""
+
+    def expected(self) -> list[Parcel]: ...
+    def packed(self) -> list[Parcel]: ...
+    def content(self, parcel: Parcel) -> list[tuple[str, str]]:
+        """Return the rows of a packed parcel: names of tables, and rows as text."""
+
+    def forward(self, number: int) -> int | None:
+        """Return the virtual shard of a job from before the cluster that has left this database; None: it has not."""
+
+    def running(self, cargo: Cargo) -> int:
+        """Return how many attempts are under way in these virtual shards."""
+
+    def expect(self, parcel: Parcel) -> None:
+        """Announce a parcel where it goes, before it is packed: its shards open here only with its rows."""
+
+    def unpack(self, parcel: Parcel, content: Sequence[tuple[str, str]]) -> list[int] | None:
+        """Write the rows and open the shards; return the numbers of the jobs, None where that was done before."""
+
+    def pack(self, parcel: Parcel, cargo: Cargo, *, version: int) -> int:
+        """Close the shards and take their rows out of their tables; return how many rows."""
+
+    def discard(self, parcel: Parcel) -> None:
+        """Forget a parcel that was unpacked where it went."""
+
+
 class Shards(Protocol):
     """The databases of a cluster, as a process sees them."""
 
@@ -67,6 +95,9 @@ class Shards(Protocol):
 
     def store_of(self, number: int) -> Store:
         """Return the store of a database, opened on first use."""
+
+    def forward(self, id: str | None) -> int | None:  # noqa: A002
+        """Return the virtual shard of a job from before the cluster that has left the first database; else None."""
 
     def refresh(self) -> ShardMap:
         """Read the map again."""

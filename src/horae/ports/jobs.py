@@ -75,6 +75,9 @@ class LabelRows(Protocol):
 
     def read_live(self, low: int, high: int) -> list[Labelled]: ...
     def read_ended(self, low: int, high: int) -> list[Labelled]: ...
+    def read_numbered(self, numbers: Sequence[int]) -> list[Labelled]:
+        """Return those of these jobs that have not ended."""
+
     def add(self, blocks: Blocks) -> None: ...
     def members(self, label: Label, *, before: int | None, limit: int) -> list[int]:
         """Return numbers of jobs that have a label, the highest first: those of so many blocks."""

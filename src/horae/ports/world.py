@@ -115,9 +115,8 @@ class World:
         from horae.core.cluster.placement import find_place
 
         place = find_place(self.cluster.shard_map, owner=owner, key=key, shard_key=shard_key, id=id)
-        if place.vshard is None:
-            return self.cluster.whole(self, place.database or 0)
-        return self.cluster.bind(self, place.vshard)
+        vshard = place.vshard if place.vshard is not None else self.cluster.forward(id)
+        return self.cluster.whole(self, place.database or 0) if vshard is None else self.cluster.bind(self, vshard)
 
     def route_job(self, job: NewJob) -> World:
         """Return the world that is to keep a new job."""
@@ -131,6 +130,11 @@ class World:
         """Return a world for each database, for what is done in all of them; a single database is itself."""
         return [self] if self.cluster is None else [world for _, world in self.cluster.worlds(self)]
 
+    def databases(self) -> list[World]:
+        """Return a world for each database, also for those that keep only what ended there."""
+        cluster = self.cluster
+        return [self] if cluster is None else [cluster.whole(self, each.number) for each in cluster.shard_map.members]
+
     def within(self, *, owner: str | None = None, id: str | None = None) -> list[World]:  # noqa: A002
         """Return the worlds of the databases that may keep something, for verbs on rows that are held there: the one
         of an id or of a tenant, else all.
@@ -142,7 +146,8 @@ class World:
         from horae.core.cluster.placement import find_place
 
         place, shard_map = find_place(self.cluster.shard_map, owner=owner, id=id), self.cluster.shard_map
-        number = place.database if place.vshard is None else shard_map.database_of(place.vshard)
+        vshard = place.vshard if place.vshard is not None else self.cluster.forward(id)
+        number = place.database if vshard is None else shard_map.database_of(vshard)
         return [self.cluster.whole(self, number or 0)]
 
     def wall_time(self, steady: datetime | None) -> datetime | None:

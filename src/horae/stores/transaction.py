@@ -1,5 +1,7 @@
 """One open transaction, room by room; the statements of a room are imported when it is first entered."""
 
+# size: one property for each room, so that a transaction names all of them
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from horae.stores.adapters.documents import Documents, SessionItems
     from horae.stores.attention import Attention
     from horae.stores.audit import Audit
+    from horae.stores.cluster.parcels import Parcels
     from horae.stores.cluster.rows import ClusterRows
     from horae.stores.cluster.shard import Shard
     from horae.stores.databases.hot import Hot
@@ -206,6 +209,12 @@ class Transaction:
         from horae.stores.cluster.rows import ClusterRows
 
         return ClusterRows(self.connection)
+
+    @cached_property
+    def parcels(self) -> Parcels:
+        from horae.stores.cluster.parcels import Parcels
+
+        return Parcels(self.connection)
 
     @cached_property
     def audit(self) -> Audit:

@@ -8,7 +8,12 @@ ERRORS = {
     "cluster_database_unsupported": "{kind} cannot be a database of a cluster. Use PostgreSQL or SQLite.",
     "cluster_database_used": "{address} has rows of its own. Add an empty database: numbers that were drawn before it "
     "joined could be those of other rows.",
+    "cluster_draws_used_up": "Database number {number} of the cluster has given all of its numbers for jobs; a further "
+    "one would be another database's. Nothing was stored. Move its shards to a new database: horae cluster add, drain.",
     "cluster_exists": "This database is a member of a cluster already ({name}, version {version} of the map).",
+    "cluster_drain_last": "{name!r} is the only database of the cluster; there is none to move its shards to.",
+    "cluster_map_busy": "The map of the cluster is being changed by others without a pause. Nothing is lost: run horae "
+    "cluster check --repair in a moment.",
     "cluster_map_changed": "The map of the cluster has changed meanwhile: it has version {version}, not {expected}. "
     "Look at horae cluster list and repeat.",
     "cluster_member_exists": "The cluster has a database called {member!r} already. Choose another name.",
@@ -27,4 +32,12 @@ ERRORS = {
     "stale_map": "This shard has moved, or its database has a newer map of the cluster than this process. Nothing was "
     "written; repeat it.",
     "vshard_busy": "This shard is being moved to another database. Nothing was written; repeat it in a moment.",
+    "vshard_home_stays": "Virtual shard 0 is the home of everything of the house; it stays in its database.",
+    "vshard_rows_split": "Rows of these shards refer to rows of others that would stay: {what}. Move the others with "
+    "them, or wait until they have ended. Nothing was moved.",
+    "vshard_rows_stay": "Owners in these shards have {what}, which cannot be moved yet. Leave out their shards. "
+    "Nothing of these shards was moved.",
+    "vshards_moved_meanwhile": "These shards or the map (version {version} here) have changed meanwhile. Nothing was "
+    "moved; look at horae cluster list and repeat.",
+    "vshards_unreadable": "{text!r} does not name virtual shards. Write numbers and ranges from 0 to 4095: 17-40,99.",
 }

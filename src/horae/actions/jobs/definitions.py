@@ -38,7 +38,7 @@ def store_definitions(
     if len(wanted) > MOST:
         raise InvalidInput("too_many_definitions", count=len(wanted), most=MOST)
     changed: list[StoredDefinition] = []
-    for shard in world.shards():  # each database decides by its own copy
+    for shard in world.databases():  # each database decides by its own copy
         differ = _find_changed(wanted.values(), find_definitions(shard))
         changed = _write(shard, wanted, reason) if differ else changed
     for definition in changed:
@@ -46,7 +46,7 @@ def store_definitions(
         level = logging.DEBUG if is_usual else logging.INFO
         log.log(level, "%s is %s to tenants", definition.name, "open" if definition.tenants else "not open")
     if any(definition.tenants for definition in wanted.values()):
-        for shard in world.shards():
+        for shard in world.databases():
             release_held(shard)
     return changed
 

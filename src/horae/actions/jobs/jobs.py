@@ -154,6 +154,9 @@ def get(world: World, job_id: str, *, owner: str | None = None, queues: Collecti
     """Return one job, live or finished; with *owner* only one of that tenant, with *queues* only one of those."""
     number = job_number(job_id)
     found = world.route(owner=owner, id=job_id).store.read(lambda tx: tx.jobs.get(number))
+    if found is None and world.cluster is not None:  # it may have ended where its shard was before
+        elsewhere = (shard.route().store.read(lambda tx: tx.jobs.get(number)) for shard in world.databases())
+        found = next((job for job in elsewhere if job is not None), None)
     return with_wall_lease(world, _in_reach(found, job_id, owner, queues))
 
 
@@ -172,6 +175,11 @@ def _in_reach(job: Job | None, job_id: str, owner: str | None, queues: Collectio
 def runs(world: World, job_id: str, *, owner: str | None = None, queues: Collection[str] = ()) -> list[Run]:
     """Return every attempt at a job, the oldest first, the one under way last."""
     job = get(world, job_id, owner=owner, queues=queues)
+    if world.cluster is not None:  # attempts that ended before a move of the shard stay where they ended
+        found = [
+            run for shard in world.databases() for run in shard.route().store.read(lambda tx: tx.jobs.runs(job.number))
+        ]
+        return sorted(found, key=lambda run: run.token)
     return world.route(owner=owner, id=job_id).store.read(lambda tx: tx.jobs.runs(job.number))
 
 

@@ -1,8 +1,9 @@
-"""``horae cluster``: make a database the first of several, add others, see whether all agree."""
+"""``horae cluster``: make a database the first of several, add others, move shards, see whether all agree."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,8 +13,18 @@ from horae.cli.terminal import Terminal, actor, command, opened
 
 if TYPE_CHECKING:
     from horae.actions.cluster import ClusterState
+    from horae.actions.moves import Moved
 
 group = typer.Typer(help="Spread rows over several databases.", no_args_is_help=True, rich_markup_mode=None)
+Wait = Annotated[
+    float,
+    typer.Option(
+        "--wait",
+        min=0,
+        metavar="SECONDS",
+        help="Wait so long for running attempts before each group of shards; 0: they move as they are.",
+    ),
+]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A name for the database: lower-case letters, digits, - _.")]
 
 
@@ -63,10 +74,45 @@ def show(terminal: Terminal) -> None:
         _print(terminal, cluster.look(world))
 
 
+@command(group, "move", examples=("horae cluster move --vshards 17-40 --to second", "horae cluster move --even"))
+def move(
+    terminal: Terminal,
+    vshards: Annotated[str, typer.Option("--vshards", metavar="LIST", help="Which: 17-40,99.")] = "",
+    to: Annotated[str, typer.Option("--to", metavar="NAME", help="The database that is to keep them.")] = "",
+    even: Annotated[bool, typer.Option("--even", help="Instead: so many that all keep about as many.")] = False,
+    wait: Wait = 0,
+    reason: Reason = "",
+) -> None:
+    """Move virtual shards to another database while all of them work.
+
+    32 shards go at once; writers wait while their rows are on the way. Workers must have been started after the
+    database was added. Interrupted, it is finished by the next move or by check --repair.
+    """
+    from horae.actions import moves
+    from horae.core.cluster.moves import read_vshards
+
+    if even == bool(vshards or to) or bool(vshards) != bool(to):
+        raise typer.BadParameter("give --vshards and --to, or --even")
+    given: dict[str, Any] = {"wait": timedelta(seconds=wait), "actor": actor(terminal), "reason": reason}
+    with opened(terminal) as world:
+        done = moves.move_even(world, **given) if even else moves.move(world, read_vshards(vshards), to, **given)
+        _print_moved(terminal, done)
+
+
+@command(group, "drain", examples=("horae cluster drain second",))
+def drain(terminal: Terminal, name: Name, wait: Wait = 0, reason: Reason = "") -> None:
+    """Move all shards of a database to the others. What ended there stays readable there."""
+    from horae.actions import moves
+
+    with opened(terminal) as world:
+        waits = timedelta(seconds=wait)
+        _print_moved(terminal, moves.drain(world, name, wait=waits, actor=actor(terminal), reason=reason))
+
+
 @command(group, "check")
 def check(
     terminal: Terminal,
-    repair: Annotated[bool, typer.Option("--repair", help="Bring copies of the map up to date.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Bring copies of the map up to date, finish moves.")] = False,
 ) -> None:
     """Ask each database whether it knows its number and the newest map; ends with 1 where one does not."""
     from horae.actions import cluster
@@ -76,6 +122,10 @@ def check(
         _print(terminal, state)
     if not state.is_well:
         raise typer.Exit(1)
+
+
+def _print_moved(terminal: Terminal, done: Moved) -> None:
+    terminal.result({"moved": asdict(done)}, f"{done.vshards} virtual shards with {done.rows} rows moved")
 
 
 def _print(terminal: Terminal, state: ClusterState) -> None:
@@ -92,4 +142,6 @@ def _lines(state: ClusterState) -> list[str]:
         trouble = each.problem or (f"{each.moving} are being moved" if each.moving else "")
         line = f"{each.number:>3}  {each.name:<20} {each.vshards:>5} of 4096  {known:<10}  {each.address}"
         lines.append(f"{line}\n     {trouble}" if trouble else line)
+    if state.empty:
+        lines.append(f"{', '.join(state.empty)} keeps nothing; horae cluster move --even gives it its share")
     return lines

@@ -47,13 +47,16 @@ def find_place(
 ) -> Place:
     """Return where something is, by what a verb knows of it: its id first; with nothing known, at home.
 
-    An id that names no virtual shard is asked of the database that drew its number.
+    An id that names no virtual shard is asked where its tenant is, else of the database that drew its number.
     """
     number = None if id is None else number_of_id(id)
+    is_house = owner is None or owner == SYSTEM
     if id is not None and number is not None:
         vshard = vshard_of_id(id)
-        return Place(vshard) if vshard is not None else Place(database=birthplace(number))
-    is_house = owner is None or owner == SYSTEM
+        if vshard is not None:
+            return Place(vshard)
+        if is_house:
+            return Place(database=birthplace(number))
     return Place(shard_map.vshard_of(owner=None if is_house else owner, key=key, shard_key=shard_key))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
-from horae.actions import hints
+from horae.actions import following, hints
 from horae.actions.budgets import spending
 from horae.actions.jobs import claims, endings, steps
 from horae.actions.jobs.jobs import parent_results
@@ -14,16 +14,24 @@ from horae.core.governance.budgets import Spending
 from horae.core.jobs.job import Change, Job, Lease, Outcome
 from horae.core.jobs.parents import ParentResult
 from horae.core.jobs.steps import KeptResult
+from horae.errors import LeaseLost
 from horae.ports.claims import Renewed
 from horae.ports.workers import Node, Upcoming
 from horae.ports.world import World
 
+T = TypeVar("T")
+
 
 class StoreSource:
-    """The job source of a worker with a store: calls the verbs of claims and endings."""
+    """The job source of a worker with a store: calls the verbs of claims and endings.
 
-    def __init__(self, world: World) -> None:
+    In a cluster a job that is held may move to another database with its shard. *cluster* is the world of all of them:
+    what this database does not have any more is asked for there.
+    """
+
+    def __init__(self, world: World, cluster: World | None = None) -> None:
         self._world = world
+        self._cluster = None if cluster is None or cluster.cluster is None else cluster
 
     def claim(self, queue: str, limit: int, *, worker_id: str, lease: timedelta) -> list[Job]:
         return claims.claim(self._world, queue, limit, worker_id=worker_id, lease=lease)
@@ -39,16 +47,26 @@ class StoreSource:
         return claims.peek(self._world, queues, node=node, node_id=node_id, worker_id=worker_id)
 
     def settle(self, batch: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
-        return endings.settle(self._world, batch)
+        changes = endings.settle(self._world, batch)
+        lost = [(job, outcome) for job, outcome in batch if job.id in changes and changes[job.id] is None]
+        if self._cluster is None or not lost:
+            return changes
+        for job, _ in lost:
+            del changes[job.id]
+        return changes | following.settle_moved(self._cluster, lost)
 
     def renew(self, leases: Sequence[Lease], *, lease: timedelta) -> Renewed:
-        return claims.renew(self._world, leases, lease=lease)
+        renewed = claims.renew(self._world, leases, lease=lease)
+        lost = [each for each in leases if each.job_number not in renewed.held | renewed.busy]
+        if self._cluster is None or not lost:
+            return renewed
+        return following.renew_moved(self._cluster, renewed, lost, lease=lease)
 
     def progress(self, lease: Lease, value: Any) -> None:
-        claims.progress(self._world, lease, value)
+        self._follow(lease, lambda world: claims.progress(world, lease, value))
 
     def checkpoint(self, lease: Lease, value: Any) -> None:
-        claims.checkpoint(self._world, lease, value)
+        self._follow(lease, lambda world: claims.checkpoint(world, lease, value))
 
     def once(
         self,
@@ -59,22 +77,22 @@ class StoreSource:
         limit: timedelta | None = None,
         held_for: timedelta | None = None,
     ) -> Any:
-        return claims.once(self._world, lease, step, work, limit=limit, held_for=held_for)
+        return self._follow(lease, lambda world: claims.once(world, lease, step, work, limit=limit, held_for=held_for))
 
     def recall(self, lease: Lease, step: str) -> KeptResult | None:
-        return steps.recall_step(self._world, lease, step)
+        return self._follow(lease, lambda world: steps.recall_step(world, lease, step))
 
     def keep(self, lease: Lease, step: str, value: Any) -> Any:
-        return steps.keep_step(self._world, lease, step, value)
+        return self._follow(lease, lambda world: steps.keep_step(world, lease, step, value))
 
     def parents(self, lease: Lease) -> tuple[ParentResult, ...]:
         return parent_results(self._world, lease.job_id)
 
     def spend(self, lease: Lease, cost: Mapping[str, int], key: str) -> Spending:
-        return spending.spend(self._world, lease, cost, key=key)
+        return self._follow(lease, lambda world: spending.spend(world, lease, cost, key=key))
 
     def spent(self, lease: Lease, cost: Mapping[str, int], key: str | None) -> None:
-        spending.report(self._world, lease, cost, key=key)
+        self._follow(lease, lambda world: spending.report(world, lease, cost, key=key))
 
     def withdraw(self) -> None:
         """Do nothing: a claim is over when it returns."""
@@ -87,3 +105,13 @@ class StoreSource:
 
     def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
         return hints.subscribe(self._world, listener)
+
+    def _follow(self, lease: Lease, work: Callable[[World], T]) -> T:
+        """Do something for a held job here; where its shard has left, where that is now."""
+        if self._cluster is None:
+            return work(self._world)
+        try:
+            return work(self._world)
+        except LeaseLost:
+            following.refuse_on_the_way(self._cluster, lease.job_number)
+            return work(self._cluster)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
+from horae.core.cluster.numbers import FIRST_NUMBER, read_number
 from horae.core.cluster.shard_map import HOME, Member, ShardMap
 from horae.core.timeouts import Timeouts
 from horae.errors import ConfigurationError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from horae.ports.store import Store
     from horae.ports.world import Clock, World
 
+JOB = "job_"
 MakeClock = Callable[[SqlStore], "Clock"]
 
 
@@ -46,6 +48,7 @@ class Cluster:
         self._stores: dict[int, SqlStore] = {number: first}
         self._clocks: dict[int, Clock] = {}
         self._bound: dict[int, tuple[World, World]] = {}  # of each virtual shard: made of which world, the bound one
+        self._forwards: dict[int, int] = {}
         self.pause = pause
         first.shard = Shard(first.dialect, number, lambda: self.shard_map)
 
@@ -90,6 +93,19 @@ class Cluster:
         """Close every database that was opened."""
         for store in list(self._stores.values()):
             store.close()
+
+    def forward(self, id: str | None) -> int | None:  # noqa: A002
+        """Ask the first database for a job from before the cluster; what it answered stays true."""
+        number = None if id is None or not id.startswith(JOB) else read_number(id.removeprefix(JOB).partition(".")[0])
+        if number is None or number >= FIRST_NUMBER:
+            return None
+        if number not in self._forwards:
+            first = self.store_of(self._map.members[0].number)
+            vshard = first.read(lambda tx: tx.parcels.forward(number))
+            if vshard is None:
+                return None
+            self._forwards[number] = vshard
+        return self._forwards[number]
 
     # -- the way to them ---------------------------------------------------------------------------------------
 

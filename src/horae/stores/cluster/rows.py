@@ -111,6 +111,18 @@ class ClusterRows:
             for chunk in _chunks(chosen):
                 moved = update(vshards).where(vshards.c.vshard.in_(chunk))
                 self.connection.execute(moved.values(place=place, state=OWNED))
+        self._wait_for_parcels(changed)
+
+    def _wait_for_parcels(self, changed: Collection[int]) -> None:
+        """Keep the virtual shards closed whose rows are still on the way to this database."""
+        from horae.stores.cluster.parcels import Parcels
+
+        standing = self.standing()
+        number = 0 if standing is None else standing.number
+        coming = {vshard for each in Parcels(self.connection).expected() for vshard in each.vshards}
+        own = vshards.c.place == number
+        for chunk in _chunks(sorted(coming.intersection(changed))):
+            self.connection.execute(update(vshards).where(vshards.c.vshard.in_(chunk), own).values(state=MOVING))
 
     # -- moving ------------------------------------------------------------------------------------------------
 

@@ -11,10 +11,10 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from horae.core.cluster.numbers import number_from
+from horae.core.cluster.numbers import first_draw, number_from
 from horae.core.cluster.shard_map import ShardMap
 from horae.core.jobs.job import SYSTEM, NewJob
-from horae.errors import StaleMap
+from horae.errors import StaleMap, StoreError
 from horae.ports.jobs import Placed
 from horae.stores.databases.arrays import arrays
 from horae.stores.databases.bulk import type_of
@@ -126,7 +126,16 @@ class Entrance:
             driver.many(f"INSERT INTO horae_jobs ({', '.join(COLUMNS)}) VALUES ({marks(len(COLUMNS))})", rows)
 
     def _draw(self, driver: Driver, count: int) -> list[int]:
-        """Return so many new values, in ascending order; none is ever given again."""
+        """Return so many new values, in ascending order; none is ever given again.
+
+        Refuse those beyond this database's own: they are another's.
+        """
+        drawn = self._next_values(driver, count)
+        if drawn[-1] >= first_draw(self.shard.number + 1):
+            raise StoreError("cluster_draws_used_up", number=self.shard.number)
+        return drawn
+
+    def _next_values(self, driver: Driver, count: int) -> list[int]:
         if self.shard.dialect.arrays:
             rows = driver.rows(f"SELECT nextval('{SEQUENCE}') FROM generate_series(1, %s)", [count])
             return sorted(int(row[0]) for row in rows)

@@ -6,7 +6,20 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Connection, Integer, Text, cast, delete, func, select, text, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Integer,
+    Text,
+    cast,
+    delete,
+    func,
+    select,
+    text,
+    update,
+)
 
 from horae.core.jobs.labels import BLOCK, Blocks, Label, Labelled, Labelling
 from horae.stores.databases.dialects import BY_NAME
@@ -74,12 +87,19 @@ class Labels:
     def read_ended(self, low: int, high: int) -> list[Labelled]:
         return self._read(runs.c.job_id, FINISHED_JOBS, low, high)
 
+    def read_numbered(self, numbers: Sequence[int]) -> list[Labelled]:
+        """Return those of these jobs that have not ended."""
+        return self._alike(JOBS.table.c.id, JOBS, JOBS.table.c.id.in_(numbers))
+
     def _read(self, column: Column[Any], reader: Any, low: int, high: int) -> list[Labelled]:
+        return self._alike(column, reader, column >= low, column < high)
+
+    def _alike(self, column: Column[Any], reader: Any, *conditions: ColumnElement[bool]) -> list[Labelled]:
         """Let the database put together what is alike: a step over thousands of jobs must not keep Python busy."""
         block = (column // BLOCK).label("block")
         bits = func.sum(cast(1, BigInteger).op("<<")(cast(column % BLOCK, Integer)))
         alike = [cast(reader[name], Text) if name == "tags" else reader[name] for name in READ]
-        query = select(block, bits, *alike).where(column >= low, column < high).group_by(block, *alike)
+        query = select(block, bits, *alike).where(*conditions).group_by(block, *alike)
         query = query if reader is JOBS else query.where(runs.c.state.is_not(None))
         return [
             Labelled(int(block), int(members), queue, handler, owner, tuple(json.loads(tags or "[]")), kind, name)

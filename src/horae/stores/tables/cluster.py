@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Integer, SmallInteger, String, Table
+from sqlalchemy import BigInteger, Column, Integer, PrimaryKeyConstraint, SmallInteger, String, Table, Text
 
+from horae.stores.codecs import LongText
 from horae.stores.declaration import metadata
 
 # One row, once this database is a member of a cluster.
@@ -30,4 +31,32 @@ vshards = Table(
     Column("vshard", SmallInteger, primary_key=True, autoincrement=False),
     Column("place", Integer, nullable=False),  # the number of the database that keeps it
     Column("state", String(8), nullable=False),  # owned, or moving: then nothing may be written
+)
+
+# Virtual shards on the way to another database: packed where they were, expected where they go.
+parcels = Table(
+    "horae_parcels",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("role", String(8), nullable=False),  # packed, or expected
+    Column("source", Integer, nullable=False),
+    Column("target", Integer, nullable=False),
+    Column("vshards", Text, nullable=False),
+)
+# The rows of a packed parcel, some hundred of one table in each; they are in no other table meanwhile.
+parcel_rows = Table(
+    "horae_parcel_rows",
+    metadata,
+    Column("parcel", String(32), nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("name", String(64), nullable=False),
+    Column("content", LongText, nullable=False),
+    PrimaryKeyConstraint("parcel", "seq"),
+)
+# Jobs with numbers from before the cluster that have left the first database: to which virtual shard they belong.
+forwards = Table(
+    "horae_forwards",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("vshard", SmallInteger, nullable=False),
 )

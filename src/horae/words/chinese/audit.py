@@ -16,6 +16,7 @@ VERBS = {
     "init_cluster": "把数据库设为集群的第一个",
     "add_to_cluster": "向集群添加了数据库",
     "share_cluster": "把一部分虚拟分片交给新数据库",
+    "move_vshards": "把虚拟分片迁移到另一个数据库",
     "switch_on_bus": "开始为消息总线记录事件",
     "switch_off_bus": "停止为消息总线记录事件",
     "cancel": "取消",

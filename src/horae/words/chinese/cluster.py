@@ -6,7 +6,11 @@ ERRORS = {
     "cluster_database_taken": "{address} 属于另一个集群，或已是本集群的 {number} 号数据库。请使用空数据库。",
     "cluster_database_unsupported": "{kind} 不能作为集群的数据库。请使用 PostgreSQL 或 SQLite。",
     "cluster_database_used": "{address} 里已有数据。请添加空数据库：加入之前产生的编号可能与其他行重复。",
+    "cluster_draws_used_up": "集群的 {number} 号数据库已用完它的任务编号，再用就会与另一个数据库重复。"
+    "没有存入任何内容。请把它的分片迁移到新的数据库（horae cluster add、drain）。",
     "cluster_exists": "这个数据库已经是集群的成员（{name}，映射版本 {version}）。",
+    "cluster_drain_last": "{name!r} 是集群中唯一的数据库，没有其他数据库可以接收它的分片。",
+    "cluster_map_busy": "集群映射正被其他进程不断修改。没有丢失任何内容：请稍后运行 horae cluster check --repair。",
     "cluster_map_changed": "集群的映射已被修改：现在是版本 {version}，不是 {expected}。"
     "请查看 horae cluster list 后重试。",
     "cluster_member_exists": "集群中已有名为 {member!r} 的数据库。请换一个名字。",
@@ -23,4 +27,10 @@ ERRORS = {
     "请用 shard_key= 统一决定，或只保留一种键。",
     "stale_map": "这个分片已经迁移，或其数据库的集群映射比本进程的新。没有写入任何内容；请重试。",
     "vshard_busy": "这个分片正在迁移到另一个数据库。没有写入任何内容；请稍后重试。",
+    "vshard_home_stays": "0 号虚拟分片存放系统自身的全部内容，不能离开它的数据库。",
+    "vshard_rows_split": "这些分片中的行引用了其他不迁移的行：{what}。请一并迁移，或等它们结束。没有迁移任何内容。",
+    "vshard_rows_stay": "这些分片中的所有者有 {what}，目前还不能迁移。请排除他们的分片。这些分片没有迁移任何内容。",
+    "vshards_moved_meanwhile": "这些分片或集群映射（此处版本 {version}）已经改变。没有迁移任何内容；"
+    "请查看 horae cluster list 后重试。",
+    "vshards_unreadable": "{text!r} 不是虚拟分片。请写 0 到 4095 的数字和范围，例如 17-40,99。",
 }

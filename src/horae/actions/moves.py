@@ -1,0 +1,216 @@
+"""Moving virtual shards from one database of a cluster to another, while both work.
+
+A parcel of shards is announced where it goes, packed where it is (which closes the shards and takes their rows out of
+their tables), switched in the map by compare-and-set, unpacked (which opens them), and discarded. Before it is packed
+nothing has happened; afterwards it can only go on, by the mover or by whoever calls :func:`finish`: every step may be
+repeated, and at no moment can two databases act on a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+
+from horae.actions.cluster import copy_map, decide_map, entry_for, known_map, shards_of
+from horae.core.cluster.moves import Cargo, Parcel, drain_moves, even_moves, parcels_of
+from horae.core.cluster.shard_map import HOME
+from horae.core.jobs.job import SYSTEM
+from horae.core.jobs.labels import blocks_of
+from horae.errors import Conflict, HoraeError, NotAllowed, StoreBusy
+from horae.ports.store import Tx
+from horae.ports.world import World
+
+SWITCHES = 20  # tries to write the map, each after another change of it
+LOOK_AGAIN = 0.2  # seconds between two looks at attempts that are still under way
+LABELLED_AT_ONCE = 400
+ID_LENGTH = 24
+
+Progress = Callable[[int, int], None]  # virtual shards moved, of how many
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What a move has done."""
+
+    vshards: int
+    rows: int
+
+
+def move(
+    world: World,
+    vshards: Collection[int],
+    to: str,
+    *,
+    wait: timedelta = timedelta(0),
+    actor: str = SYSTEM,
+    reason: str = "",
+    progress: Progress | None = None,
+) -> Moved:
+    """Move virtual shards to a database, some at once; each is closed to writers only while its rows are on the way.
+
+    *wait* is how long to wait, for those that go at once, until no attempt is under way in them. Attempts that still
+    are go with their token and lease; their worker finds them by the map.
+    """
+    shard_map = known_map(world)
+    return _move_all(world, [(list(vshards), shard_map.named(to).number)], wait, actor, reason, progress)
+
+
+def drain(
+    world: World,
+    name: str,
+    *,
+    wait: timedelta = timedelta(0),
+    actor: str = SYSTEM,
+    reason: str = "",
+    progress: Progress | None = None,
+) -> Moved:
+    """Move everything that a database keeps to the others, evenly. What ended there stays readable there."""
+    shard_map = known_map(world)
+    if len(shard_map.members) == 1:
+        raise NotAllowed("cluster_drain_last", name=name)
+    plan = drain_moves(shard_map, shard_map.named(name).number)
+    return _move_all(world, plan, wait, actor, reason, progress)
+
+
+def move_even(
+    world: World,
+    *,
+    wait: timedelta = timedelta(0),
+    actor: str = SYSTEM,
+    reason: str = "",
+    progress: Progress | None = None,
+) -> Moved:
+    """Move so many virtual shards that all databases keep about as many."""
+    return _move_all(world, even_moves(known_map(world)), wait, actor, reason, progress)
+
+
+def _move_all(
+    world: World,
+    plan: Iterable[tuple[list[int], int]],
+    wait: timedelta,
+    actor: str,
+    reason: str,
+    progress: Progress | None,
+) -> Moved:
+    finish(world, actor=actor)
+    planned = list(plan)
+    if any(HOME in vshards for vshards, _ in planned):
+        raise NotAllowed("vshard_home_stays")
+    total, done, rows = sum(len(vshards) for vshards, _ in planned), 0, 0
+    for vshards, to in planned:
+        shard_map = known_map(world)
+        done += sum(shard_map.database_of(each) == to for each in vshards)
+        for source, few in parcels_of(shard_map, vshards, to):
+            _wait_for_attempts(world, source, few, wait)
+            parcel = Parcel(world.dice.name(ID_LENGTH), source, to, tuple(few))
+            rows += pack(world, parcel)
+            advance(world, parcel, actor=actor, reason=reason)
+            done += len(few)
+            if progress is not None:
+                progress(done, total)
+    return Moved(done, rows)
+
+
+def _wait_for_attempts(world: World, source: int, vshards: Collection[int], wait: timedelta) -> None:
+    store, cargo = shards_of(world).store_of(source), Cargo(known_map(world), vshards)
+    ends_at = world.clock.monotonic() + wait.total_seconds()
+    while world.clock.monotonic() < ends_at and store.read(lambda tx: tx.parcels.running(cargo)):
+        world.clock.pause(LOOK_AGAIN)
+
+
+# -- the steps ---------------------------------------------------------------------------------------------------------
+
+
+def pack(world: World, parcel: Parcel) -> int:
+    """Announce a parcel where it goes and pack it where it is; return how many rows it has."""
+    shards, shard_map = shards_of(world), known_map(world)
+    source, target = shards.store_of(parcel.source), shards.store_of(parcel.target)
+    cargo = Cargo(shard_map, parcel.vshards)
+    source.transact(lambda tx: tx.cluster.copy_map(shard_map))
+    target.transact(lambda tx: tx.parcels.expect(parcel))
+    try:
+        return source.transact(lambda tx: tx.parcels.pack(parcel, cargo, version=shard_map.version))
+    except (Conflict, NotAllowed):  # it was not packed; after any other error that is not known
+        target.transact(lambda tx: tx.parcels.discard(parcel))
+        raise
+
+
+def advance(world: World, parcel: Parcel, *, actor: str = SYSTEM, reason: str = "") -> None:
+    """Bring a packed parcel to its end, from wherever it is."""
+    shards = shards_of(world)
+    source, target = shards.store_of(parcel.source), shards.store_of(parcel.target)
+    if parcel in target.read(lambda tx: tx.parcels.expected()):
+        switch(world, parcel, actor=actor, reason=reason)
+        unpack(world, parcel)
+    source.transact(lambda tx: tx.parcels.discard(parcel))
+
+
+def switch(world: World, parcel: Parcel, *, actor: str = SYSTEM, reason: str = "") -> None:
+    """Give the shards of a packed parcel to the database that it goes to, whatever else changes the map meanwhile."""
+    for _ in range(SWITCHES):
+        shard_map = known_map(world)
+        if {shard_map.database_of(each) for each in parcel.vshards} == {parcel.target}:
+            break
+        name, given = shard_map.member(parcel.target).name, _ranges(parcel.vshards)
+        entry = entry_for(world, "move_vshards", name, actor, reason, vshards=given,
+                       source=shard_map.member(parcel.source).name)  # fmt: skip
+        with suppress(Conflict):
+            decide_map(world, shard_map, shard_map.move(parcel.vshards, parcel.target), entry)
+            break
+    else:
+        raise StoreBusy("cluster_map_busy")
+    shard_map = known_map(world)
+    shards_of(world).store_of(parcel.target).transact(lambda tx: tx.cluster.copy_map(shard_map))
+    copy_map(world, shard_map)
+
+
+def unpack(world: World, parcel: Parcel) -> None:
+    """Write the rows of a parcel where it goes, once."""
+    shards = shards_of(world)
+    content = shards.store_of(parcel.source).read(lambda tx: tx.parcels.content(parcel), unbounded=True)
+
+    def write(tx: Tx) -> None:
+        numbers = tx.parcels.unpack(parcel, content) or []
+        for start in range(0, len(numbers), LABELLED_AT_ONCE):
+            found = tx.labels.read_numbered(numbers[start : start + LABELLED_AT_ONCE])
+            tx.labels.add(blocks_of(found))
+            tx.wake({each.queue for each in found})
+
+    shards.store_of(parcel.target).transact(write)
+
+
+def finish(world: World, *, actor: str = SYSTEM) -> int:
+    """Bring every parcel that was left on the way to its end; return how many there were."""
+    found = open_parcels(world)
+    for parcel in found:
+        advance(world, parcel, actor=actor)
+    return len(found)
+
+
+def open_parcels(world: World) -> list[Parcel]:
+    """Return the parcels that are packed and not discarded; a database that does not answer is passed over."""
+    found: list[Parcel] = []
+    for member in known_map(world).members:
+        with suppress(HoraeError):
+            found += shards_of(world).store_of(member.number).read(lambda tx: tx.parcels.packed())
+    return found
+
+
+def is_on_the_way(world: World, vshard: int) -> bool:
+    """Return whether the rows of a virtual shard are in no database just now."""
+    shards = shards_of(world)
+    place = shards.refresh().database_of(vshard)
+    return vshard in shards.store_of(place).read(lambda tx: tx.cluster.marked())
+
+
+def _ranges(vshards: Collection[int]) -> str:
+    """Write 17-40,99."""
+    runs: list[list[int]] = []
+    for vshard in sorted(vshards):
+        if runs and runs[-1][1] == vshard - 1:
+            runs[-1][1] = vshard
+        else:
+            runs.append([vshard, vshard])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)

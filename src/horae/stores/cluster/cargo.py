@@ -1,0 +1,194 @@
+"""Which rows of a database belong to the virtual shards that leave it, and what forbids that they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Column, ColumnElement, Connection, Table, and_, func, select
+
+from horae.core.cluster.numbers import FIRST_NUMBER, VSHARDS
+from horae.core.jobs.job import SYSTEM
+from horae.errors import NotAllowed
+from horae.stores.cluster.classes import CLASSES, Moves, Refuses
+from horae.stores.metadata import metadata
+from horae.stores.tables.adapters import checkpoints
+from horae.stores.tables.budgets import budgets, reservations
+from horae.stores.tables.expectations import EXPECTATIONS
+from horae.stores.tables.jobs import jobs, keys, needs
+from horae.stores.tables.queues import slots
+from horae.stores.tables.schedules import follows, schedules
+
+if TYPE_CHECKING:
+    from horae.core.cluster.moves import Cargo
+
+IN = 400  # values of one condition
+expectations = EXPECTATIONS.table
+KEY_SLOTS = "key:%"
+
+
+class CargoRows:
+    """The rows of some virtual shards, found inside one transaction."""
+
+    def __init__(self, connection: Connection, cargo: Cargo) -> None:
+        self.connection = connection
+        self.cargo = cargo
+        self.forwards: dict[int, int] = {}  # jobs from before the cluster that go, with their virtual shards
+
+    def conditions(self, table: Table) -> Iterator[ColumnElement[bool]]:
+        """Yield conditions that together find the rows of a table that go, each of bounded size."""
+        kind = CLASSES[table.name]
+        if not isinstance(kind, Moves):
+            return
+        if kind.by == "key":
+            yield from self._key_conditions()
+        elif kind.by == "expectation":
+            yield from (_in(expectations.c.owner, some) for some in _few(self.owners))
+            own = expectations.c.owner == SYSTEM
+            yield from (and_(own, _in(expectations.c.schedule_key, some)) for some in _few(self._house_expected))
+        else:
+            found: dict[str, Collection[Any]] = {
+                "owner": self.owners, "job": self.jobs, "schedule": self.schedules, "budget": self.budgets,
+                "checkpoint": self.checkpoints,
+            }  # fmt: skip
+            extra = [slots.c.name.like(KEY_SLOTS)] if table is slots else []
+            yield from (and_(_in(table.c[kind.column], some), *extra) for some in _few(found[kind.by]))
+
+    def refuse_what_cannot_go(self) -> None:
+        """Refuse rows of rooms that cannot be moved yet, and rows that refer to rows which stay."""
+        for name, kind in CLASSES.items():
+            if isinstance(kind, Refuses):
+                table = metadata.tables[name]
+                wanted = self.owners if kind.by == "owner" else self.jobs
+                if any(self._has(table, _in(table.c[kind.column], some)) for some in _few(wanted)):
+                    raise NotAllowed("vshard_rows_stay", what=kind.what)
+        for some in _few(self.schedules):
+            if self._has(schedules, and_(_in(schedules.c.id, some), schedules.c.calendar.is_not(None))):
+                raise NotAllowed("vshard_rows_stay", what="schedules with a calendar")
+        is_open, is_planned = needs.c.state == "open", schedules.c.check_job.in_(select(jobs.c.id))
+        self._refuse_split(needs.c.job_id, self.jobs, needs.c.needed_id, self.jobs, "dependencies", is_open)
+        self._refuse_split(follows.c.schedule_id, self.schedules, follows.c.followed_id, self.schedules, "schedules")
+        self._refuse_split(schedules.c.id, self.schedules, schedules.c.check_job, self.jobs, "expectations", is_planned)
+        reserved = and_(reservations.c.state == "reserved", ~reservations.c.budget_id.in_(sorted(self.budgets) or [-1]))
+        for some in _few(self.jobs):
+            if self._has(reservations, and_(_in(reservations.c.job_id, some), reserved)):
+                raise NotAllowed("vshard_rows_split", what="reservations of budgets")
+
+    def _refuse_split(
+        self,
+        one: Column[Any],
+        ones: Collection[int],
+        other: Column[Any],
+        others: Collection[int],
+        what: str,
+        *conditions: ColumnElement[bool],
+    ) -> None:
+        """Refuse a row that joins two of which only one goes."""
+        for column, going in ((one, ones), (other, others)):
+            for some in _few(going):
+                pairs = self.connection.execute(select(one, other).where(_in(column, some), *conditions))
+                if any((first in ones) != (second in others) for first, second in pairs if second is not None):
+                    raise NotAllowed("vshard_rows_split", what=what)
+
+    def _has(self, table: Table, condition: ColumnElement[bool]) -> bool:
+        return self.connection.execute(select(func.count()).select_from(table).where(condition)).scalar_one() > 0
+
+    # -- who and what goes -------------------------------------------------------------------------------------
+
+    @cached_property
+    def owners(self) -> set[str]:
+        """The tenants whose rows go."""
+        columns = [metadata.tables[name].c.owner for name, kind in CLASSES.items()
+                   if isinstance(kind, Moves | Refuses) and "owner" in metadata.tables[name].c]  # fmt: skip
+        found: set[str] = set()
+        for column in columns:
+            found.update(self.connection.execute(select(column).distinct()).scalars())
+        return {owner for owner in found if owner and owner != SYSTEM and self.cargo.has_owner(owner)}
+
+    @cached_property
+    def schedules(self) -> set[int]:
+        query = select(schedules.c.id, schedules.c.owner, schedules.c.schedule_key)
+        rows, has = self.connection.execute(query), self.cargo.has_key
+        return {number for number, owner, key in rows if (has(key) if owner == SYSTEM else owner in self.owners)}
+
+    @cached_property
+    def jobs(self) -> set[int]:
+        """The jobs that go; locked, because claims and endings enter no shard."""
+        found: set[int] = set()
+        vshard = jobs.c.id.bitwise_and(VSHARDS - 1)
+        for some in _few(self.cargo.vshards):
+            query = select(jobs.c.id).where(jobs.c.id >= FIRST_NUMBER, _in(vshard, some)).order_by(jobs.c.id)
+            found.update(self.connection.execute(query.with_for_update()).scalars())
+        return found | self._old_jobs()
+
+    def _old_jobs(self) -> set[int]:
+        """Return the jobs from before the cluster: of tenants, of schedules, and of the house with one key.
+
+        Of the house's others none has another place than the first database.
+        """
+        named = (jobs.c.idempotency_key, jobs.c.unique_key, jobs.c.concurrency_key)
+        rows = self.connection.execute(
+            select(jobs.c.id, jobs.c.owner, jobs.c.schedule_id, *named).where(jobs.c.id < FIRST_NUMBER)
+        )
+        found: set[int] = set()
+        keyed = self._schedule_keys
+        for number, owner, schedule, *texts in rows:
+            if owner != SYSTEM:
+                vshard = self.cargo.vshard_of_owner(owner)
+            elif schedule in keyed:
+                vshard = self.cargo.vshard_of_key(keyed[schedule])
+            else:
+                places = {self.cargo.vshard_of_key(text) for text in texts if text is not None}
+                if len(places) > 1 and places & self.cargo.vshards:
+                    raise NotAllowed("vshard_rows_split", what="two keys of a job from before the cluster")
+                if len(places) != 1:
+                    continue
+                [vshard] = places
+            if vshard in self.cargo.vshards:
+                found.add(number)
+                self.forwards[number] = vshard
+        return found
+
+    @cached_property
+    def _schedule_keys(self) -> dict[int, str]:
+        own = select(schedules.c.id, schedules.c.schedule_key).where(schedules.c.owner == SYSTEM)
+        return {row.id: row.schedule_key for row in self.connection.execute(own)}
+
+    @cached_property
+    def budgets(self) -> set[int]:
+        return self._of_owners(budgets.c.id, budgets.c.owner)
+
+    @cached_property
+    def checkpoints(self) -> set[str]:
+        return self._of_owners(checkpoints.c.place, checkpoints.c.owner)
+
+    def _of_owners(self, column: Column[Any], owner: Column[Any]) -> set[Any]:
+        queries = (select(column).distinct().where(_in(owner, some)) for some in _few(self.owners))
+        return {value for query in queries for value in self.connection.execute(query).scalars()}
+
+    @cached_property
+    def _house_expected(self) -> set[str]:
+        query = select(expectations.c.schedule_key).distinct().where(expectations.c.owner == SYSTEM)
+        return {key for key in self.connection.execute(query).scalars() if self.cargo.has_key(key)}
+
+    def _key_conditions(self) -> Iterator[ColumnElement[bool]]:
+        yield from (_in(keys.c.owner, some) for some in _few(self.owners))
+        house, vshard = keys.c.owner == SYSTEM, keys.c.job_id.bitwise_and(VSHARDS - 1)
+        yield from (and_(house, keys.c.job_id >= FIRST_NUMBER, _in(vshard, some)) for some in _few(self.cargo.vshards))
+        old = select(keys.c.name, keys.c.job_id).where(house, keys.c.job_id < FIRST_NUMBER)
+        texts = {name for name, number in self.connection.execute(old)
+                 if number in self.jobs or self.cargo.has_key(name)}  # fmt: skip
+        yield from (and_(house, keys.c.job_id < FIRST_NUMBER, _in(keys.c.name, some)) for some in _few(texts))
+
+
+def _in(column: ColumnElement[Any], values: Collection[Any]) -> ColumnElement[bool]:
+    return column.in_(values)
+
+
+def _few(values: Collection[Any]) -> Iterator[list[Any]]:
+    """Yield values in order, as many at once as one condition may name."""
+    ordered = iter(sorted(values))
+    while some := list(islice(ordered, IN)):
+        yield some
