@@ -1,6 +1,6 @@
 """Virtual shards on the way from one database of a cluster to another.
 
-Revision ID: 0022_parcels
+Revision ID: 0023_parcels
 Revises: 0021_cluster
 
 A frozen copy of the tables as they were then. They stay empty where there is no cluster.
@@ -14,8 +14,8 @@ from alembic import op
 from sqlalchemy import BigInteger, Column, Integer, MetaData, PrimaryKeyConstraint, SmallInteger, String, Table, Text
 from sqlalchemy.dialects import mysql
 
-revision = "0022_parcels"
-down_revision = "0021_cluster"
+revision = "0023_parcels"
+down_revision = "0022_job_expectations"
 branch_labels = None
 depends_on = None
 
