@@ -152,7 +152,7 @@ class Admin(Room[S]):
             schedule=schedule, handler=handler, outcome=outcomes, started_after=started_after,
             started_before=started_before, owner=owner,
         )  # fmt: skip
-        return Listing(Call(Page[LoggedRun], query=query), limit, fetch)
+        return Listing(Call(Page[LoggedRun], query=query), limit, fetch, order=_begun)
 
     @GET("/runs/{run_id}", *ADMIN)
     def run(self, run_id: str) -> Call[LoggedRun]:
@@ -371,3 +371,8 @@ def _store(here: Here, wanted: list[StoredDefinition], app: str, reason: str) ->
     definitions.store_definitions(here.world, wanted, app=app, actor=here.actor, reason=reason)
     found = definitions.find_definitions(here.world)
     return [_definition(each, whole=True) for each in found if each.name in named]
+
+
+def _begun(run: LoggedRun) -> tuple[bool, datetime | None, str]:
+    """Return by what runs are merged, the newest first."""
+    return run.started_at is not None, run.started_at, run.id

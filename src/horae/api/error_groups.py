@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
+from operator import attrgetter
 
 from horae.actions import error_groups
 from horae.api.acts import Act
@@ -98,7 +99,7 @@ class ErrorGroups(Room[S]):
             return [to_public(ErrorGroup, each) for each in found[:size]], further
 
         query = drop_none(owner=owner, handler=handler, muted=muted, seen_since=seen_since)
-        return Listing(Call(Page[ErrorGroup], query=query), limit, fetch)
+        return Listing(Call(Page[ErrorGroup], query=query), limit, fetch, order=attrgetter("last_seen", "owner"))
 
     @GET("/errors/{fingerprint}", *USER_OR_WORKER)
     def get(self, fingerprint: str, *, owner: str | None = None) -> Call[ErrorGroup]:

@@ -344,7 +344,8 @@ class Jobs(Room[S]):
             state=states, queue=queue, handler=handler, tag=tag, key=key,
             object_type=object_type, object_id=object_id, owner=owner, q=where,
         )  # fmt: skip
-        return Listing(Call(Page[Job], query=query), limit, lambda here, *at: local.find(here, wanted, where, *at))
+        first, by = Call[Page[Job]](Page[Job], query=query), lambda job: local.place_of(wanted, where, job)
+        return Listing(first, limit, lambda here, *at: local.find(here, wanted, where, *at), order=by)
 
     @GET("/jobs/counts", *USER_OR_WORKER, by_queue=True)
     def counts(self, *, owner: str | None = None, where: str | None = None) -> Call[JobCounts]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from operator import attrgetter
 
 from horae.actions.schedules import expectations
 from horae.api.here import Here
@@ -76,4 +77,4 @@ class Expectations(Room[S]):
             more = cursor_from([found[-1].number]) if len(found) >= most else None
             return [to_public(MissedRun, each) for each in found], more
 
-        return Listing(first, limit, find)
+        return Listing(first, limit, find, order=attrgetter("found_at", "id"))

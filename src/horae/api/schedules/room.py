@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Literal, Unpack
+from operator import attrgetter
 
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
@@ -71,7 +72,9 @@ class Schedules(Room[S]):
             text=text, order=order if order != "key" else None, results=results or None,
         )  # fmt: skip
         first: Call[Page[Schedule]] = Call(Page[Schedule], query=query)
-        return Listing(first, limit, lambda here, *at: local.find(here, wanted, results, order, *at))
+        by = local.by_next if order == "next" else attrgetter("key", "owner")
+        rows = lambda here, *at: local.find(here, wanted, results, order, *at)  # noqa: E731
+        return Listing(first, limit, rows, order=by, is_rising=True)
 
     @GET("/schedules/{key}", *ADMIN, by_queue=True)
     def get(self, key: str, *, owner: str | None = None) -> Call[ScheduleDetail]:
