@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, Literal
 from operator import attrgetter
+from typing import Any, ClassVar, Literal
 
 from horae.actions.jobs import acts
 from horae.api.here import Here

@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Literal
 from horae.actions import logs, retention
 from horae.actions.jobs import definitions
 from horae.actions.schedules import schedules
+from horae.api import merges
 from horae.api.examination import Examination
 from horae.api.here import Here
 from horae.api.jobs.room import Run
-from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
+from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S, over_all
 from horae.api.values import Get, drop_none, enrich, to_json, to_public
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.governance.budgets import job_budget
@@ -119,6 +120,7 @@ class Retention:
     runs: timedelta
     fires: timedelta
     rules: tuple[RetentionRule, ...] = ()
+    incomplete: tuple[str, ...] = ()
 
 
 class Admin(Room[S]):
@@ -202,7 +204,7 @@ class Admin(Room[S]):
             _require_house(here)
             return retention.show_retention(here.world)
 
-        return Call(Retention, fetch)
+        return Call(Retention, fetch, gather=over_all(fetch, merges.first_answer))
 
     @PUT("/admin/retention", *ADMIN)
     def set_retention(
@@ -226,7 +228,7 @@ class Admin(Room[S]):
             )
 
         body = {"keep": to_json(kept), **drop_none(queue=queue, outcome=outcome, reason=reason or None)}
-        return Call(Retention, act, body=body)
+        return Call(Retention, act, body=body, gather=over_all(act, merges.first_answer))
 
     @GET("/admin/doctor", *ADMIN)
     def doctor(self) -> Call[Examination]:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, ClassVar
 from operator import attrgetter
+from typing import Any, ClassVar
 
 from horae.actions.audit import export_audit, find_entries, missing_guards, seal_all, verify_audit
 from horae.api.here import Here

@@ -15,7 +15,7 @@ from horae.actions.consistency import moment
 from horae.api.masking import for_readers
 from horae.api.operation import Gathered, Page
 from horae.core.cluster.positions import read_positions, write_positions
-from horae.errors import ConfigurationError, NotFound, StoreError
+from horae.errors import ConfigurationError, InvalidInput, NotFound, StoreError
 
 if TYPE_CHECKING:
     from horae.api.here import Here
@@ -23,32 +23,45 @@ if TYPE_CHECKING:
     from horae.core.cluster.shard_map import Member
 
 T = TypeVar("T")
+Merge = Callable[[list[Any]], Any]
 AWAY = (StoreError, ConfigurationError)  # the latter: what answers at its address is not that member
 
 
-def gather_all(verb: Callable[[Here], Any], merge: Callable[[list[Any]], Any]) -> Callable[[Here], Gathered]:
-    """Return what runs a verb in every database and merges the answers.
+def gather_all(here: Here, verb: Callable[[Here], Any], merge: Merge) -> Gathered:
+    """Run a verb in every database and merge the answers.
 
     What only some databases know is found there; where none does, the refusal is that of the first.
     """
+    refusals: list[NotFound] = []
 
-    def gather(here: Here) -> Gathered:
-        refusals: list[NotFound] = []
+    def ask(there: Here, _: int) -> list[Any]:
+        try:
+            return [for_readers(there, verb(there))]
+        except NotFound as unknown:
+            refusals.append(unknown)
+            return []
 
-        def ask(there: Here, _: int) -> list[Any]:
-            try:
-                return [for_readers(there, verb(there))]
-            except NotFound as unknown:
-                refusals.append(unknown)
-                return []
+    found, away = ask_each(here, ask)
+    answers = [answer for each in found.values() for answer in each]
+    if not answers:
+        raise refusals[0]
+    return Gathered(merge(answers), away)
 
-        found, away = ask_each(here, ask)
-        answers = [answer for each in found.values() for answer in each]
-        if not answers:
-            raise refusals[0]
-        return Gathered(merge(answers), away)
 
-    return gather
+def share_out(here: Here, most: int | None, act: Callable[[Here, int | None], Any], merge: Merge) -> Gathered:
+    """Give each database its share of a limit over all of them; fewer than there are databases cannot be shared."""
+    numbers = [each.number for each in _members(here)]
+    if most is not None and most < len(numbers):
+        raise InvalidInput("limit_below_databases", max_running=most, databases=len(numbers))
+
+    def ask(there: Here, number: int) -> Any:
+        if most is None:
+            return act(there, None)
+        whole, rest = divmod(most, len(numbers))
+        return act(there, whole + (numbers.index(number) < rest))
+
+    found, away = ask_each(here, ask)
+    return Gathered(merge(list(found.values())), away)
 
 
 def ask_each(

@@ -82,6 +82,30 @@ class Gathered:
     incomplete: tuple[str, ...] = ()
 
 
+def over_all(verb: Callable[[Here], Any], merge: Callable[[list[Any]], Any]) -> Callable[[Here], Gathered]:
+    """Return what runs a verb in every database of a cluster and merges the answers; see ``api/gathering.py``."""
+
+    def gather(here: Here) -> Gathered:
+        from horae.api.gathering import gather_all  # a single database does not need it
+
+        return gather_all(here, verb, merge)
+
+    return gather
+
+
+def shared_out(
+    most: int | None, act: Callable[[Here, int | None], Any], merge: Callable[[list[Any]], Any]
+) -> Callable[[Here], Gathered]:
+    """Return what gives each database of a cluster its share of a limit, and merges the answers."""
+
+    def gather(here: Here) -> Gathered:
+        from horae.api.gathering import share_out
+
+        return share_out(here, most, act, merge)
+
+    return gather
+
+
 class Rows(tuple[T, ...]):
     """All rows of a list without pages; ``incomplete`` names the databases of a cluster that did not answer."""
 

@@ -87,6 +87,7 @@ def _getters(public: Any) -> list[tuple[str, Get]]:
     return [
         (each.name, derived[each.name] if each.name in derived else _getter(each.name, hints[each.name]))
         for each in fields(public)
+        if each.name != INCOMPLETE  # no core value has it: it is about the databases that were asked
     ]
 
 

@@ -22,6 +22,8 @@ ERRORS = {
     "refused: {problem} Repeat with keys, or enqueue each shard's jobs by themselves.",
     "cluster_urls_unreadable": "HORAE_CLUSTER_URLS must be name=url pairs separated by blanks; the pair of {name!r} "
     "is not.",
+    "limit_below_databases": "A limit of {max_running} cannot be shared by the {databases} databases of this cluster, "
+    "which each keep to a part of it. Give at least {databases}, or a key that leads to one database.",
     "shard_key_needed": "{handler} has {kinds}, which may live in different databases of this cluster. Give "
     "shard_key=, which decides for all of them, or one kind of key only.",
     "stale_map": "This shard has moved, or its database has a newer map of the cluster than this process. Nothing was "

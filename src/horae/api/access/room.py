@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
 from operator import attrgetter
+from typing import Any
 
 from horae.actions.access import owners, secrets, sessions, tokens
 from horae.actions.jobs import quiet_owners

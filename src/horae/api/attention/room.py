@@ -52,7 +52,9 @@ class Attention(Room[S]):
     def lanes(self, *, owner: str | None = None, limit: int | None = None) -> Listing[Lane]:
         """List agents' lanes, the oldest first; an operator sees all tenants', or those of *owner*."""
         call = Call[Page[Lane]](Page[Lane], query=drop_none(owner=owner))
-        return Listing(call, limit, lambda here, *page: local.find_lanes(here, owner, *page), order=_age, is_rising=True)
+        return Listing(
+            call, limit, lambda here, *page: local.find_lanes(here, owner, *page), order=_age, is_rising=True
+        )
 
     @PAGES("/attention/overview", *USER)
     def overview(self, *, owner: str | None = None, limit: int | None = None) -> Listing[LaneSummary]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar
 from operator import attrgetter
+from typing import Any, ClassVar
 
 from horae.actions.budgets import budgets
 from horae.api.here import Here

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar
 from operator import attrgetter
+from typing import Any, ClassVar
 
 from horae.actions.governance import decisions
 from horae.api.here import Here

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
 from operator import attrgetter
+from typing import Any
 
 from horae.actions.consistency import moment
 from horae.actions.governance import queries

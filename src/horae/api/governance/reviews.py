@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Literal
 from operator import attrgetter
+from typing import Any, ClassVar, Literal
 
 from horae.actions.governance import reviews
 from horae.api.here import Here

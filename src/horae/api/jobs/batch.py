@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar
 from operator import attrgetter
+from typing import Any, ClassVar
 
 from horae.actions.jobs import batch as verbs
 from horae.actions.jobs.batch import BatchRequest

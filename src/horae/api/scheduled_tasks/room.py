@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, Unpack
 from operator import attrgetter
+from typing import Any, Unpack
 
 from horae.actions import scheduled_tasks as verbs
 from horae.api.here import Here

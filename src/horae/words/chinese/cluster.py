@@ -19,6 +19,8 @@ ERRORS = {
     "cluster_partly_stored": "{count} 个任务中有 {stored} 个已存入各自分片的数据库，随后有一个被拒绝：{problem} "
     "请带上键重试，或按分片分别入队。",
     "cluster_urls_unreadable": "HORAE_CLUSTER_URLS 必须是以空格分隔的 name=url；{name!r} 这一项不是。",
+    "limit_below_databases": "上限 {max_running} 无法分给集群的 {databases} 个数据库，每个数据库只遵守自己的一份。"
+    "请至少设为 {databases}，或使用指向同一数据库的键。",
     "shard_key_needed": "{handler} 同时有 {kinds}，它们可能位于集群的不同数据库。"
     "请用 shard_key= 统一决定，或只保留一种键。",
     "stale_map": "这个分片已经迁移，或其数据库的集群映射比本进程的新。没有写入任何内容；请重试。",
