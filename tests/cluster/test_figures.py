@@ -7,9 +7,11 @@ from datetime import timedelta
 import pytest
 
 from horae.actions.jobs import claims, jobs
+from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.requests import Request
 from horae.core.cluster.numbers import vshard_of_id
 from horae.errors import InvalidInput, NotFound
+from horae.ports.definitions import StoredDefinition
 from horae.ports.workers import Node
 from tests.cluster.conftest import Clusters
 from tests.cluster.test_lists import fill, lose, rooms
@@ -51,6 +53,7 @@ def test_workers_of_every_database_are_listed_and_drained(clusters: Clusters) ->
 
 def test_a_pause_reaches_every_database(clusters: Clusters) -> None:
     world, _ = clusters.make(3)
+    store_definitions(world, [StoredDefinition("mail", "default", tenants=True)])
     fill(clusters, world, 12)
     rooms(world).queues.pause("default", reason="repairs")
     assert claims.pull(world, queues=["default"], worker_id="w", lease=timedelta(minutes=1), limit=20) == []

@@ -11,6 +11,7 @@ import pytest
 from horae.actions.jobs import jobs
 from horae.actions.jobs.requests import Request
 from horae.api.here import Here, house, tenant
+from horae.api.jobs.room import Job
 from horae.api.operation import Page, Sender
 from horae.api.rooms import Rooms
 from horae.api.senders.local import Local
@@ -36,7 +37,7 @@ def fill(clusters: Clusters, world: World, count: int, begin: int = 0) -> list[s
     return ids[::-1]
 
 
-def walk(page_at: Callable[[str | None], Page[object]]) -> list[Page[object]]:
+def walk(page_at: Callable[[str | None], Page[Job]]) -> list[Page[Job]]:
     pages = [page_at(None)]
     while pages[-1].next_cursor is not None:
         pages.append(page_at(pages[-1].next_cursor))
@@ -125,7 +126,7 @@ def test_a_database_that_is_away_is_named(clusters: Clusters) -> None:
     pages = walk(lambda cursor: rooms(world).jobs.list().page(cursor, limit=4))
     assert all(page.incomplete == ("db-3",) for page in pages)
     assert to_json(pages[0])["incomplete"] == ["db-3"]
-    shown = [job.id for page in pages for job in page.items]  # type: ignore[attr-defined]
+    shown = [job.id for page in pages for job in page.items]
     there = [each for each in ids if world.route(id=each).cluster is None and _is_in(world, each, {1, 2})]
     assert shown == there
 

@@ -11,20 +11,19 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from horae.actions import shards
 from horae.actions.consistency import moment
 from horae.api.masking import for_readers
 from horae.api.operation import Gathered, Page
 from horae.core.cluster.positions import read_positions, write_positions
-from horae.errors import ConfigurationError, InvalidInput, NotFound, StoreError
+from horae.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from horae.api.here import Here
     from horae.api.operation import FetchPage
-    from horae.core.cluster.shard_map import Member
 
 T = TypeVar("T")
 Merge = Callable[[list[Any]], Any]
-AWAY = (StoreError, ConfigurationError)  # the latter: what answers at its address is not that member
 
 
 def gather_all(here: Here, verb: Callable[[Here], Any], merge: Merge) -> Gathered:
@@ -50,7 +49,7 @@ def gather_all(here: Here, verb: Callable[[Here], Any], merge: Merge) -> Gathere
 
 def share_out(here: Here, most: int | None, act: Callable[[Here, int | None], Any], merge: Merge) -> Gathered:
     """Give each database its share of a limit over all of them; fewer than there are databases cannot be shared."""
-    numbers = [each.number for each in _members(here)]
+    numbers = [each.number for each in shards.members(here.world)]
     if most is not None and most < len(numbers):
         raise InvalidInput("limit_below_databases", max_running=most, databases=len(numbers))
 
@@ -68,27 +67,7 @@ def ask_each(
     here: Here, ask: Callable[[Here, int], T], among: Mapping[int, Any] | None = None
 ) -> tuple[dict[int, T], tuple[str, ...]]:
     """Ask each database that keeps something, or those *among* them; return answers by number, and who was away."""
-    found, away, problem = dict[int, T](), list[str](), None
-    for member in _members(here):
-        if among is not None and member.number not in among:
-            continue
-        try:
-            assert here.world.cluster is not None
-            there = replace(here, world=here.world.cluster.whole(here.world, member.number))
-            found[member.number] = ask(there, member.number)
-        except AWAY as missing:
-            away.append(member.name)
-            problem = problem or missing
-    if not found and problem is not None:
-        raise problem
-    return found, tuple(away)
-
-
-def _members(here: Here) -> list[Member]:
-    assert here.world.cluster is not None
-    shard_map = here.world.cluster.shard_map
-    counts = shard_map.counts
-    return [each for each in shard_map.members if counts[each.number]]
+    return shards.ask_each(here.world, lambda world, number: ask(replace(here, world=world), number), among)
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------
@@ -125,7 +104,7 @@ def gather_page(
         positions = {number: _position(fetch, part, taken[number]) for number, part in parts.items()}
     going_on = {number: at for number, (at, is_over) in positions.items() if not is_over}
     if going_on and away:  # one that was away goes on where it was, if it is back by then
-        known = {each.name: each.number for each in _members(here)}
+        known = {each.name: each.number for each in shards.members(here.world)}
         going_on |= {known[name]: None if begins is None else begins[known[name]] for name in away}
     return Gathered(Page(tuple(rows), write_positions(going_on) if going_on else None, away), away)
 
