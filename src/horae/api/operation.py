@@ -60,7 +60,7 @@ class Call(Generic[T]):
     method: str = "GET"
     path: str = ""
     needs: Needs | None = None
-    gather: Callable[[Here], Gathered] | None = None  # asks every database of a cluster; None: the verb finds its own
+    gather: Callable[[Here], Merged] | None = None  # asks every database of a cluster; None: the verb finds its own
 
     @property
     def url(self) -> str:
@@ -75,18 +75,18 @@ class Call(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Gathered:
+class Merged:
     """One answer of those that several databases gave, and the names of the databases that gave none."""
 
     answer: Any
     incomplete: tuple[str, ...] = ()
 
 
-def over_all(verb: Callable[[Here], Any], merge: Callable[[list[Any]], Any]) -> Callable[[Here], Gathered]:
-    """Return what runs a verb in every database of a cluster and merges the answers; see ``api/gathering.py``."""
+def over_all(verb: Callable[[Here], Any], merge: Callable[[list[Any]], Any]) -> Callable[[Here], Merged]:
+    """Return what runs a verb in every database of a cluster and merges the answers; see ``api/shards.py``."""
 
-    def gather(here: Here) -> Gathered:
-        from horae.api.gathering import gather_all  # a single database does not need it
+    def gather(here: Here) -> Merged:
+        from horae.api.shards import gather_all  # a single database does not need it
 
         return gather_all(here, verb, merge)
 
@@ -95,11 +95,11 @@ def over_all(verb: Callable[[Here], Any], merge: Callable[[list[Any]], Any]) -> 
 
 def shared_out(
     most: int | None, act: Callable[[Here, int | None], Any], merge: Callable[[list[Any]], Any]
-) -> Callable[[Here], Gathered]:
+) -> Callable[[Here], Merged]:
     """Return what gives each database of a cluster its share of a limit, and merges the answers."""
 
-    def gather(here: Here) -> Gathered:
-        from horae.api.gathering import share_out
+    def gather(here: Here) -> Merged:
+        from horae.api.shards import share_out
 
         return share_out(here, most, act, merge)
 
@@ -184,9 +184,9 @@ class Listing(Generic[T]):
         verb = lambda here: Page(*_as_page(rows(here, cursor, size)))  # noqa: E731
         return replace(self.first, query=query, verb=verb, gather=gather)
 
-    def _over_shards(self, rows: FetchPage, cursor: str | None, size: int) -> Callable[[Here], Gathered]:
-        def gather(here: Here) -> Gathered:
-            from horae.api.gathering import gather_page  # a single database does not need it
+    def _over_shards(self, rows: FetchPage, cursor: str | None, size: int) -> Callable[[Here], Merged]:
+        def gather(here: Here) -> Merged:
+            from horae.api.shards import gather_page  # a single database does not need it
 
             return gather_page(here, rows, cursor, size, self.order or (lambda row: 0), is_rising=self.is_rising)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from horae.actions.jobs.admission import claim_admitted
@@ -63,15 +64,14 @@ def _pull_from_all(
     first = int(world.dice.roll() * len(numbers))  # else the others' jobs would wait longest
     order_of_turns, taken = [*numbers[first:], *numbers[:first]], list[Job]()
 
-    def take(shard: World, queue: str) -> None:
+    def take(queue: str, shard: World, _: int) -> None:
         if limit > len(taken):
             room = limit - len(taken)
             taken.extend(pull(shard, worker_id=worker_id, queues=[queue], limit=room, lease=lease, order=order))
 
     for queue in queues:
-        asking: Callable[[World, int], None] = lambda shard, _, queue=queue: take(shard, queue)  # noqa: E731
         try:
-            ask_each(world, asking, in_order=order_of_turns)
+            ask_each(world, partial(take, queue), in_order=order_of_turns)
         except StoreError:
             if not taken:
                 raise

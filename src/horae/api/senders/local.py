@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from horae.actions.hints import subscribe
 from horae.api.here import Here
 from horae.api.masking import for_readers
-from horae.api.operation import Call, Gathered, Rows, Tail
+from horae.api.operation import Call, Merged, Rows, Tail
 from horae.api.values import to_public
 from horae.core.jobs.job import SYSTEM
 from horae.errors import NotAllowed
@@ -72,7 +72,7 @@ def _is_about_all(here: Here, call: Call[Any]) -> bool:
     return wanted is None or wanted == SYSTEM
 
 
-def _perform_everywhere(here: Here, call: Call[T], gather: Callable[[Here], Gathered]) -> T:
+def _perform_everywhere(here: Here, call: Call[T], gather: Callable[[Here], Merged]) -> T:
     """Ask all databases of a cluster; the answer names those that gave none."""
     gathered = gather(here)
     answer: Any = to_public(call.answer, gathered.answer)

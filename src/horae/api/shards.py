@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from horae.actions import shards
 from horae.actions.consistency import moment
 from horae.api.masking import for_readers
-from horae.api.operation import Gathered, Page
+from horae.api.operation import Merged, Page
 from horae.core.cluster.positions import read_positions, write_positions
 from horae.errors import InvalidInput, NotFound
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 Merge = Callable[[list[Any]], Any]
 
 
-def gather_all(here: Here, verb: Callable[[Here], Any], merge: Merge) -> Gathered:
+def gather_all(here: Here, verb: Callable[[Here], Any], merge: Merge) -> Merged:
     """Run a verb in every database and merge the answers.
 
     What only some databases know is found there; where none does, the refusal is that of the first.
@@ -44,10 +44,10 @@ def gather_all(here: Here, verb: Callable[[Here], Any], merge: Merge) -> Gathere
     answers = [answer for each in found.values() for answer in each]
     if not answers:
         raise refusals[0]
-    return Gathered(merge(answers), away)
+    return Merged(merge(answers), away)
 
 
-def share_out(here: Here, most: int | None, act: Callable[[Here, int | None], Any], merge: Merge) -> Gathered:
+def share_out(here: Here, most: int | None, act: Callable[[Here, int | None], Any], merge: Merge) -> Merged:
     """Give each database its share of a limit over all of them; fewer than there are databases cannot be shared."""
     numbers = [each.number for each in shards.members(here.world)]
     if most is not None and most < len(numbers):
@@ -60,7 +60,7 @@ def share_out(here: Here, most: int | None, act: Callable[[Here, int | None], An
         return act(there, whole + (numbers.index(number) < rest))
 
     found, away = ask_each(here, ask)
-    return Gathered(merge(list(found.values())), away)
+    return Merged(merge(list(found.values())), away)
 
 
 def ask_each(
@@ -85,7 +85,7 @@ class Part:
 
 def gather_page(
     here: Here, fetch: FetchPage, cursor: str | None, size: int, order: Callable[[Any], Any], *, is_rising: bool
-) -> Gathered:
+) -> Merged:
     """Return one page of a list over all databases, merged by *order*, and a cursor with a position in each of them.
 
     Every position is read in the moment of its rows, so that none is shown twice or left out while others come.
@@ -106,7 +106,7 @@ def gather_page(
     if going_on and away:  # one that was away goes on where it was, if it is back by then
         known = {each.name: each.number for each in shards.members(here.world)}
         going_on |= {known[name]: None if begins is None else begins[known[name]] for name in away}
-    return Gathered(Page(tuple(rows), write_positions(going_on) if going_on else None, away), away)
+    return Merged(Page(tuple(rows), write_positions(going_on) if going_on else None, away), away)
 
 
 def _merge(
