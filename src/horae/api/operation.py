@@ -118,6 +118,15 @@ class Rows(tuple[T, ...]):
         return made
 
 
+def name_missing(answer: T, body: Any) -> T:
+    """Return a list that came as JSON with the databases that its envelope names as missing."""
+    if not isinstance(answer, tuple) or not isinstance(body, dict) or not body.get("incomplete"):
+        return answer
+    named: Any = Rows.of(answer, map(str, body["incomplete"]))
+    rows: T = named
+    return rows
+
+
 @dataclass(frozen=True)
 class Tail:
     """A stream in this process, as its verb returns it."""

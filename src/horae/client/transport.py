@@ -14,8 +14,8 @@ from urllib.parse import SplitResult, urlsplit
 
 import httpx
 
-from horae.api.operation import Answer, Call, Rows
-from horae.api.values import INCOMPLETE, Unreadable, from_json
+from horae.api.operation import Answer, Call, name_missing
+from horae.api.values import Unreadable, from_json
 from horae.client.problems import error_from, retry_after
 from horae.client.streams import Events
 from horae.clock import SystemClock, SystemDice, pause, pause_async
@@ -337,10 +337,7 @@ def _read(call: Call[T], answer: Answer) -> T:
         raise
     except (Unreadable, HoraeError) as problem:
         raise ServiceUnavailable("service_answer_unreadable", problem=str(problem)) from None
-    if isinstance(value, tuple) and isinstance(answer.body, dict) and answer.body.get(INCOMPLETE):
-        rows: Any = Rows.of(value, map(str, answer.body[INCOMPLETE]))
-        value = rows
-    return value
+    return name_missing(value, answer.body)
 
 
 def _content(kind: Any, answer: Answer) -> Any:
