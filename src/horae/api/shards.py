@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from horae.actions import shards
 from horae.actions.consistency import moment
@@ -73,8 +73,7 @@ def ask_each(
 # -- pages -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Part:
+class Part(NamedTuple):
     """The page that one database gave: its rows, and where it goes on."""
 
     there: Here
@@ -93,11 +92,11 @@ def gather_page(
     begins = None if cursor is None else read_positions(cursor)
     with ExitStack() as moments:
 
-        def ask(there: Here, number: int) -> _Part:
+        def ask(there: Here, number: int) -> Part:
             begin = None if begins is None else begins[number]
             moments.enter_context(moment(there.world))
             rows, further = fetch(there, begin, size)
-            return _Part(there, begin, for_readers(there, rows), further)
+            return Part(there, begin, for_readers(there, rows), further)
 
         parts, away = ask_each(here, ask, begins)
         rows, taken = _merge(parts, size, order, is_rising)
@@ -110,7 +109,7 @@ def gather_page(
 
 
 def _merge(
-    parts: Mapping[int, _Part], size: int, order: Callable[[Any], Any], is_rising: bool
+    parts: Mapping[int, Part], size: int, order: Callable[[Any], Any], is_rising: bool
 ) -> tuple[list[Any], dict[int, int]]:
     """Return the first rows of all parts, and how many of each there are.
 
@@ -128,7 +127,7 @@ def _merge(
     return merged, taken
 
 
-def _position(fetch: FetchPage, part: _Part, taken: int) -> tuple[str | None, bool]:
+def _position(fetch: FetchPage, part: Part, taken: int) -> tuple[str | None, bool]:
     """Return where a database goes on after so many of its rows, and whether it has no more."""
     if taken == len(part.rows):
         return part.further, part.further is None
