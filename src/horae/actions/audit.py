@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from horae.core.audit.chain import ChainCheck, Complaint, Head, Seal, Verified
 from horae.core.audit.entries import Entry, entry_body, hash_entry
 from horae.core.audit.exports import Line, closing_line, entry_line, header_line, last_line
+from horae.core.jobs.job import SYSTEM
+from horae.errors import NotAllowed
 from horae.ports.store import Tx
 from horae.ports.world import World
 
@@ -45,7 +47,9 @@ def seal_audit(world: World, limit: int = BATCH) -> Sealed:
 
 
 def seal_all(world: World) -> int:
-    """Chain new entries, batch by batch, until none is left; return how many."""
+    """Chain new entries, batch by batch, until none is left; return how many. In a cluster those of every database."""
+    if world.cluster is not None:
+        return sum(map(seal_all, world.shards()))
     total, batch = 0, Sealed(more=True)
     while batch.more:
         batch = seal_audit(world)
@@ -84,6 +88,8 @@ def verify_audit(world: World, *, owner: str | None = None, heads: Mapping[str, 
     *heads* are heads kept elsewhere, by owner: each must still be in its chain.
     """
     kept = dict(heads or {})
+    if world.cluster is not None and owner in (None, SYSTEM):
+        return _verify_everywhere(world, owner, kept)
 
     def read(tx: Tx) -> list[Verified]:
         owners = tx.audit.owners() if owner is None else [owner]
@@ -94,9 +100,21 @@ def verify_audit(world: World, *, owner: str | None = None, heads: Mapping[str, 
     return world.route(owner=owner).store.read(read)
 
 
+def _verify_everywhere(world: World, owner: str | None, kept: Mapping[str, str]) -> list[Verified]:
+    """Check the chains of every database of a cluster; each has one of the house. One that is away is an error."""
+    found = [each for shard in world.shards() for each in verify_audit(shard, owner=owner)]
+    for name, link in kept.items():
+        places = world.within(owner=None if name == SYSTEM else name)
+        checked = [verify_audit(shard, owner=name, heads={name: link})[0] for shard in places]
+        if all(each.complaints for each in checked):
+            found.append(checked[0])
+    return found
+
+
 def missing_guards(world: World) -> list[str]:
-    """Return the parts of the guard against changes that the database does not have."""
-    return world.route().store.read(lambda tx: tx.audit.missing_guards())
+    """Return the parts of the guard against changes that a database does not have."""
+    missing = [shard.route().store.read(lambda tx: tx.audit.missing_guards()) for shard in world.shards()]
+    return sorted({part for each in missing for part in each}) if len(missing) > 1 else missing[0]
 
 
 def _verify(tx: Tx, owner: str, kept_head: str | None) -> Verified:
@@ -114,8 +132,11 @@ def _verify(tx: Tx, owner: str, kept_head: str | None) -> Verified:
 def export_audit(world: World, *, owner: str | None = None) -> Iterator[Line]:
     """Yield the lines of an export: every owner's chain, or one, as far as it has come now.
 
-    Each page is a transaction of its own: sealed entries do not change, so that a long export delays nobody.
+    Each page is a transaction of its own: sealed entries do not change, so that a long export delays nobody. In a
+    cluster the house has a chain in each database, which one file cannot hold yet: a tenant's chain can be exported.
     """
+    if world.cluster is not None and owner in (None, SYSTEM):
+        raise NotAllowed("audit_export_of_cluster")
     store = world.route(owner=owner).store
 
     def read(tx: Tx) -> list[Head]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from horae.actions.budgets.budgets import BudgetView, budget_views
 from horae.actions.jobs.jobs import five_figures
 from horae.actions.partitions import history_states
+from horae.actions.shards import ask_each, members
 from horae.actions.statistics import count_for_scrape, count_recent
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.metrics import Backlog, Family, Point, limit_labels, sum_by_labels
@@ -25,6 +26,7 @@ RECENT = timedelta(minutes=5)  # for everything called recent
 SEEN_LATELY = timedelta(seconds=150)  # a worker writes a heartbeat every minute
 COUNTED_ROWS = 1_000  # of the catch-all partition
 MOST_BUDGETS = 200  # that have metrics of their own
+DATABASE_UP = "horae_database_up"  # by the database of a cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +226,24 @@ def families(figures: Survey) -> list[Family]:
         ),
         *_budget_families(figures.budgets),
     ]  # fmt: skip
+
+
+def fleet_families(world: World, look: Callable[[World], list[Family]]) -> list[Family]:
+    """Return the metrics of the store; in a cluster those of each database, named by a label, and whether it is up."""
+    if world.cluster is None:
+        return look(world)
+    names = {each.number: each.name for each in members(world)}
+    found, away = ask_each(world, lambda shard, _: look(shard))
+    merged: dict[str, Family] = {}
+    for number, parts in found.items():
+        for each in parts:
+            known = merged.get(each.name)
+            points = {(names[number], *labels): point for labels, point in each.points.items()}
+            points = points if known is None else {**known.points, **points}
+            merged[each.name] = replace(each, labels=("database", *each.labels), points=points)
+    up: dict[tuple[str, ...], Point] = {(name,): 0.0 if name in away else 1.0 for name in names.values()}
+    text = "Whether a database of the cluster answered when it was last asked."
+    return [Family(DATABASE_UP, "gauge", text, ("database",), up), *merged.values()]
 
 
 def history_families(world: World) -> list[Family]:

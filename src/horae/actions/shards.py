@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
+from horae.core.jobs.job import SYSTEM
+from horae.errors import ConfigurationError, NotAllowed, StoreError
 from horae.ports.world import World
 
+if TYPE_CHECKING:
+    from horae.core.cluster.shard_map import Member
+
 T = TypeVar("T")
+AWAY = (StoreError, ConfigurationError)  # the latter: what answers at its address is not that member
 
 
 def group_by_shard(world: World, items: Iterable[T], id_of: Callable[[T], str]) -> list[tuple[World, list[T]]]:
@@ -17,3 +23,50 @@ def group_by_shard(world: World, items: Iterable[T], id_of: Callable[[T], str]) 
         [shard] = world.within(id=id_of(item))
         found.setdefault(id(shard.route().store), (shard, []))[1].append(item)
     return list(found.values())
+
+
+def members(world: World) -> list[Member]:
+    """Return the databases of a cluster that keep something."""
+    assert world.cluster is not None
+    shard_map = world.cluster.shard_map
+    counts = shard_map.counts
+    return [each for each in shard_map.members if counts[each.number]]
+
+
+def ask_each(
+    world: World,
+    ask: Callable[[World, int], T],
+    among: Collection[int] | None = None,
+    *,
+    in_order: Sequence[int] = (),
+) -> tuple[dict[int, T], tuple[str, ...]]:
+    """Ask each database of a cluster, or those *among* them; return answers by number, and the names of those that
+    gave none within their timeouts. Where none answers, that is an error. *in_order* says who is asked first.
+    """
+    found, away, problem = dict[int, T](), list[str](), None
+    asked = members(world)
+    for member in sorted(asked, key=lambda each: in_order.index(each.number)) if in_order else asked:
+        if among is not None and member.number not in among:
+            continue
+        try:
+            assert world.cluster is not None
+            found[member.number] = ask(world.cluster.whole(world, member.number), member.number)
+        except AWAY as missing:
+            away.append(member.name)
+            problem = problem or missing
+    if not found and problem is not None:
+        raise problem
+    return found, tuple(away)
+
+
+def ask_all(world: World, ask: Callable[[World], T]) -> list[T]:
+    """Ask the database, or every one of a cluster that answers, for what may lack the others."""
+    if world.cluster is None:
+        return [ask(world)]
+    return list(ask_each(world, lambda shard, _: ask(shard))[0].values())
+
+
+def refuse_partial(world: World, owner: str | None) -> None:
+    """Refuse what would show the home database alone where the house has rows in all of them."""
+    if world.cluster is not None and owner in (None, SYSTEM):
+        raise NotAllowed("shows_one_database")

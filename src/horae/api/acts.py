@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
 from horae.actions.jobs import acts
@@ -132,7 +133,8 @@ class Acts(Room[S]):
             found, further = acts.find(here.world, states=states, limit=size, before=before, **here.reach)
             return found, None if further is None else cursor_from([further])
 
-        return Listing(Call(Page[Act], query=drop_none(state=states)), limit, fetch)
+        first = Call[Page[Act]](Page[Act], query=drop_none(state=states))
+        return Listing(first, limit, fetch, order=attrgetter("created_at", "number"))
 
     @GET("/acts/{act_id}", *USER_OR_WORKER, by_queue=True)
     def get(self, act_id: str) -> Call[Act]:

@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Literal
 from horae.actions import logs, retention
 from horae.actions.jobs import definitions
 from horae.actions.schedules import schedules
+from horae.api import merges
 from horae.api.examination import Examination
 from horae.api.here import Here
 from horae.api.jobs.room import Run
-from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
+from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S, over_all
 from horae.api.values import Get, drop_none, enrich, to_json, to_public
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.governance.budgets import job_budget
@@ -119,6 +120,7 @@ class Retention:
     runs: timedelta
     fires: timedelta
     rules: tuple[RetentionRule, ...] = ()
+    incomplete: tuple[str, ...] = ()
 
 
 class Admin(Room[S]):
@@ -152,7 +154,7 @@ class Admin(Room[S]):
             schedule=schedule, handler=handler, outcome=outcomes, started_after=started_after,
             started_before=started_before, owner=owner,
         )  # fmt: skip
-        return Listing(Call(Page[LoggedRun], query=query), limit, fetch)
+        return Listing(Call(Page[LoggedRun], query=query), limit, fetch, order=_begun)
 
     @GET("/runs/{run_id}", *ADMIN)
     def run(self, run_id: str) -> Call[LoggedRun]:
@@ -202,7 +204,7 @@ class Admin(Room[S]):
             _require_house(here)
             return retention.show_retention(here.world)
 
-        return Call(Retention, fetch)
+        return Call(Retention, fetch, gather=over_all(fetch, merges.first_answer))
 
     @PUT("/admin/retention", *ADMIN)
     def set_retention(
@@ -226,7 +228,7 @@ class Admin(Room[S]):
             )
 
         body = {"keep": to_json(kept), **drop_none(queue=queue, outcome=outcome, reason=reason or None)}
-        return Call(Retention, act, body=body)
+        return Call(Retention, act, body=body, gather=over_all(act, merges.first_answer))
 
     @GET("/admin/doctor", *ADMIN)
     def doctor(self) -> Call[Examination]:
@@ -371,3 +373,8 @@ def _store(here: Here, wanted: list[StoredDefinition], app: str, reason: str) ->
     definitions.store_definitions(here.world, wanted, app=app, actor=here.actor, reason=reason)
     found = definitions.find_definitions(here.world)
     return [_definition(each, whole=True) for each in found if each.name in named]
+
+
+def _begun(run: LoggedRun) -> tuple[bool, datetime | None, str]:
+    """Return by what runs are merged, the newest first."""
+    return run.started_at is not None, run.started_at, run.id

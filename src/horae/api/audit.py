@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from horae.actions.audit import export_audit, find_entries, missing_guards, seal_all, verify_audit
@@ -101,7 +102,8 @@ class Audit(Room[S]):
             further = cursor_from([found[size - 1][0]]) if len(found) > size else None
             return [_public(*each) for each in found[:size]], further
 
-        return Listing(Call(Page[AuditEntry], query=drop_none(**wanted, owner=owner)), limit, fetch)
+        first = Call[Page[AuditEntry]](Page[AuditEntry], query=drop_none(**wanted, owner=owner))
+        return Listing(first, limit, fetch, order=attrgetter("at", "id"))
 
     @POST("/audit/verify", *ADMIN)
     def verify(self, *, owner: str | None = None, heads: Mapping[str, str] | None = None) -> Call[Verification]:

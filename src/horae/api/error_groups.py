@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from horae.actions import error_groups
+from horae.api import merges
 from horae.api.acts import Act
 from horae.api.here import Here
-from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
+from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S, over_all
 from horae.api.values import Get, drop_none, to_public
 from horae.core.cluster.numbers import job_id
 from horae.core.cursors import cursor_from, read_cursor
@@ -63,6 +65,7 @@ class ErrorGroup:
     muted_by: str | None = None
     mute_reason: str | None = None
     days: dict[str, int] = field(default_factory=dict)
+    incomplete: tuple[str, ...] = ()
 
 
 class ErrorGroups(Room[S]):
@@ -98,7 +101,7 @@ class ErrorGroups(Room[S]):
             return [to_public(ErrorGroup, each) for each in found[:size]], further
 
         query = drop_none(owner=owner, handler=handler, muted=muted, seen_since=seen_since)
-        return Listing(Call(Page[ErrorGroup], query=query), limit, fetch)
+        return Listing(Call(Page[ErrorGroup], query=query), limit, fetch, order=attrgetter("last_seen", "owner"))
 
     @GET("/errors/{fingerprint}", *USER_OR_WORKER)
     def get(self, fingerprint: str, *, owner: str | None = None) -> Call[ErrorGroup]:
@@ -107,7 +110,8 @@ class ErrorGroups(Room[S]):
         def fetch(here: Here) -> Any:
             return error_groups.get_group(here.world, fingerprint, owner=here.caller.resolve_owner(owner))
 
-        return Call(ErrorGroup, fetch, at={"fingerprint": fingerprint}, query=drop_none(owner=owner))
+        at, gather = {"fingerprint": fingerprint}, over_all(fetch, merges.merge_group)
+        return Call(ErrorGroup, fetch, at=at, query=drop_none(owner=owner), gather=gather)
 
     @POST("/errors/{fingerprint}/mute", *USER_OR_WORKER)
     def mute(
@@ -123,7 +127,8 @@ class ErrorGroups(Room[S]):
 
         body = {"reason": reason, **drop_none(until=until)}
         at = {"fingerprint": fingerprint}
-        return Call(ErrorGroup, act, at=at, query=drop_none(owner=owner), body=body, repeats=True)
+        query, gather = drop_none(owner=owner), over_all(act, merges.merge_group)
+        return Call(ErrorGroup, act, at=at, query=query, body=body, repeats=True, gather=gather)
 
     @POST("/errors/{fingerprint}/unmute", *USER_OR_WORKER)
     def unmute(self, fingerprint: str, *, reason: str = "", owner: str | None = None) -> Call[ErrorGroup]:
@@ -134,7 +139,8 @@ class ErrorGroups(Room[S]):
             return error_groups.unmute(here.world, fingerprint, owner=whose, actor=here.actor, reason=reason)
 
         body, at = drop_none(reason=reason or None), {"fingerprint": fingerprint}
-        return Call(ErrorGroup, act, at=at, query=drop_none(owner=owner), body=body, repeats=True)
+        query, gather = drop_none(owner=owner), over_all(act, merges.merge_group)
+        return Call(ErrorGroup, act, at=at, query=query, body=body, repeats=True, gather=gather)
 
     @POST("/errors/{fingerprint}/retry", *USER_OR_WORKER)
     def retry(self, fingerprint: str, *, reason: str = "", owner: str | None = None) -> Call[Act]:

@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from horae.actions.pulse import read_marks
+from horae.api import merges
 from horae.api.here import Here
-from horae.api.operation import GET, STREAM, Call, Room, S, Tail
+from horae.api.operation import GET, STREAM, Call, Room, S, Tail, over_all
 from horae.core.pulse import TENANT_PARTS, Marks, Part, changed_parts
 from horae.core.values import PYDANTIC
 
@@ -21,13 +22,14 @@ TENANT_EVERY = 5.0  # seconds: when others' work happens is not a tenant's busin
 class Pulse:
     """A mark for each part; where one differs from before, something in that part may have changed.
 
-    A tenant gets none: a mark would tell when others work.
+    A tenant gets none: a mark would tell when others work. ``incomplete`` names databases without an answer.
     """
 
     __pydantic_config__ = PYDANTIC
 
     at: datetime
     marks: dict[str, str] = field(default_factory=dict)
+    incomplete: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +53,7 @@ class Live(Room[S]):
             marks = {} if here.caller.sees is not None else dict(read_marks(here.world))
             return Pulse(at=here.world.clock.now(), marks=marks)
 
-        return Call(Pulse, fetch)
+        return Call(Pulse, fetch, gather=over_all(fetch, merges.joined_marks))
 
     @STREAM("/live/stream", *ANYONE)
     def follow(self) -> Call[PartsChanged]:

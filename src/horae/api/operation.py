@@ -9,9 +9,9 @@ sender returns its answer, with an asynchronous sender something to await; type 
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar, overload
 from urllib.parse import quote
 
 from horae.core.cursors import MAX_PAGE, page_size
@@ -26,6 +26,7 @@ S = TypeVar("S")
 A = TypeVar("A")
 B = TypeVar("B")
 R = TypeVar("R")
+FetchPage: TypeAlias = "Callable[[Here, str | None, int], tuple[list[Any], str | None]]"
 PAGE = 100  # rows asked for at once where the caller gives no limit
 
 
@@ -59,6 +60,7 @@ class Call(Generic[T]):
     method: str = "GET"
     path: str = ""
     needs: Needs | None = None
+    gather: Callable[[Here], Merged] | None = None  # asks every database of a cluster; None: the verb finds its own
 
     @property
     def url(self) -> str:
@@ -70,6 +72,59 @@ class Call(Generic[T]):
         changes_nothing = self.method in ("GET", "HEAD")
         same_end = self.method == "PUT" and "If-Match" not in self.headers
         return changes_nothing or same_end or self.creates or self.repeats
+
+
+@dataclass(frozen=True)
+class Merged:
+    """One answer of those that several databases gave, and the names of the databases that gave none."""
+
+    answer: Any
+    incomplete: tuple[str, ...] = ()
+
+
+def over_all(verb: Callable[[Here], Any], merge: Callable[[list[Any]], Any]) -> Callable[[Here], Merged]:
+    """Return what runs a verb in every database of a cluster and merges the answers; see ``api/shards.py``."""
+
+    def gather(here: Here) -> Merged:
+        from horae.api.shards import gather_all  # a single database does not need it
+
+        return gather_all(here, verb, merge)
+
+    return gather
+
+
+def shared_out(
+    most: int | None, act: Callable[[Here, int | None], Any], merge: Callable[[list[Any]], Any]
+) -> Callable[[Here], Merged]:
+    """Return what gives each database of a cluster its share of a limit, and merges the answers."""
+
+    def gather(here: Here) -> Merged:
+        from horae.api.shards import share_out
+
+        return share_out(here, most, act, merge)
+
+    return gather
+
+
+class Rows(tuple[T, ...]):
+    """All rows of a list without pages; ``incomplete`` names the databases of a cluster that did not answer."""
+
+    incomplete: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, rows: Iterable[T], incomplete: Iterable[str]) -> Rows[T]:
+        made = cls(rows)
+        made.incomplete = tuple(incomplete)
+        return made
+
+
+def name_missing(answer: T, body: Any) -> T:
+    """Return a list that came as JSON with the databases that its envelope names as missing."""
+    if not isinstance(answer, tuple) or not isinstance(body, dict) or not body.get("incomplete"):
+        return answer
+    named: Any = Rows.of(answer, map(str, body["incomplete"]))
+    rows: T = named
+    return rows
 
 
 @dataclass(frozen=True)
@@ -99,10 +154,14 @@ class Needs:
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """Some rows, and where the next ones begin; None at the end."""
+    """Some rows, and where the next ones begin; None at the end.
+
+    ``incomplete`` names the databases of a cluster that did not answer: their rows are missing here.
+    """
 
     items: tuple[T, ...]
     next_cursor: str | None = None
+    incomplete: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,9 +170,11 @@ class Listing(Generic[T]):
 
     first: Call[Page[T]]
     limit: int | None = None
-    rows: Callable[[Here, str | None, int], tuple[list[Any], str | None]] | None = None  # one page, in this process
+    rows: FetchPage | None = None  # one page, in this process
     size: str = "limit"  # how the service calls the size of a page
     most: int = MAX_PAGE  # the largest that it gives
+    order: Callable[[Any], Any] | None = None  # by what rows of several databases are merged; None: one has them all
+    is_rising: bool = False  # the least of *order* comes first, not the greatest
 
     def after(self, cursor: str | None, seen: int) -> Call[Page[T]]:
         """Return the call for the page at a cursor, after *seen* rows."""
@@ -126,8 +187,19 @@ class Listing(Generic[T]):
         size = page_size(limit, self.most)
         query = {**self.first.query, self.size: size, **({} if cursor is None else {"cursor": cursor})}
         rows = self.rows
-        verb = None if rows is None else lambda here: Page(*_as_page(rows(here, cursor, size)))
-        return replace(self.first, query=query, verb=verb)
+        if rows is None:
+            return replace(self.first, query=query, verb=None)
+        gather = None if self.order is None else self._over_shards(rows, cursor, size)
+        verb = lambda here: Page(*_as_page(rows(here, cursor, size)))  # noqa: E731
+        return replace(self.first, query=query, verb=verb, gather=gather)
+
+    def _over_shards(self, rows: FetchPage, cursor: str | None, size: int) -> Callable[[Here], Merged]:
+        def gather(here: Here) -> Merged:
+            from horae.api.shards import gather_page  # a single database does not need it
+
+            return gather_page(here, rows, cursor, size, self.order or (lambda row: 0), is_rising=self.is_rising)
+
+        return gather
 
     def is_over(self, page: Page[T], seen: int) -> bool:
         """A page may be empty and have a next one: it looked at a bounded number of rows."""

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 from horae.actions import overview
 from horae.actions.error_groups import GroupView
+from horae.api import merges
 from horae.api.error_groups import ErrorGroup
 from horae.api.here import Here
 from horae.api.jobs.room import Reason
-from horae.api.operation import GET, Call, Room, S
+from horae.api.operation import GET, Call, Room, S, over_all
 from horae.api.values import Get, to_public
 from horae.core.access.callers import SCOPES
 from horae.core.needs import NeedLevel
@@ -41,7 +42,7 @@ class Overview:
     have gone silent; ``unserved`` queues have late jobs and no worker; ``missed_schedules`` and
     ``missed_jobs`` should have succeeded by now; ``new_errors`` were first seen in the last day.
     ``health`` is how all is in one sentence (``well``, ``ready``, ``needs_you`` or ``trouble``), ``needs`` what needs a
-    person, the worst first.
+    person, the worst first. ``incomplete`` names databases of a cluster that did not answer.
     """
 
     __pydantic_config__ = PYDANTIC
@@ -70,6 +71,7 @@ class Overview:
     has_jobs: bool = False
     health: Reason
     needs: tuple[Need, ...] = ()
+    incomplete: tuple[str, ...] = ()
 
 
 class OverviewRoom(Room[S]):
@@ -82,4 +84,4 @@ class OverviewRoom(Room[S]):
         def fetch(here: Here) -> Any:
             return overview.overview(here.world, **here.reach)
 
-        return Call(Overview, fetch)
+        return Call(Overview, fetch, gather=over_all(fetch, merges.merge_overviews))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal
 
 from horae.actions.jobs import nodes, queues, running_limits
 from horae.actions.jobs.quiet_queues import quiet_queue
+from horae.api import merges
 from horae.api.here import Here
-from horae.api.operation import DELETE, GET, POST, PUT, Call, Room, S
+from horae.api.operation import DELETE, GET, POST, PUT, Call, Room, S, over_all, shared_out
 from horae.api.values import Get, drop_none
 from horae.core.jobs.job import Order
 from horae.core.jobs.turns import Fair
@@ -21,7 +22,7 @@ ADMIN = ("admin",)
 
 @dataclass(frozen=True, kw_only=True)
 class Queue:
-    """A queue and how it is served."""
+    """A queue and how it is served; ``incomplete`` names databases without an answer, which a change did not reach."""
 
     __pydantic_config__ = PYDANTIC
 
@@ -37,6 +38,7 @@ class Queue:
     quiet_since: datetime | None = None
     fair: Fair | None = None
     quiet_at: datetime | None = None
+    incomplete: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +63,7 @@ class LimitSource:
 
 @dataclass(frozen=True, kw_only=True)
 class RunningLimit:
-    """A limit of jobs that run at once, how many do, and which source decides."""
+    """A limit of jobs that run at once, how many do, and which source decides; databases of a cluster share it."""
 
     __pydantic_config__ = PYDANTIC
 
@@ -70,6 +72,7 @@ class RunningLimit:
     sources: tuple[LimitSource, ...] = ()
     max_running: int | None = None
     source: Literal["api", "file", "code"] | None = None
+    incomplete: tuple[str, ...] = ()
 
     @property
     def decisive(self) -> LimitSource | None:
@@ -108,6 +111,7 @@ class Worker:
     drain_at: datetime | None = None
     drain_by: str | None = None
     drain_reason: str | None = None
+    incomplete: tuple[str, ...] = ()
 
 
 class Queues(Room[S]):
@@ -120,12 +124,17 @@ class Queues(Room[S]):
         def fetch(here: Here) -> Any:
             return queues.list_queues(here.world, **here.reach, machinery=machinery)
 
-        return Call(tuple[QueueDetail, ...], fetch, query=drop_none(machinery=machinery or None))
+        query, gather = drop_none(machinery=machinery or None), over_all(fetch, merges.merge_queues)
+        return Call(tuple[QueueDetail, ...], fetch, query=query, gather=gather)
 
     @GET("/queues/{name}", *ADMIN, by_queue=True)
     def get(self, name: str) -> Call[QueueDetail]:
         """Return one queue."""
-        return Call(QueueDetail, lambda here: queues.get_queue(here.world, name, **here.reach), at={"name": name})
+
+        def fetch(here: Here) -> Any:
+            return queues.get_queue(here.world, name, **here.reach)
+
+        return Call(QueueDetail, fetch, at={"name": name}, gather=over_all(fetch, merges.merge_queue))
 
     @POST("/queues/{name}/pause", *ADMIN, by_queue=True)
     def pause(self, name: str, *, until: datetime | None = None, reason: str = "") -> Call[Queue]:
@@ -135,7 +144,8 @@ class Queues(Room[S]):
             here.caller.require_queue(name)
             return queues.pause_queue(here.world, name, until=until, actor=here.actor, reason=reason)
 
-        return Call(Queue, act, at={"name": name}, body=drop_none(until=until, reason=reason or None), repeats=True)
+        body, gather = drop_none(until=until, reason=reason or None), over_all(act, merges.first_answer)
+        return Call(Queue, act, at={"name": name}, body=body, repeats=True, gather=gather)
 
     @POST("/queues/{name}/resume", *ADMIN, by_queue=True)
     def resume(self, name: str, *, reason: str = "") -> Call[Queue]:
@@ -151,12 +161,18 @@ class Queues(Room[S]):
             return quiet_queue(here.world, name, quiet_hours, zone, actor=here.actor, reason=reason)
 
         body = {"quiet_hours": quiet_hours, "zone": zone, **drop_none(reason=reason or None)}
-        return Call(Queue, act, at={"name": name}, body=body, repeats=True)
+        return Call(Queue, act, at={"name": name}, body=body, repeats=True, gather=over_all(act, merges.first_answer))
 
     @POST("/queues/{name}/limit", *ADMIN, by_queue=True)
     def limit(self, name: str, max_running: int | None, *, reason: str = "") -> Call[Queue]:
         """Let at most so many jobs of a queue run at once, over all workers; None lifts the limit."""
-        return _change(queues.limit_queue, name, reason, max_running=max_running)
+        call = _change(queues.limit_queue, name, reason, max_running=max_running)
+
+        def act(here: Here, share: int | None) -> Any:
+            here.caller.require_queue(name)
+            return queues.limit_queue(here.world, name, share, actor=here.actor, reason=reason)
+
+        return replace(call, gather=shared_out(max_running, act, merges.merge_limited))
 
     @POST("/queues/{name}/order", *ADMIN, by_queue=True)
     def order(self, name: str, order: Order, *, reason: str = "") -> Call[Queue]:
@@ -179,17 +195,22 @@ class Limits(Room[S]):
     @GET("/limits", *ADMIN)
     def list(self) -> Call[tuple[RunningLimit, ...]]:
         """List every limit, who set it, and how many jobs run under it."""
-        return Call(tuple[RunningLimit, ...], lambda here: running_limits.list_limits(here.world))
+
+        def fetch(here: Here) -> Any:
+            return running_limits.list_limits(here.world)
+
+        return Call(tuple[RunningLimit, ...], fetch, gather=over_all(fetch, merges.merge_limits))
 
     @PUT("/limits/{name}", *ADMIN)
     def set(self, name: str, max_running: int | None, *, reason: str = "") -> Call[RunningLimit]:
         """Let at most so many jobs run at once, whatever ``jobs.conf`` and code say; None means no limit."""
 
-        def act(here: Here) -> Any:
-            return running_limits.set_limit(here.world, name, max_running, actor=here.actor, reason=reason)
+        def act(here: Here, most: int | None = max_running) -> Any:
+            return running_limits.set_limit(here.world, name, most, actor=here.actor, reason=reason)
 
         body = {"max_running": max_running, **drop_none(reason=reason or None)}
-        return Call(RunningLimit, act, at={"name": name}, body=body)
+        gather = shared_out(max_running, act, merges.merge_limit)
+        return Call(RunningLimit, act, at={"name": name}, body=body, gather=gather)
 
     @DELETE("/limits/{name}", *ADMIN)
     def reset(self, name: str, *, reason: str = "") -> Call[RunningLimit]:
@@ -198,7 +219,8 @@ class Limits(Room[S]):
         def act(here: Here) -> Any:
             return running_limits.reset_limit(here.world, name, actor=here.actor, reason=reason)
 
-        return Call(RunningLimit, act, at={"name": name}, query=drop_none(reason=reason or None), repeats=True)
+        query, gather = drop_none(reason=reason or None), over_all(act, merges.merge_limit)
+        return Call(RunningLimit, act, at={"name": name}, query=query, repeats=True, gather=gather)
 
 
 class Workers(Room[S]):
@@ -207,16 +229,20 @@ class Workers(Room[S]):
     @GET("/workers", *ADMIN)
     def list(self) -> Call[tuple[Worker, ...]]:
         """List the house's workers; a tenant sees none."""
-        return Call(tuple[Worker, ...], lambda here: nodes.list_workers(here.world, owner=here.caller.sees))
+
+        def fetch(here: Here) -> Any:
+            return nodes.list_workers(here.world, owner=here.caller.sees)
+
+        return Call(tuple[Worker, ...], fetch, gather=over_all(fetch, merges.chain))
 
     @GET("/workers/{worker_id}", *ADMIN)
     def get(self, worker_id: str) -> Call[Worker]:
         """Return one worker."""
-        return Call(
-            Worker,
-            lambda here: nodes.get_worker(here.world, worker_id, owner=here.caller.sees),
-            at={"worker_id": worker_id},
-        )
+
+        def fetch(here: Here) -> Any:
+            return nodes.get_worker(here.world, worker_id, owner=here.caller.sees)
+
+        return Call(Worker, fetch, at={"worker_id": worker_id}, gather=over_all(fetch, merges.first_answer))
 
     @POST("/workers/{worker_id}/drain", *ADMIN)
     def drain(self, worker_id: str, *, leave: bool = False, reason: str = "") -> Call[Worker]:
@@ -230,7 +256,8 @@ class Workers(Room[S]):
             return nodes.drain_worker(here.world, worker_id, leave=leave, actor=here.actor, reason=reason)
 
         body = drop_none(leave=leave or None, reason=reason or None)
-        return Call(Worker, act, at={"worker_id": worker_id}, body=body, repeats=True)
+        gather = over_all(act, merges.first_answer)
+        return Call(Worker, act, at={"worker_id": worker_id}, body=body, repeats=True, gather=gather)
 
     @POST("/workers/{worker_id}/resume", *ADMIN)
     def resume(self, worker_id: str, *, reason: str = "") -> Call[Worker]:
@@ -240,7 +267,8 @@ class Workers(Room[S]):
             return nodes.resume_worker(here.world, worker_id, actor=here.actor, reason=reason)
 
         body = drop_none(reason=reason or None)
-        return Call(Worker, act, at={"worker_id": worker_id}, body=body, repeats=True)
+        gather = over_all(act, merges.first_answer)
+        return Call(Worker, act, at={"worker_id": worker_id}, body=body, repeats=True, gather=gather)
 
 
 def _change(verb: Callable[..., Any], name: str, reason: str, **changes: Any) -> Call[Queue]:
@@ -249,4 +277,4 @@ def _change(verb: Callable[..., Any], name: str, reason: str, **changes: Any) ->
         return verb(here.world, name, *changes.values(), actor=here.actor, reason=reason)
 
     body = {**changes, **drop_none(reason=reason or None)}
-    return Call(Queue, act, at={"name": name}, body=body, repeats=True)
+    return Call(Queue, act, at={"name": name}, body=body, repeats=True, gather=over_all(act, merges.first_answer))

@@ -20,6 +20,7 @@ from horae.errors import DefinitionError
 
 T = TypeVar("T")
 Get = Callable[[Any], Any]
+INCOMPLETE = "incomplete"  # the field that names databases of a cluster without an answer; left out where it is empty
 PLAIN = frozenset({str, int, float, bool, type(None)})  # what JSON says as it is
 
 
@@ -86,6 +87,7 @@ def _getters(public: Any) -> list[tuple[str, Get]]:
     return [
         (each.name, derived[each.name] if each.name in derived else _getter(each.name, hints[each.name]))
         for each in fields(public)
+        if each.name != INCOMPLETE  # no core value has it: it is about the databases that were asked
     ]
 
 
@@ -134,6 +136,8 @@ def _writer(kind: type) -> Get:
 def _field_writer(names: Sequence[str]) -> Get:
     def write(value: Any) -> dict[str, Any]:
         said = {name: getattr(value, name) for name in names}
+        if INCOMPLETE in said and not said[INCOMPLETE]:
+            del said[INCOMPLETE]
         for name, each in said.items():
             if type(each) not in PLAIN:
                 said[name] = to_json(each)
@@ -148,7 +152,8 @@ def _same(value: Any) -> Any:
 
 def as_list(values: Sequence[Any]) -> dict[str, Any]:
     """Return values in the envelope of all lists."""
-    return {"items": to_json(list(values)), "next_cursor": None}
+    incomplete = list(getattr(values, INCOMPLETE, ()))
+    return {"items": to_json(list(values)), "next_cursor": None, **({INCOMPLETE: incomplete} if incomplete else {})}
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from horae.cli.words import table
+from horae.cli.words import incomplete_text, table
 from horae.errors import InvalidInput, NotFound
 from horae.settings import DEFAULT_URL, Settings, is_on, unknown_names
 from horae.words.languages import Language, from_environment
@@ -77,10 +77,15 @@ class Terminal:
     is_quiet: bool = False
     is_plain: bool = False
     language: Language = "en"
+    missing: set[str] = field(default_factory=set, compare=False)  # databases of a cluster that gave no answer
 
     def result(self, value: Mapping[str, Any], text: str) -> None:
-        """Print the result on stdout, as JSON or as text."""
+        """Print the result on stdout, as JSON or as text; where databases of a cluster gave no answer, name them."""
+        if self.missing:
+            value = {**value, "incomplete": sorted(self.missing)}
         self.out(dump_json(value) if self.is_json else text)
+        if self.missing and not self.is_json:
+            print(incomplete_text(self.missing, self.language), file=sys.stderr, flush=True)
 
     def event(self, value: Mapping[str, Any]) -> None:
         """Print one line of JSON about a command that goes on, where JSON is wanted."""

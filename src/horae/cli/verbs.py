@@ -68,12 +68,20 @@ def reached(terminal: Terminal, *, may_create: bool = False, owner: str | None =
     """Yield the operations, on a database or behind a service, until the command is done."""
     if terminal.url is None:
         with opened(terminal, may_create=may_create) as world:
-            yield LocalVerbs(world, actor(terminal), owner)
+            yield _noticing(LocalVerbs(world, actor(terminal), owner), terminal)
     else:
         if owner is not None:
             raise InvalidInput("owner_from_token")
         with _remote_opener()(terminal) as remote:
-            yield remote
+            yield _noticing(remote, terminal)
+
+
+def _noticing(verbs: Verbs, terminal: Terminal) -> Verbs:
+    """Let the terminal tell which databases of a cluster did not answer."""
+    from horae.api.senders.noticing import Noticing
+
+    verbs._sender = Noticing(verbs._sender, terminal.missing.update)
+    return verbs
 
 
 def _remote_opener() -> Callable[[Terminal], AbstractContextManager[Verbs]]:

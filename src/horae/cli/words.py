@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+
+from horae.words.languages import Language
 
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
@@ -53,3 +55,12 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[st
     cells = [list(headers), *([str(cell) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
     return [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in cells]
+
+
+def incomplete_text(databases: Iterable[str], language: Language) -> str:
+    """Return the sentence about databases of a cluster that gave no answer."""
+    from importlib import import_module  # few installations are clusters
+
+    words = import_module("horae.words.chinese.cluster" if language == "zh" else "horae.words.cluster")
+    sentence: str = words.INCOMPLETE
+    return sentence.format(databases=", ".join(sorted(databases)))

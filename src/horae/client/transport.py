@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import httpx
 
-from horae.api.operation import Answer, Call
+from horae.api.operation import Answer, Call, name_missing
 from horae.api.values import Unreadable, from_json
 from horae.client.problems import error_from, retry_after
 from horae.client.streams import Events
@@ -337,7 +337,7 @@ def _read(call: Call[T], answer: Answer) -> T:
         raise
     except (Unreadable, HoraeError) as problem:
         raise ServiceUnavailable("service_answer_unreadable", problem=str(problem)) from None
-    return value
+    return name_missing(value, answer.body)
 
 
 def _content(kind: Any, answer: Answer) -> Any:

@@ -63,7 +63,8 @@ def render(visit: Visit, template: str, status: int = 200, **context: Any) -> Re
     values = {**common(visit), **context}
     if visit.is_partial:
         block = page.blocks["content"]
-        text = "".join(block(page.new_context(values)))
+        notice = environment().get_template("parts/incomplete.html").render(values) if visit.missing else ""
+        text = notice + "".join(block(page.new_context(values)))
     else:
         text = page.render(values)
     headers = {**HEADERS, "Content-Language": texts.TAGS[texts.current()]}

@@ -21,6 +21,7 @@ from starlette.responses import RedirectResponse, Response
 
 from horae.api.operation import Sender
 from horae.api.rooms import Rooms
+from horae.api.senders.noticing import Noticing
 from horae.console import texts, times
 from horae.core.access.callers import Caller
 from horae.core.access.sessions import SECRET_LENGTH, Session, csrf_of, is_csrf_of, mask_csrf
@@ -58,6 +59,7 @@ class Visit:
     form: Mapping[str, str] = field(default_factory=dict)
     form_lists: Mapping[str, list[str]] = field(default_factory=dict)
     cookies_set: list[tuple[str, str | None, dict[str, Any]]] = field(default_factory=list)
+    missing: set[str] = field(default_factory=set)  # databases of a cluster that gave no answer for this page
 
     # -- the request ---------------------------------------------------------------------------------------------
 
@@ -115,11 +117,15 @@ class Visit:
 
     async def read(self, work: Callable[[Rooms[Sender]], T]) -> T:
         """Read through the caller's rooms, all in one moment."""
-        return await read_together(self.request, self.known, work)
+        return await read_together(self.request, self.known, lambda rooms: work(self._noticing(rooms)))
+
+    def _noticing(self, rooms: Rooms[Sender]) -> Rooms[Sender]:
+        """Return rooms that tell this page which databases gave no answer."""
+        return Rooms(Noticing(rooms._sender, self.missing.update))
 
     async def act(self, work: Callable[[Rooms[Sender]], T]) -> T:
         """Change something through the caller's rooms."""
-        return await act_together(self.request, self.known, work)
+        return await act_together(self.request, self.known, lambda rooms: work(self._noticing(rooms)))
 
     def may(self, *scopes: str) -> bool:
         return self.caller is not None and self.caller.may(*scopes)

@@ -52,9 +52,12 @@ def read_cursor(
 
 
 def last_number(cursor: str) -> int:
-    """Return the last value of a cursor that was handed out: the number of a job, behind its end where that leads."""
+    """Return the last value of a cursor that was handed out: the number of a job, behind its end where that leads.
+
+    0 where there is no such number: the list goes on in several databases.
+    """
     values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    return int(values[-1])
+    return values[-1] if isinstance(values[-1], int) else 0
 
 
 def not_ours() -> InvalidInput:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -37,6 +37,27 @@ class Upcoming:
     next_object_at: datetime | None = None  # when the first governed object is, or was, due for something
     open: frozenset[Open] = frozenset()  # where something is under way that might have been left behind
     drain: Drain | None = None  # what the node that asks was asked to do
+
+
+def earliest(looks: Sequence[Upcoming]) -> Upcoming:
+    """Return what several databases said as one: the first instant of each kind, and whatever any of them has."""
+
+    def first(name: str) -> datetime | None:
+        return min((at for each in looks if (at := getattr(each, name)) is not None), default=None)
+
+    instants = ("next_due_at", "next_expiry_at", "next_fire_at", "next_machinery_at", "next_object_at")
+    flags = ("unsealed", "unsealed_lines", "unrolled", "unlabelled", "unsettled")
+    found: dict[str, Any] = {
+        **{name: first(name) for name in instants},
+        **{name: any(getattr(each, name) for each in looks) for name in flags},
+    }
+    return replace(
+        looks[0],
+        **found,
+        cancelled=frozenset().union(*(each.cancelled for each in looks)),
+        open=frozenset().union(*(each.open for each in looks)),
+        drain=next((each.drain for each in looks if each.drain is not None), None),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,10 @@ from fastapi.responses import PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from horae.actions.metrics import families, history_families, survey
+from horae.actions.metrics import DATABASE_UP, families, fleet_families, history_families, survey
 from horae.core.metrics import MOST, OTHER, Family, Spread
 from horae.errors import Forbidden, HoraeError
+from horae.ports.world import World
 from horae.service.fresh import Fresh
 from horae.service.prometheus import MEDIA, expose
 from horae.service.router import make_router
@@ -36,13 +37,18 @@ EXAMPLE = "# TYPE jobs_due_count gauge\njobs_due_count 3.0\n"
 router = make_router(tags=["health"])
 
 
+def _history(world: World) -> list[Family]:
+    found = fleet_families(world, history_families)
+    return [each for each in found if each.name != DATABASE_UP]  # the survey says it
+
+
 class Meter:
     """The metrics of one service."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._survey = Fresh(self._look, ticks_of(service), FRESH)
-        self._history = Fresh(lambda: history_families(service.world), ticks_of(service), FRESH_HISTORY)
+        self._history = Fresh(lambda: _history(service.world), ticks_of(service), FRESH_HISTORY)
         self._requests: Counter[tuple[str, str, str]] = Counter()
         self._latencies: dict[tuple[str, str], tuple[list[int], list[float]]] = {}
         self._problems: Counter[str] = Counter()
@@ -53,7 +59,8 @@ class Meter:
     def _look(self) -> list[Family]:
         up = "Whether the store answered when it was last asked."
         try:
-            stored = [*families(survey(self._service.world)), *self._history.get()]
+            world = self._service.world
+            stored = [*fleet_families(world, lambda each: families(survey(each))), *self._history.get()]
         except HoraeError as problem:
             log.warning("metrics of the store are missing: %s", problem)
             return [Family("horae_store_up", "gauge", up, (), {(): 0.0})]

@@ -1,5 +1,6 @@
 """The sentences of errors about clusters of databases, by reason."""
 
+INCOMPLETE = "Incomplete: {databases} did not answer. What they keep is missing here, and no change has reached them."
 ERRORS = {
     "cluster_address_exists": "{address} is a database of this cluster already.",
     "cluster_database_in_memory": "A database in memory cannot be shared by a cluster; use a file or a server.",
@@ -27,8 +28,12 @@ ERRORS = {
     "refused: {problem} Repeat with keys, or enqueue each shard's jobs by themselves.",
     "cluster_urls_unreadable": "HORAE_CLUSTER_URLS must be name=url pairs separated by blanks; the pair of {name!r} "
     "is not.",
+    "limit_below_databases": "A limit of {max_running} cannot be shared by the {databases} databases of this cluster, "
+    "which each keep to a part of it. Give at least {databases}, or a key that leads to one database.",
     "shard_key_needed": "{handler} has {kinds}, which may live in different databases of this cluster. Give "
     "shard_key=, which decides for all of them, or one kind of key only.",
+    "shows_one_database": "This list reads one database, but the house has rows in all of this cluster. Use the list "
+    "of Horae's own interface, which merges them, or name a tenant.",
     "stale_map": "This shard has moved, or its database has a newer map of the cluster than this process. Nothing was "
     "written; repeat it.",
     "vshard_busy": "This shard is being moved to another database. Nothing was written; repeat it in a moment.",

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from itertools import product
+from functools import partial
 from typing import Any
 
 from horae.actions.jobs.admission import claim_admitted
 from horae.actions.jobs.requests import DEFAULT_QUEUE
-from horae.actions.shards import group_by_shard
+from horae.actions.shards import ask_all, ask_each, group_by_shard, members
 from horae.core.cursors import page_size
 from horae.core.jobs.job import ORDERS, Job, Lease, Order, renewal_pause
 from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.payloads import decode, encode, label
-from horae.errors import InvalidInput, InvalidPayload, LeaseLost
+from horae.errors import InvalidInput, InvalidPayload, LeaseLost, StoreError
 from horae.ports.claims import Claim, Renewed
 from horae.ports.store import Tx
-from horae.ports.workers import Node, Upcoming
+from horae.ports.workers import Node, Upcoming, earliest
 from horae.ports.world import FollowingClock, World
 
 DEFAULT_LEASE = timedelta(seconds=30)
@@ -45,14 +45,36 @@ def pull(
     check_lease(lease)
     if order is not None and order not in ORDERS:
         raise InvalidInput("choice_unknown", name="order", value=order, choices=list(ORDERS))
-    shards, taken = world.within(owner=owner), list[Job]()
-    first = int(world.dice.roll() * len(shards)) if len(shards) > 1 else 0  # else the others' jobs would wait longest
-    for queue, shard in product(queues, [*shards[first:], *shards[:first]]):
-        room = limit - len(taken)
-        if room > 0:
+    if world.cluster is not None and owner is None:
+        return _pull_from_all(world, queues, worker_id, limit, lease, order)
+    [shard], taken = world.within(owner=owner), list[Job]()
+    for queue in queues:
+        if limit > len(taken):
             who, steady = label(worker_id, "worker id", 200), shard.clock.steady()
-            claim = Claim(queue_name(queue), room, who, lease, order, owner, steady)
+            claim = Claim(queue_name(queue), limit - len(taken), who, lease, order, owner, steady)
             taken += claim_admitted(shard, claim)
+    return taken
+
+
+def _pull_from_all(
+    world: World, queues: Sequence[str], worker_id: str, limit: int, lease: timedelta, order: Order | None
+) -> list[Job]:
+    """Pull from every database of a cluster, another one first each time; one that is away holds up no other."""
+    numbers = [each.number for each in members(world)]
+    first = int(world.dice.roll() * len(numbers))  # else the others' jobs would wait longest
+    order_of_turns, taken = [*numbers[first:], *numbers[:first]], list[Job]()
+
+    def take(queue: str, shard: World, _: int) -> None:
+        if limit > len(taken):
+            room = limit - len(taken)
+            taken.extend(pull(shard, worker_id=worker_id, queues=[queue], limit=room, lease=lease, order=order))
+
+    for queue in queues:
+        try:
+            ask_each(world, partial(take, queue), in_order=order_of_turns)
+        except StoreError:
+            if not taken:
+                raise
     return taken
 
 
@@ -74,6 +96,10 @@ def peek(
     With *node* its heartbeat is written as well; with *worker_id* the answer names the jobs of that worker that were
     asked to stop.
     """
+    if world.cluster is not None:
+        looks = ask_all(world, lambda shard: peek(shard, queues, node_id=node_id, worker_id=worker_id))
+        own = [] if node is None else [peek(world.route(), [], node=node, node_id=node_id)]
+        return earliest([*looks, *own])
     asked_at = world.clock.monotonic()
     upcoming = world.route().store.peek(queues, node=node, node_id=node_id, worker_id=worker_id)
     due = upcoming.next_object_at

@@ -10,7 +10,7 @@ from typing import Any
 
 from horae.actions.jobs.jobs import entry_of, get, truncate
 from horae.actions.jobs.rules import Drafted, settle_by_rules, split
-from horae.actions.shards import group_by_shard
+from horae.actions.shards import ask_all, group_by_shard
 from horae.core.audit.entries import Entry
 from horae.core.governance.budgets import amounts_from
 from horae.core.jobs.job import JOB, SYSTEM, Change, Job, Outcome, Settlement, settlement
@@ -170,6 +170,8 @@ def _end(
 
 def lose_expired(world: World, limit: int = 100) -> list[tuple[Job, bool]]:
     """End attempts whose lease ran out; return the jobs as they were and whether each is dead now."""
+    if world.cluster is not None:
+        return [each for found in ask_all(world, lambda shard: lose_expired(shard, limit)) for each in found]
     return lose(world, world.route().store.find_expired(now=world.clock.steady(), limit=limit))
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from horae.actions.access import owners, secrets, sessions, tokens
@@ -90,7 +91,8 @@ class Tokens(Room[S]):
             further = None if last is None else cursor_from([micros(last.created_at), last.token_id])
             return [Token(**_facts(each, now)) for each in found], further
 
-        return Listing(Call(Page[Token], query=drop_none(owner=owner)), limit, fetch)
+        first = Call[Page[Token]](Page[Token], query=drop_none(owner=owner))
+        return Listing(first, limit, fetch, order=attrgetter("created_at", "id"))
 
     @DELETE("/tokens/{token_id}", *ADMIN)
     def revoke(self, token_id: str, *, reason: str = "") -> Call[Token]:
@@ -147,7 +149,8 @@ class Sessions(Room[S]):
             further = None if last is None else cursor_from([micros(last.seen_at), last.session_id])
             return [enrich(Session, each, id=each.session_id) for each in found], further
 
-        return Listing(Call(Page[Session], query=drop_none(owner=owner)), limit, fetch)
+        first = Call[Page[Session]](Page[Session], query=drop_none(owner=owner))
+        return Listing(first, limit, fetch, order=attrgetter("seen_at", "id"))
 
     @DELETE("/sessions/{session_id}", *ADMIN)
     def end(self, session_id: str, *, reason: str = "") -> Call[None]:
@@ -172,7 +175,7 @@ class Owners(Room[S]):
             found = owners.find_owners(here.world, limit=size, after=after)
             return [_owner(*each) for each in found], cursor_from([found[-1][0]]) if len(found) == size else None
 
-        return Listing(Call(Page[Owner]), limit, fetch)
+        return Listing(Call(Page[Owner]), limit, fetch, order=attrgetter("owner"), is_rising=True)
 
     @GET("/owners/{owner}", *ADMIN)
     def get(self, owner: str) -> Call[Owner]:

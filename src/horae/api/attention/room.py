@@ -52,13 +52,15 @@ class Attention(Room[S]):
     def lanes(self, *, owner: str | None = None, limit: int | None = None) -> Listing[Lane]:
         """List agents' lanes, the oldest first; an operator sees all tenants', or those of *owner*."""
         call = Call[Page[Lane]](Page[Lane], query=drop_none(owner=owner))
-        return Listing(call, limit, lambda here, *page: local.find_lanes(here, owner, *page))
+        return Listing(
+            call, limit, lambda here, *page: local.find_lanes(here, owner, *page), order=_age, is_rising=True
+        )
 
     @PAGES("/attention/overview", *USER)
     def overview(self, *, owner: str | None = None, limit: int | None = None) -> Listing[LaneSummary]:
         """List lanes in numbers, the oldest first: focus, stack, backlog, waits, confirmations to answer, last step."""
         call = Call[Page[LaneSummary]](Page[LaneSummary], query=drop_none(owner=owner))
-        return Listing(call, limit, lambda here, *page: local.overview(here, owner, *page))
+        return Listing(call, limit, lambda here, *page: local.overview(here, owner, *page), order=_age, is_rising=True)
 
     @GET(LANE, *USER)
     def get(self, lane: str, *, limit: int = 100, owner: str | None = None) -> Call[LaneDetail]:
@@ -335,3 +337,9 @@ def _end(
 
     body = drop_none(reason=reason or None, **how)
     return Call(TaskDetail, act, at=where, query=drop_none(owner=owner), body=body, repeats=True)
+
+
+def _age(found: Any) -> Any:
+    """Return by what lanes are merged, the oldest first: a lane, or one in numbers."""
+    lane = getattr(found, "lane", found)
+    return lane.created_at is not None, lane.created_at, lane.owner, lane.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from horae.actions.budgets import budgets
@@ -154,7 +155,9 @@ class Budgets(Room[S]):
                 further = cursor_from([last.owner, last.name, last.agent, last.unit, last.period])
             return [to_public(Budget, each) for each in found[:size]], further
 
-        return Listing(Call(Page[Budget], query=drop_none(name=name, owner=owner)), limit, fetch)
+        first = Call[Page[Budget]](Page[Budget], query=drop_none(name=name, owner=owner))
+        by = attrgetter("owner", "name", "agent", "unit", "period")
+        return Listing(first, limit, fetch, order=by, is_rising=True)
 
     @PAGES("/governance/budgets/{name}/{unit}/history", *USER)
     def history(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from horae.actions.governance import decisions
@@ -143,4 +144,4 @@ class Decisions(Room[S]):
             return [to_public(Decision, each) for each in found], further
 
         query = drop_none(agent=agent, outcome=outcome, risk=risk, owner=owner)
-        return Listing(Call(Page[Decision], query=query), limit, fetch)
+        return Listing(Call(Page[Decision], query=query), limit, fetch, order=attrgetter("decided_at", "id"))

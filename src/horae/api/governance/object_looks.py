@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from horae.actions.consistency import moment
@@ -73,7 +74,8 @@ class ObjectLooks(Room[S]):
             return [to_public(GovernedObject, each) for each in found], further
 
         query = drop_none(owner=owner, order=None if order == "newest" else order, **wanted)
-        return Listing(Call(Page[GovernedObject], query=query), limit, fetch)
+        by = attrgetter("next_action_at" if order == "due" else "created_at", "id")
+        return Listing(Call(Page[GovernedObject], query=query), limit, fetch, order=by, is_rising=order == "due")
 
     @GET("/governance/overview", *READER)
     def overview(self, *, owner: str | None = None) -> Call[GovernanceOverview]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
 from horae.actions.governance import reviews
@@ -114,4 +115,5 @@ class Reviews(Room[S]):
             further = cursor_from([found[-1][0].number]) if len(found) == size else None
             return [to_public(Review, each) for each in found], further
 
-        return Listing(Call(Page[Review], query=drop_none(state=states or None, owner=owner)), limit, fetch)
+        first = Call[Page[Review]](Page[Review], query=drop_none(state=states or None, owner=owner))
+        return Listing(first, limit, fetch, order=attrgetter("opened_at", "id"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from horae.actions.jobs import batch as verbs
@@ -123,7 +124,8 @@ class Batches(Room[S]):
             found, further = verbs.find(here.world, owner=seen, states=states, limit=size, before=before)
             return found, None if further is None else cursor_from([further])
 
-        return Listing(Call(Page[JobBatch], query=drop_none(state=states, owner=owner)), limit, fetch)
+        first = Call[Page[JobBatch]](Page[JobBatch], query=drop_none(state=states, owner=owner))
+        return Listing(first, limit, fetch, order=attrgetter("created_at", "number"))
 
     @GET("/batches/{batch_id}", *USER_OR_WORKER)
     def get(self, batch_id: str) -> Call[JobBatch]:

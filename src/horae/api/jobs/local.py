@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from horae.actions.consistency import moment
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from horae.ports.jobs import End
 
 REVIVED_AT_ONCE = 1000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  # whatever instant a filter is read at, it leads along the same order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +124,19 @@ def find(
     if further is None:
         return found, None
     return found, cursor_from([further] if isinstance(further, int) else list(further))
+
+
+def place_of(wanted: Filter, where: str | None, job: Job) -> tuple[datetime, int]:
+    """Return by what jobs of several databases are merged: when they were made, or ended where the list is by end."""
+    is_by_end = job.finished_at is not None and where is not None and "ended" in where and _is_by_end(wanted, where)
+    return (job.finished_at or job.created_at) if is_by_end else job.created_at, job.number
+
+
+@lru_cache(maxsize=256)
+def _is_by_end(wanted: Filter, where: str) -> bool:
+    from horae.core.jobs.filters import narrow, parse_filter
+
+    return lists.is_by_end(narrow(wanted, parse_filter(where, now=EPOCH)))
 
 
 def count_groups(here: Here, wanted: Filter, where: str | None) -> GroupCounts:

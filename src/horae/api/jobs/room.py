@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.keys import shown_key
 from horae.actions.jobs.requests import Request
+from horae.api import merges
 from horae.api.here import Here
 from horae.api.jobs import local
 from horae.api.jobs.logs import AttemptLog, read_logs
-from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
+from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S, over_all
 from horae.api.values import Get, drop_none, to_json
 from horae.api.waits import WAIT, WAIT_TIMEOUT, Wait, check_timeout
 from horae.core.cluster.numbers import job_id
@@ -218,7 +219,7 @@ class JobCounts:
     """Counts by state, queue and handler, the largest first.
 
     Queued and finished jobs are counted down to the job ``down_to``; None means that all were. Running ones are counted
-    whatever their age, dead ones among the newest 10,001 dead ones.
+    whatever their age, dead ones among the newest 10,001 dead ones. ``incomplete`` names databases without an answer.
     """
 
     __pydantic_config__ = PYDANTIC
@@ -228,6 +229,7 @@ class JobCounts:
 
     groups: tuple[JobCount, ...] = ()
     down_to: str | None = None
+    incomplete: tuple[str, ...] = ()
 
 
 # -- the room ----------------------------------------------------------------------------------------------------------
@@ -348,15 +350,19 @@ class Jobs(Room[S]):
             state=states, queue=queue, handler=handler, tag=tag, key=key,
             object_type=object_type, object_id=object_id, owner=owner, q=where,
         )  # fmt: skip
-        return Listing(Call(Page[Job], query=query), limit, lambda here, *at: local.find(here, wanted, where, *at))
+        first, by = Call[Page[Job]](Page[Job], query=query), lambda job: local.place_of(wanted, where, job)
+        return Listing(first, limit, lambda here, *at: local.find(here, wanted, where, *at), order=by)
 
     @GET("/jobs/counts", *USER_OR_WORKER, by_queue=True)
     def counts(self, *, owner: str | None = None, where: str | None = None) -> Call[JobCounts]:
         """Count the jobs that fit a filter by state, queue and handler, over a bounded number of the newest ones."""
         wanted = Filter(owner=owner)
-        return Call(
-            JobCounts, lambda here: local.count_groups(here, wanted, where), query=drop_none(owner=owner, q=where)
-        )  # fmt: skip
+
+        def fetch(here: Here) -> Any:
+            return local.count_groups(here, wanted, where)
+
+        query, gather = drop_none(owner=owner, q=where), over_all(fetch, merges.merge_counts)
+        return Call(JobCounts, fetch, query=query, gather=gather)
 
     @GET("/jobs/{job_id}/runs", *USER_OR_WORKER, by_queue=True)
     def runs(self, job_id: str) -> Call[tuple[Run, ...]]:

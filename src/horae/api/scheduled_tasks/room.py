@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Unpack
 
 from horae.actions import scheduled_tasks as verbs
@@ -44,9 +45,9 @@ class ScheduledTasks(Room[S]):
     ) -> Listing[ScheduledTask]:
         """List your tasks, the last changed first; an operator sees all users', or those of *user_id*."""
         query = drop_none(user_id=user_id, lang=_check_language(lang))
-        return Listing(
-            Call(Page[ScheduledTask], query=query), limit, lambda here, *at: _find(here, user_id, lang, *at)
-        )  # fmt: skip
+        first = Call[Page[ScheduledTask]](Page[ScheduledTask], query=query)
+        by = attrgetter("user_id", "updated_at", "id")  # every stored task was changed once
+        return Listing(first, limit, lambda here, *at: _find(here, user_id, lang, *at), order=by)
 
     @POST("/scheduled-tasks", *USER, by_queue=True)
     def create(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from horae.actions.schedules import expectations
@@ -82,4 +83,4 @@ class Expectations(Room[S]):
             more = cursor_from([found[-1].number]) if len(found) >= most else None
             return [to_public(MissedRun, each) for each in found], more
 
-        return Listing(first, limit, find)
+        return Listing(first, limit, find, order=attrgetter("found_at", "id"))

@@ -70,6 +70,12 @@ def find(
     return page, None if last is None else cursor_from([last.key, last.number])
 
 
+def by_next(schedule: Any) -> Any:
+    """Return by what schedules are merged in the order of their next fires: those without one come last."""
+    at = schedule.next_fire_at
+    return at is None, 0 if at is None else micros(at), schedule.key
+
+
 def _find_by_next(
     here: Here, wanted: ScheduleFilter, results: int, cursor: str | None, limit: int
 ) -> tuple[list[Any], str | None]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
+from operator import attrgetter
 from typing import Any, Literal, Unpack
 
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
+from horae.api import merges
 from horae.api.here import Here
-from horae.api.operation import DELETE, GET, PAGES, PATCH, POST, Call, Listing, Page, Room, S, if_match_header
+from horae.api.operation import DELETE, GET, PAGES, PATCH, POST, Call, Listing, Page, Room, S, if_match_header, over_all
 from horae.api.schedules import local
 from horae.api.schedules.timetable import Timetable
 from horae.api.schedules.values import (
@@ -71,7 +74,9 @@ class Schedules(Room[S]):
             text=text, order=order if order != "key" else None, results=results or None,
         )  # fmt: skip
         first: Call[Page[Schedule]] = Call(Page[Schedule], query=query)
-        return Listing(first, limit, lambda here, *at: local.find(here, wanted, results, order, *at))
+        by = local.by_next if order == "next" else attrgetter("key", "owner")
+        rows = lambda here, *at: local.find(here, wanted, results, order, *at)  # noqa: E731
+        return Listing(first, limit, rows, order=by, is_rising=True)
 
     @GET("/schedules/{key}", *ADMIN, by_queue=True)
     def get(self, key: str, *, owner: str | None = None) -> Call[ScheduleDetail]:
@@ -113,7 +118,8 @@ class Schedules(Room[S]):
         def fetch(here: Here) -> Any:
             return local.next_fires(here, owner, limit)
 
-        return Call(tuple[UpcomingFire, ...], fetch, query=drop_none(owner=owner, limit=limit))
+        gather = over_all(fetch, partial(merges.merge_fires, limit=limit))
+        return Call(tuple[UpcomingFire, ...], fetch, query=drop_none(owner=owner, limit=limit), gather=gather)
 
     @GET("/forecast/timetable", *ADMIN, by_queue=True)
     def timetable(

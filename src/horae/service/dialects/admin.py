@@ -13,6 +13,7 @@ from horae.actions import logs
 from horae.actions.consistency import moment
 from horae.actions.jobs.masking import mask_for_readers
 from horae.actions.schedules import declared, fires, schedules, toggles
+from horae.actions.shards import refuse_partial
 from horae.core.access.callers import Caller
 from horae.core.cursors import cursor_from, read_cursor
 from horae.errors import InvalidInput
@@ -56,6 +57,7 @@ def list_jobs(
     after: TextFilter = None,
 ) -> list[AdminJob]:
     """Jobs are in the order of their ids; `after` is the last id of the previous page."""
+    refuse_partial(world, caller.resolve_owner(owner))
     with moment(world):
         found = schedules.find(world, ScheduleFilter(owner=caller.resolve_owner(owner)), limit=limit, after=after)
         return [AdminJob.of(*pair) for pair in zip(found, declared.statuses(world, found), strict=True)]
@@ -178,6 +180,7 @@ def clean_log(
 
 
 def _log_filter(world: World, job: str | None, owner: str | None) -> LogFilter:
+    refuse_partial(world, owner)
     return LogFilter(owner=owner) if job is None else logs.wanted_for(world, job, owner=owner)
 
 

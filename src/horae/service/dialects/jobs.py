@@ -10,6 +10,7 @@ from fastapi import Depends, Header, Query, Request, Response
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.masking import mask_for_readers
 from horae.actions.jobs.requests import keyed_by_call
+from horae.actions.shards import refuse_partial
 from horae.api import here as api
 from horae.api.jobs import local
 from horae.core.access.callers import Caller
@@ -207,6 +208,7 @@ def _shown(world: World, job: Job) -> JobShape:
 
 
 def _page(here: api.Here, wanted: Filter, limit: int, cursor: str | None, before: str | None = None) -> JobPage:
+    refuse_partial(here.world, here.caller.filter_owner(wanted.owner))
     found, following = local.find(here, wanted, None, cursor, limit, before)
     seen = mask_for_readers(here.world, found)
     return JobPage(jobs=[JobShape.of(job) for job in seen], next_cursor=following)

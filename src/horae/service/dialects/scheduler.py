@@ -19,6 +19,7 @@ from horae.actions.jobs.reasons import SILENT
 from horae.actions.jobs.requests import DEFAULT_QUEUE, Request
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import scheduler_dialect, schedules, toggles
+from horae.actions.shards import refuse_partial
 from horae.core.access.callers import Caller
 from horae.core.cursors import MAX_PAGE
 from horae.core.jobs.retry import Retry
@@ -128,6 +129,7 @@ def trigger(
 @router.get("/status", operation_id="compat_get_scheduler_status", summary="What is scheduled, what could be")
 def status(world: CurrentWorld, service: CurrentService, caller: AdminCaller) -> SchedulerStatus:
     """The first thousand; `GET /schedules` pages through all of them."""
+    refuse_partial(world, caller.resolve_owner(None))
     now = world.clock.now()
     with moment(world):
         nodes = find_nodes(world)
@@ -147,6 +149,7 @@ def executions(
     limit: Annotated[int, Query(ge=1, le=2**31, description="At most 100; more is cut.")] = 20,
 ) -> list[Execution]:
     """Of one job or of all; an unknown job has none."""
+    refuse_partial(world, caller.sees)
     wanted = LogFilter(owner=caller.sees) if not job_id else logs.wanted_for(world, job_id, owner=caller.sees)
     found = [Execution.of(line) for line in logs.page(world, wanted, limit=min(limit, MOST_EXECUTIONS))]
     return sorted(found, key=lambda each: each.started_at or EPOCH, reverse=True)

@@ -1,5 +1,6 @@
 """The Chinese of :mod:`horae.words.cluster`: the same keys and placeholders."""
 
+INCOMPLETE = "不完整：{databases} 没有应答。这里缺少它们保存的内容，更改也没有到达它们。"
 ERRORS = {
     "cluster_address_exists": "{address} 已经是这个集群的数据库。",
     "cluster_database_in_memory": "内存数据库不能加入集群；请使用文件或服务器。",
@@ -23,8 +24,12 @@ ERRORS = {
     "cluster_partly_stored": "{count} 个任务中有 {stored} 个已存入各自分片的数据库，随后有一个被拒绝：{problem} "
     "请带上键重试，或按分片分别入队。",
     "cluster_urls_unreadable": "HORAE_CLUSTER_URLS 必须是以空格分隔的 name=url；{name!r} 这一项不是。",
+    "limit_below_databases": "上限 {max_running} 无法分给集群的 {databases} 个数据库，每个数据库只遵守自己的一份。"
+    "请至少设为 {databases}，或使用指向同一数据库的键。",
     "shard_key_needed": "{handler} 同时有 {kinds}，它们可能位于集群的不同数据库。"
     "请用 shard_key= 统一决定，或只保留一种键。",
+    "shows_one_database": "这个列表只读取一个数据库，而系统的数据分布在集群的所有数据库中。"
+    "请使用 Horae 自己接口的列表（会合并各库），或指定租户。",
     "stale_map": "这个分片已经迁移，或其数据库的集群映射比本进程的新。没有写入任何内容；请重试。",
     "vshard_busy": "这个分片正在迁移到另一个数据库。没有写入任何内容；请稍后重试。",
     "vshard_home_stays": "0 号虚拟分片存放系统自身的全部内容，不能离开它的数据库。",

@@ -1,7 +1,7 @@
 """Virtual shards on the way from one database of a cluster to another.
 
 Revision ID: 0023_parcels
-Revises: 0021_cluster
+Revises: 0022_job_expectations
 
 A frozen copy of the tables as they were then. They stay empty where there is no cluster.
 """

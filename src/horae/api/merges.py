@@ -1,0 +1,158 @@
+"""How the answers of several databases become one: counts add up, names come together, the worst and latest win."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from horae.core.statistics import Statistic
+
+if TYPE_CHECKING:
+    from horae.actions.error_groups import GroupView
+    from horae.actions.jobs.queries import GroupCounts
+    from horae.actions.jobs.queues import QueueView
+    from horae.actions.overview import Overview
+    from horae.actions.statistics import Figures
+    from horae.core.jobs.running_limits import RunningLimit
+
+
+def chain(answers: Sequence[Iterable[Any]]) -> list[Any]:
+    """Return rows of all databases, one after another."""
+    return [row for rows in answers for row in rows]
+
+
+def merge_counts(answers: Sequence[GroupCounts]) -> GroupCounts:
+    """Add counts by group, the largest first; one that did not reach its end says down to where it counted."""
+    counted: Counter[tuple[str, str, str]] = Counter()
+    for each in chain([answer.groups for answer in answers]):
+        counted[each.state, each.queue, each.handler] += each.count
+    kind = {type(each) for each in chain([answer.groups for answer in answers])}
+    groups = [make(*group, count) for make in kind for group, count in counted.items()]
+    groups.sort(key=lambda each: (-each.count, each.state, each.queue, each.handler))
+    ends = [answer.down_to for answer in answers if answer.down_to is not None]
+    return replace(answers[0], groups=tuple(groups), down_to=min(ends, default=None))
+
+
+def merge_queues(answers: Sequence[Iterable[QueueView]]) -> list[QueueView]:
+    """Add the jobs of each queue by state and name all its workers; its settings are those of the first database."""
+    found: dict[str, QueueView] = {}
+    for view in chain(answers):
+        known = found.get(view.name)
+        found[view.name] = view if known is None else _add_queue(known, view)
+    return [found[name] for name in sorted(found)]
+
+
+def merge_queue(answers: Sequence[QueueView]) -> QueueView:
+    return merge_queues([answers])[0]
+
+
+def _add_queue(known: QueueView, more: QueueView) -> QueueView:
+    jobs, workers = dict(Counter(known.jobs) + Counter(more.jobs)), tuple(sorted({*known.workers, *more.workers}))
+    return replace(known, jobs=jobs, workers=workers, max_running=_sum(known.max_running, more.max_running))
+
+
+def merge_limited(answers: Sequence[Any]) -> Any:
+    """Return a queue after its limit was shared out."""
+    shares = [each.max_running for each in answers]
+    return replace(answers[0], max_running=None if None in shares else sum(shares))
+
+
+def _sum(share: int | None, more: int | None) -> int | None:
+    """Add two shares of a limit; a database without one, as after a start of jobs.conf, does not lift the others."""
+    return more if share is None else share if more is None else share + more
+
+
+def merge_limits(answers: Sequence[Iterable[RunningLimit]]) -> list[RunningLimit]:
+    """Add what runs under each limit, and the shares of each of its sources."""
+    found: dict[str, RunningLimit] = {}
+    for limit in chain(answers):
+        known = found.get(limit.name)
+        found[limit.name] = limit if known is None else merge_limit([known, limit])
+    return [found[name] for name in sorted(found)]
+
+
+def merge_limit(answers: Sequence[RunningLimit]) -> RunningLimit:
+    sources: dict[tuple[str, str], Any] = {}
+    for each in chain([answer.sources for answer in answers]):
+        known = sources.get((each.source, each.app))
+        most = each.max_running if known is None else _sum(known.max_running, each.max_running)
+        sources[each.source, each.app] = replace(each, max_running=most)
+    return replace(answers[0], sources=tuple(sources.values()), running=sum(each.running for each in answers))
+
+
+def merge_overviews(answers: Sequence[Overview]) -> Overview:
+    """Add counts, and name everything that any database names; a queue without a worker in one of them is unserved."""
+    from horae.actions.overview import MOST_NAMES
+    from horae.core.needs import MOST
+
+    counts = ("running", "due", "late", "dead", "stuck", "confirmations", "reviews")
+    names = ("unserved", "paused", "overdue_schedules", "missed_schedules", "inactive_schedules")
+    errors = sorted(chain([each.new_errors for each in answers]), key=attrgetter("last_seen"), reverse=True)
+    changes: dict[str, Any] = {
+        **{name: min(sum(getattr(each, name) for each in answers), MOST + 1) for name in counts},
+        **{name: tuple(sorted({*chain([getattr(each, name) for each in answers])})) for name in names},
+        "workers": sum(each.workers for each in answers),
+        "new_errors": tuple(errors[:MOST_NAMES]),
+        "has_jobs": any(each.has_jobs for each in answers),
+    }
+    return replace(answers[0], **changes)
+
+
+def merge_figures(answers: Sequence[Iterable[Figures]], *, limit: int | None = None) -> list[Figures]:
+    """Add figures of the same name and span: by name those with most runs first, with *limit*; else by time."""
+    found: dict[Any, Figures] = {}
+    for each in chain(answers):
+        known = found.get((each.name, each.at))
+        if known is None:
+            found[each.name, each.at] = each
+            continue
+        together = Statistic()
+        together.add(known.figures)
+        together.add(each.figures)
+        depths = [depth for depth in (known.depth, each.depth) if depth is not None]
+        depth = sum(depths) if depths else None
+        found[each.name, each.at] = replace(known, figures=together, depth=depth, until=max(known.until, each.until))
+    if limit is None:
+        return sorted(found.values(), key=attrgetter("at"))
+    return sorted(found.values(), key=lambda each: (-each.figures.runs, each.name))[:limit]
+
+
+def merge_group(answers: Sequence[GroupView]) -> GroupView:
+    """Add the failures of one group; the latest one is its sample."""
+    groups = [each.group for each in answers]
+    first, last = min(groups, key=attrgetter("first_seen")), max(groups, key=attrgetter("last_seen"))
+    muted = next((each for each in answers if each.is_muted), answers[0])
+    days: Counter[Any] = Counter()
+    for view in answers:
+        days.update(view.days)
+    mute = {name: getattr(muted.group, name) for name in ("muted_at", "muted_until", "muted_by", "mute_reason")}
+    group = replace(
+        last,
+        count=sum(each.count for each in groups),
+        first_seen=first.first_seen,
+        first_release=first.first_release,
+        **mute,
+    )
+    return replace(answers[0], group=group, is_muted=muted.is_muted, days=dict(sorted(days.items())))
+
+
+def merge_fires(answers: Sequence[Iterable[Any]], limit: int) -> list[Any]:
+    """Return the fires that come first of all."""
+    return sorted(chain(answers), key=attrgetter("at"))[:limit]
+
+
+def first_answer(answers: Sequence[Any]) -> Any:
+    """Return the answer of the first database that has one."""
+    return answers[0]
+
+
+def joined_marks(answers: Sequence[Any]) -> Any:
+    """Return the pulse of all databases: a mark differs where that of any does."""
+    from horae.core.pulse import mark
+
+    parts = answers[0].marks
+    marks = {part: mark([each.marks.get(part) for each in answers]) for part in parts}
+    return replace(answers[0], marks=marks)

@@ -1,0 +1,34 @@
+"""A sender that notices which databases of a cluster did not answer, for people: whatever is shown, they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from horae.api.operation import Call, Sender
+
+T = TypeVar("T")
+
+
+class Noticing:
+    """Run operations by another sender, and tell *notice* the databases that an answer names as missing."""
+
+    is_async = False
+
+    def __init__(self, sender: Sender, notice: Callable[[Iterable[str]], None]) -> None:
+        self._sender, self._notice = sender, notice
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sender, name)
+
+    def send(self, call: Call[T]) -> T:
+        answer = self._sender.send(call)
+        if missing := getattr(answer, "incomplete", ()):
+            self._notice(missing)
+        return answer
+
+    def follow(self, call: Call[T]) -> Iterator[T]:
+        return self._sender.follow(call)
+
+    def download(self, call: Call[T]) -> Iterator[T]:
+        return self._sender.download(call)

@@ -1,0 +1,136 @@
+"""One answer of all databases of a cluster: each is asked, and one that does not answer is named.
+
+A database is away when it cannot be reached or does not answer within the timeouts of its store. Where none answers,
+that is an error like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from horae.actions import shards
+from horae.actions.consistency import moment
+from horae.api.masking import for_readers
+from horae.api.operation import Merged, Page
+from horae.core.cluster.positions import read_positions, write_positions
+from horae.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from horae.api.here import Here
+    from horae.api.operation import FetchPage
+
+T = TypeVar("T")
+Merge = Callable[[list[Any]], Any]
+
+
+def gather_all(here: Here, verb: Callable[[Here], Any], merge: Merge) -> Merged:
+    """Run a verb in every database and merge the answers.
+
+    What only some databases know is found there; where none does, the refusal is that of the first.
+    """
+    refusals: list[NotFound] = []
+
+    def ask(there: Here, _: int) -> list[Any]:
+        try:
+            return [for_readers(there, verb(there))]
+        except NotFound as unknown:
+            refusals.append(unknown)
+            return []
+
+    found, away = ask_each(here, ask)
+    answers = [answer for each in found.values() for answer in each]
+    if not answers:
+        raise refusals[0]
+    return Merged(merge(answers), away)
+
+
+def share_out(here: Here, most: int | None, act: Callable[[Here, int | None], Any], merge: Merge) -> Merged:
+    """Give each database its share of a limit over all of them; fewer than there are databases cannot be shared."""
+    numbers = [each.number for each in shards.members(here.world)]
+    if most is not None and most < len(numbers):
+        raise InvalidInput("limit_below_databases", max_running=most, databases=len(numbers))
+
+    def ask(there: Here, number: int) -> Any:
+        if most is None:
+            return act(there, None)
+        whole, rest = divmod(most, len(numbers))
+        return act(there, whole + (numbers.index(number) < rest))
+
+    found, away = ask_each(here, ask)
+    return Merged(merge(list(found.values())), away)
+
+
+def ask_each(
+    here: Here, ask: Callable[[Here, int], T], among: Mapping[int, Any] | None = None
+) -> tuple[dict[int, T], tuple[str, ...]]:
+    """Ask each database that keeps something, or those *among* them; return answers by number, and who was away."""
+    return shards.ask_each(here.world, lambda world, number: ask(replace(here, world=world), number), among)
+
+
+# -- pages -------------------------------------------------------------------------------------------------------------
+
+
+class Part(NamedTuple):
+    """The page that one database gave: its rows, and where it goes on."""
+
+    there: Here
+    begin: str | None
+    rows: Sequence[Any]
+    further: str | None
+
+
+def gather_page(
+    here: Here, fetch: FetchPage, cursor: str | None, size: int, order: Callable[[Any], Any], *, is_rising: bool
+) -> Merged:
+    """Return one page of a list over all databases, merged by *order*, and a cursor with a position in each of them.
+
+    Every position is read in the moment of its rows, so that none is shown twice or left out while others come.
+    """
+    begins = None if cursor is None else read_positions(cursor)
+    with ExitStack() as moments:
+
+        def ask(there: Here, number: int) -> Part:
+            begin = None if begins is None else begins[number]
+            moments.enter_context(moment(there.world))
+            rows, further = fetch(there, begin, size)
+            return Part(there, begin, for_readers(there, rows), further)
+
+        parts, away = ask_each(here, ask, begins)
+        rows, taken = _merge(parts, size, order, is_rising)
+        positions = {number: _position(fetch, part, taken[number]) for number, part in parts.items()}
+    going_on = {number: at for number, (at, is_over) in positions.items() if not is_over}
+    if going_on and away:  # one that was away goes on where it was, if it is back by then
+        known = {each.name: each.number for each in shards.members(here.world)}
+        going_on |= {known[name]: None if begins is None else begins[known[name]] for name in away}
+    return Merged(Page(tuple(rows), write_positions(going_on) if going_on else None, away), away)
+
+
+def _merge(
+    parts: Mapping[int, Part], size: int, order: Callable[[Any], Any], is_rising: bool
+) -> tuple[list[Any], dict[int, int]]:
+    """Return the first rows of all parts, and how many of each there are.
+
+    It ends early where a part has no more rows but goes on: what comes there may be next.
+    """
+    first, taken, merged = min if is_rising else max, dict.fromkeys(parts, 0), list[Any]()
+    while len(merged) < size:
+        ended = [number for number, part in parts.items() if taken[number] == len(part.rows)]
+        heads = {each: parts[each].rows[taken[each]] for each in parts if each not in ended}
+        if not heads or any(parts[each].further is not None for each in ended):
+            break
+        chosen = first(heads, key=lambda each: order(heads[each]))
+        merged.append(heads[chosen])
+        taken[chosen] += 1
+    return merged, taken
+
+
+def _position(fetch: FetchPage, part: Part, taken: int) -> tuple[str | None, bool]:
+    """Return where a database goes on after so many of its rows, and whether it has no more."""
+    if taken == len(part.rows):
+        return part.further, part.further is None
+    if taken == 0:
+        return part.begin, False
+    return fetch(part.there, part.begin, taken)[1], False

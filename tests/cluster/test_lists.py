@@ -1,0 +1,148 @@
+"""Lists over several databases: whole, in order, exact while rows come, and honest about a database that is away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from horae.actions.jobs import jobs
+from horae.actions.jobs.requests import Request
+from horae.api.here import Here, house, tenant
+from horae.api.jobs.room import Job
+from horae.api.operation import Page, Sender
+from horae.api.rooms import Rooms
+from horae.api.senders.local import Local
+from horae.api.values import to_json
+from horae.core.access.callers import Caller
+from horae.core.cluster.positions import read_positions, write_positions
+from horae.errors import InvalidInput
+from horae.ports.world import World
+from tests.cluster.conftest import Clusters
+
+
+def rooms(world: World, caller: Caller | None = None) -> Rooms[Sender]:
+    here = Here(world, caller or house("ann"))
+    return Rooms(Local(lambda: here))
+
+
+def fill(clusters: Clusters, world: World, count: int, begin: int = 0) -> list[str]:
+    """Store jobs of as many owners, a second apart; return their ids, the newest first."""
+    ids = []
+    for index in range(begin, begin + count):
+        clusters.clock.advance(timedelta(seconds=1))
+        ids.append(jobs.enqueue(world, Request("mail", {"n": index}, owner=f"owner-{index}")).id)
+    return ids[::-1]
+
+
+def walk(page_at: Callable[[str | None], Page[Job]]) -> list[Page[Job]]:
+    pages = [page_at(None)]
+    while pages[-1].next_cursor is not None:
+        pages.append(page_at(pages[-1].next_cursor))
+    return pages
+
+
+def lose(world: World, urls: list[str], number: int) -> None:
+    """Let a file of the cluster become unreadable."""
+    path = Path(urls[number - 1].removeprefix("sqlite:///"))
+    assert world.cluster is not None
+    world.cluster.store_of(number).close()
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    path.mkdir()
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 100])
+def test_pages_of_a_list_are_merged_in_its_order(clusters: Clusters, size: int) -> None:
+    world, _ = clusters.make(3)
+    ids = fill(clusters, world, 20)
+    listing = rooms(world).jobs.list()
+    pages = walk(lambda cursor: listing.page(cursor, limit=size))
+    assert [job.id for page in pages for job in page.items] == ids
+    assert all(len(page.items) == size for page in pages[:-1])
+    assert [job.id for job in listing] == ids
+
+
+def test_a_page_shows_nothing_twice_and_leaves_nothing_out_while_rows_come(clusters: Clusters) -> None:
+    world, _ = clusters.make(3)
+    ids = fill(clusters, world, 20)
+    listing, seen, cursor, begin = rooms(world).jobs.list(), list[str](), None, 100
+    while True:
+        page = listing.page(cursor, limit=3)
+        seen += [job.id for job in page.items]
+        fill(clusters, world, 2, begin)
+        begin, cursor = begin + 2, page.next_cursor
+        if cursor is None or begin > 160:
+            break
+    assert len(seen) == len(set(seen))
+    assert [each for each in seen if each in ids] == ids
+
+
+def test_a_filtered_list_is_merged_as_well(clusters: Clusters) -> None:
+    world, _ = clusters.make(3)
+    ids = fill(clusters, world, 12)
+    for job in ids[::2]:
+        jobs.cancel(world, job, actor="ann")
+    found = [job.id for job in rooms(world).jobs.list(state="cancelled")]
+    assert found == ids[::2]
+    by_end = [job.id for job in rooms(world).jobs.list(where="ended:>-1h")]
+    assert sorted(by_end) == sorted(ids[::2])
+
+
+def test_a_tenant_is_asked_of_its_own_database_alone(clusters: Clusters) -> None:
+    world, _ = clusters.make(3)
+    fill(clusters, world, 6)
+    page = rooms(world, tenant("owner-3", "owner-3")).jobs.list().page()
+    assert [job.owner for job in page.items] == ["owner-3"]
+    named = rooms(world).jobs.list(owner="owner-3").page()
+    assert [job.owner for job in named.items] == ["owner-3"]
+
+
+def test_a_single_database_says_nothing_about_others(clusters: Clusters) -> None:
+    [url] = clusters.urls(1)
+    world = clusters.open(url)
+    jobs.enqueue(world, Request("mail", {}))
+    page = rooms(world).jobs.list().page()
+    assert page.incomplete == ()
+    assert "incomplete" not in to_json(page)
+
+
+def test_a_cursor_of_another_kind_is_refused(clusters: Clusters) -> None:
+    world, _ = clusters.make(2)
+    for cursor in ("nonsense", "WzFd", "WyJzaGFyZHMiLDFd", "WyJzaGFyZHMiLCJ4IixudWxsXQ"):
+        with pytest.raises(InvalidInput):
+            rooms(world).jobs.list().page(cursor)
+    assert read_positions(write_positions({2: None, 1: "x"})) == {1: "x", 2: None}
+
+
+@pytest.mark.parametrize("clusters", ["sqlite"], indirect=True)
+def test_a_database_that_is_away_is_named(clusters: Clusters) -> None:
+    world, urls = clusters.make(3)
+    ids = fill(clusters, world, 30)
+    lose(world, urls, 3)
+    world = clusters.open(urls[0])
+    pages = walk(lambda cursor: rooms(world).jobs.list().page(cursor, limit=4))
+    assert all(page.incomplete == ("db-3",) for page in pages)
+    assert to_json(pages[0])["incomplete"] == ["db-3"]
+    shown = [job.id for page in pages for job in page.items]
+    there = [each for each in ids if world.route(id=each).cluster is None and _is_in(world, each, {1, 2})]
+    assert shown == there
+
+
+def _is_in(world: World, job_id: str, numbers: set[int]) -> bool:
+    from horae.core.cluster.numbers import vshard_of_id
+
+    vshard = vshard_of_id(job_id)
+    assert world.cluster is not None
+    assert vshard is not None
+    return world.cluster.shard_map.database_of(vshard) in numbers
+
+
+@pytest.mark.parametrize("clusters", ["sqlite"], indirect=True)
+def test_where_no_database_answers_that_is_an_error(clusters: Clusters) -> None:
+    world, urls = clusters.make(1)
+    lose(world, urls, 1)
+    with pytest.raises(Exception, match="database"):
+        rooms(world).jobs.list().page()
