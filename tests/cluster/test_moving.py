@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 
 from horae.actions import cluster as verbs
 from horae.actions import moves
-from horae.actions.access import owners
+from horae.actions.access import owners, tokens
 from horae.actions.adapters import documents
 from horae.actions.attention import lanes
 from horae.actions.jobs import claims, endings, jobs
@@ -371,3 +371,25 @@ def test_a_database_never_draws_the_numbers_of_another(clusters: Clusters) -> No
         jobs.enqueue(world, Request("mail", {}, owner=owner))
     moves.move(world, shards_of(world, ids), "db-2")
     assert birthplace(jobs.enqueue(world, Request("mail", {}, owner=owner)).number) == 2
+
+
+def test_a_job_that_something_is_expected_of_stays_until_that_is_over(clusters: Clusters) -> None:
+    world, kept = filled(clusters, 1)
+    [owner] = kept
+    jobs.enqueue(world, Request("mail", {}, owner=owner, expect="within 10m"))
+
+    with pytest.raises(NotAllowed) as refused:
+        moves.move(world, shards_of(world, [owner]), to="db-2")
+
+    assert refused.value.facts["what"] == "expectations of single jobs"
+
+
+def test_a_tenant_s_token_is_known_wherever_the_tenant_lives(clusters: Clusters) -> None:
+    world, _ = clusters.make(2)
+    owners_of_two = {map_of(world).database_of(vshard_of(world, f"owner-{n}")): f"owner-{n}" for n in range(50)}
+
+    for owner in owners_of_two.values():
+        _, text = tokens.create_token(world, owner=owner, scopes=["tasks"])
+        assert tokens.recognise(world, text).owner == owner
+        assert [each.owner for each in tokens.find_tokens(world, owner=owner)] == [owner]
+    assert len(owners_of_two) == 2

@@ -76,7 +76,7 @@ def create_token(
         entry = Entry(now, actor, "create", "token", token.token_id, token.owner, reason or None, after=details)
         tx.audit.append(entry)
 
-    world.route(owner=owner).store.transact(write)
+    world.route().store.transact(write)
     return token, token_text(token.token_id, secret)
 
 
@@ -117,7 +117,7 @@ def find_tokens(
 ) -> list[Token]:
     """Return tokens without their secrets, newest first; *after* is created_at and id of the last one before."""
     page_size(limit)
-    return world.route(owner=owner).store.read(lambda tx: tx.tokens.find(owner, limit=limit, after=after))
+    return world.route().store.read(lambda tx: tx.tokens.find(owner, limit=limit, after=after))
 
 
 def revoke_token(
@@ -135,4 +135,4 @@ def revoke_token(
             tx.audit.append(entry)
         return tx.tokens.get(token_id) or token
 
-    return world.route(owner=owner).store.transact(write)
+    return world.route().store.transact(write)

@@ -11,6 +11,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Table, and_, func, sel
 
 from horae.core.cluster.numbers import FIRST_NUMBER, VSHARDS
 from horae.core.jobs.job import SYSTEM
+from horae.core.schedules.expectations import OF_JOB
 from horae.errors import NotAllowed
 from horae.stores.cluster.classes import CLASSES, Moves, Refuses
 from horae.stores.metadata import metadata
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from horae.core.cluster.moves import Cargo
 
 IN = 400  # values of one condition
+EXPECTED = ("waiting", "open")  # states of what is still looked at
 expectations = EXPECTATIONS.table
 KEY_SLOTS = "key:%"
 
@@ -46,7 +48,7 @@ class CargoRows:
             yield from self._key_conditions()
         elif kind.by == "expectation":
             yield from (_in(expectations.c.owner, some) for some in _few(self.owners))
-            own = expectations.c.owner == SYSTEM
+            own = and_(expectations.c.owner == SYSTEM, expectations.c.subject.not_like(f"{OF_JOB}%"))
             yield from (and_(own, _in(expectations.c.schedule_key, some)) for some in _few(self._house_expected))
         else:
             found: dict[str, Collection[Any]] = {
@@ -67,6 +69,9 @@ class CargoRows:
         for some in _few(self.schedules):
             if self._has(schedules, and_(_in(schedules.c.id, some), schedules.c.calendar.is_not(None))):
                 raise NotAllowed("vshard_rows_stay", what="schedules with a calendar")
+        for some in _few([f"{OF_JOB}{number}" for number in self.jobs]):
+            if self._has(expectations, and_(_in(expectations.c.subject, some), expectations.c.state.in_(EXPECTED))):
+                raise NotAllowed("vshard_rows_stay", what="expectations of single jobs")
         is_open, is_planned = needs.c.state == "open", schedules.c.check_job.in_(select(jobs.c.id))
         self._refuse_split(needs.c.job_id, self.jobs, needs.c.needed_id, self.jobs, "dependencies", is_open)
         self._refuse_split(follows.c.schedule_id, self.schedules, follows.c.followed_id, self.schedules, "schedules")
@@ -170,7 +175,9 @@ class CargoRows:
 
     @cached_property
     def _house_expected(self) -> set[str]:
-        query = select(expectations.c.schedule_key).distinct().where(expectations.c.owner == SYSTEM)
+        query = select(expectations.c.schedule_key).distinct().where(
+            expectations.c.owner == SYSTEM, expectations.c.subject.not_like(f"{OF_JOB}%")
+        )
         return {key for key in self.connection.execute(query).scalars() if self.cargo.has_key(key)}
 
     def _key_conditions(self) -> Iterator[ColumnElement[bool]]:

@@ -77,7 +77,6 @@ CLASSES: dict[str, Class] = {
     "horae_checkpoints": OWNER,
     "horae_views": OWNER,
     # -- not yet ---------------------------------------------------------------------------------------------------
-    "horae_tokens": Refuses("owner", "owner", "access tokens"),  # they are asked of the home
     "horae_batches": Refuses("owner", "owner", "batches"),  # their ids do not name the shard
     "horae_batch_jobs": Refuses("job", "job_id", "jobs of batches"),
     "horae_acts": Refuses("owner", "owner", "bulk acts"),
@@ -123,6 +122,7 @@ CLASSES: dict[str, Class] = {
     "horae_rates": Everywhere(),
     "horae_calls": Everywhere(),
     "horae_sessions": Everywhere(),
+    "horae_tokens": Everywhere(),  # in the home, whoever owns them
     "horae_login_codes": Everywhere(),
     "horae_cluster_members": Everywhere(),
     "horae_vshards": Everywhere(),
