@@ -21,6 +21,11 @@ ERRORS = {
     "cluster_urls_unreadable": "HORAE_CLUSTER_URLS 必须是以空格分隔的 name=url；{name!r} 这一项不是。",
     "shard_key_needed": "{handler} 同时有 {kinds}，它们可能位于集群的不同数据库。"
     "请用 shard_key= 统一决定，或只保留一种键。",
+    "followed_elsewhere": "计划 {key} 不能跟随 {followed}：在这个集群中它们位于不同的分片，分片之间尚不传递消息。"
+    "请由处理函数入队后续任务，或让两者属于同一租户。",
+    "parent_elsewhere": "{handler} 不能等待 {id}：它位于集群的另一个分片，分片之间尚不传递消息。"
+    "请为两个任务指定相同的 owner 或相同的 shard_key=。",
+    "shard_key_long": "shard_key={shard_key!r} 与 {name!r} 合起来太长：最多 {most} 个字符。",
     "stale_map": "这个分片已经迁移，或其数据库的集群映射比本进程的新。没有写入任何内容；请重试。",
     "vshard_busy": "这个分片正在迁移到另一个数据库。没有写入任何内容；请稍后重试。",
 }
