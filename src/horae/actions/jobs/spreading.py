@@ -51,9 +51,7 @@ def store_joined(world: World, new: Sequence[NewJob], now: datetime, connection:
     return [answers[place] for place in range(len(new))]
 
 
-def _places(
-    world: World, new: Sequence[NewJob], drawn: World | None = None
-) -> list[tuple[World, list[int]]]:
+def _places(world: World, new: Sequence[NewJob], drawn: World | None = None) -> list[tuple[World, list[int]]]:
     """Return each shard's world with the positions of its jobs."""
     if type(new) is AlikeJobs and drawn is None:  # they have the same owner and keys
         return [(world.route_job(new.shared), list(range(len(new))))]
