@@ -139,6 +139,10 @@ class Worker:
         """
         self._find_guests, self._peers = find, [self]
 
+    def worlds(self) -> list[World]:
+        """Return the world of each database whose jobs this process is to run; all of them must answer."""
+        return self.declared.everywhere.shards()
+
     async def _look_for_guests(self, find: Callable[[], Sequence[Worker]]) -> None:
         while not self._stopping:
             try:
