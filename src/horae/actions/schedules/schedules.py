@@ -295,7 +295,7 @@ def check_schedule(world: World, schedule: Schedule) -> None:
     refuse_credentials(schedule.handler, schedule.payload)
     encode(schedule.payload, max_bytes=world.max_payload_bytes)
     check(schedule)
-    refuse_elsewhere(world.cluster and world.cluster.shard_map, schedule.owner, schedule.key, schedule.after)
+    refuse_elsewhere(world.shard_map, schedule.owner, schedule.key, schedule.after)
 
 
 def with_next_fire(world: World, schedule: Schedule, now: datetime, first: datetime | None = None) -> Schedule:

@@ -147,7 +147,7 @@ class Worker:
         while not self._stopping:
             try:
                 for guest in await asyncio.to_thread(find):
-                    if self._stopping:
+                    if self._stop_requested.is_set():
                         return
                     self._take_in(guest)
             except Exception:
