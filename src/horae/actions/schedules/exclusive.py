@@ -29,8 +29,8 @@ def start_exclusively(world: World, request: Request, *, stale_timeout: timedelt
     if world.cluster is not None and request.owner == SYSTEM:  # its name and its limit must be in one shard
         request = replace(request, shard_key=request.shard_key or key)
         stored = in_shard(request.shard_key or key, key)[0] or key
-    routed = world.route(owner=request.owner, shard_key=request.shard_key)
-    for job in routed.store.read(lambda tx: tx.jobs.holders(stored)):
+    shard_key = request.shard_key
+    for job in world.route(owner=request.owner, shard_key=shard_key).store.read(lambda tx: tx.jobs.holders(stored)):
         if not is_silent(job, stale_timeout, world.clock.now()):
             raise AlreadyRunning(key, job.id)
         _close(world, job, stale_timeout)
