@@ -519,10 +519,11 @@ class Horae(Blueprint, Acting):
             chores=(*CHORES, *self._own_chores(), *settings.chores),
             beside=(*self.beside, *settings.beside),
         )
-        first, *others = self.world.databases()  # also those that keep nothing yet: shards may be moved there
-        made = self._worker_on(first, source, settings, plan)
-        guests = replace(settings, beside=())  # streams belong to one database: that of the first
-        made.host([self._worker_on(shard, None, guests, None, made) for shard in others])
+        cluster = self.world.cluster
+        made = self._worker_on(self.world if cluster is None else cluster.opened(self.world), source, settings, plan)
+        if cluster is not None:
+            further, guests = cluster.further(self.world), replace(settings, beside=())  # streams belong to the first
+            made.host(lambda: [self._worker_on(shard, None, guests, None, made) for shard in further()])
         self._measures = made.measures
         return made
 

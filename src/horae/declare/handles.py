@@ -67,6 +67,7 @@ class Options:
     debounce: Debounce | None = None
     collect: Collect | None = None
     expect: str | None = None  # "none": nothing, whatever is declared
+    shard_key: str | None = None
 
 
 class JobHandle(Generic[P, R]):
@@ -120,6 +121,7 @@ class JobHandle(Generic[P, R]):
         debounce: Debounce | Span | None = None,
         collect: Collect | None = None,
         expect: Expect | str | None = None,
+        shard_key: str | None = None,
     ) -> JobHandle[P, R]:
         """Return the same job with other options; they never mix with its arguments."""
         debounced, collecting = checked_gather(debounce, collect)
@@ -144,6 +146,7 @@ class JobHandle(Generic[P, R]):
             "debounce": debounced,
             "collect": collecting,
             "expect": None if expect is None else job_expect(expect) or NOTHING,
+            "shard_key": shard_key,
         }
         named = {name: value for name, value in given.items() if value is not None}
         return JobHandle(self._home, self._declared, replace(self.options, **named))
@@ -184,6 +187,7 @@ class JobHandle(Generic[P, R]):
             debounce=debounce,
             collect=collect,
             expect=definition.expect if options.expect is None else options.expect,
+            shard_key=options.shard_key,
         )
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> EnqueuedJob:
@@ -204,8 +208,7 @@ class JobHandle(Generic[P, R]):
         """Return requests that differ in their arguments; what they share is checked when it is first stored."""
         if self._checked is None or self._checked[0] is not definition:
             self._checked = (definition, Checked(self._request(definition, {}, alike=True)))
-        checked = self._checked[1]
-        return AlikeRequests(checked.request, arguments, checked=checked)
+        return AlikeRequests(self._checked[1].request, arguments, checked=self._checked[1])
 
     def _store(self, request: Request, connection: Any = None) -> EnqueuedJob:
         """Store a job; an exclusive one is refused while another instance is alive (document 004)."""

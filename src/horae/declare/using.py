@@ -92,6 +92,12 @@ USING: dict[str, UsingOption] = {
         "as declared, else nothing",
         'expect="within 10m"',
     ),
+    "shard_key": UsingOption(
+        "Keep it in the shard of this text, where the house has several databases; its other keys are unique within "
+        "it. A job with two kinds of key needs it there. On a single database it changes nothing.",
+        "its one key decides, or chance",
+        'key="receipt:42", shard_key="customer-7"',
+    ),
 }
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from horae.actions import cluster
+from horae.actions.jobs.reasons import SILENT
 from horae.clock import clock_of
 from horae.doctor.findings import Finding, Installation, ok, problem
+from horae.doctor.work import PATIENCE, due_in_open_queues
+from horae.ports.store import Tx
+from horae.ports.world import World
 from horae.stores.cluster.opening import with_cluster
 from horae.stores.store import SqlStore
 
@@ -27,6 +32,7 @@ def cluster_members(store: SqlStore, installation: Installation) -> Iterator[Fin
         return
     try:
         state = cluster.look(world)
+        unserved = _find_unserved(world, state, installation.now)
     finally:
         world.store.close()
     for each in state.members:
@@ -37,5 +43,25 @@ def cluster_members(store: SqlStore, installation: Installation) -> Iterator[Fin
                           version=each.version or 0, newest=state.version)  # fmt: skip
         elif each.moving:
             yield problem("cluster", "cluster_member_moving", "horae cluster list", name=each.name, count=each.moving)
-    if state.is_well:
+    for name in unserved:
+        yield problem("cluster", "cluster_member_unserved", "horae worker MODULE:APP", name=name)
+    if state.is_well and not unserved:
         yield ok("cluster", "cluster_well", count=len(state.members), version=state.version)
+
+
+def _find_unserved(world: World, state: cluster.ClusterState, now: datetime) -> list[str]:
+    """Return the databases that keep something that no live worker serves, while one serves another or jobs wait."""
+    assert world.cluster is not None
+    served, idle, waiting = False, [], False
+    for each in state.members:
+        if each.problem is None and each.vshards:
+            alive, due = world.cluster.store_of(each.number).read(lambda tx: _look(tx, now))
+            served, waiting = served or alive, waiting or (due and not alive)
+            idle += [] if alive else [each.name]
+    return idle if served or waiting else []
+
+
+def _look(tx: Tx, now: datetime) -> tuple[bool, bool]:
+    """Return whether a live worker serves this database, and whether jobs have been due there for long."""
+    alive = any(node.seen_at > now - SILENT for node in tx.nodes.all())
+    return alive, any(each.oldest < now - PATIENCE for each in due_in_open_queues(tx, now))

@@ -46,7 +46,7 @@ def workers(installation: Installation) -> Iterator[Finding]:
     world, now = _world(installation), installation.now
     nodes = [node for node in world.store.read(lambda tx: tx.nodes.all()) if node.seen_at > now - SILENT]
     unserved = []
-    for due in world.store.read(lambda tx: _due_in_open_queues(tx, now)):
+    for due in world.store.read(lambda tx: due_in_open_queues(tx, now)):
         own = due.queue == MACHINERY
         if not any(own or node.serves(due.queue) for node in nodes) and due.oldest < now - PATIENCE:
             unserved.append(due.queue)
@@ -63,7 +63,7 @@ def workers(installation: Installation) -> Iterator[Finding]:
 def lateness(installation: Installation) -> Iterator[Finding]:
     """Check that due jobs do not pile up."""
     world, now = _world(installation), installation.now
-    due = world.store.read(lambda tx: _due_in_open_queues(tx, now))
+    due = world.store.read(lambda tx: due_in_open_queues(tx, now))
     if not due:
         yield ok("due", "due_none")
         return
@@ -359,7 +359,7 @@ def _world(installation: Installation) -> World:
     return installation.world
 
 
-def _due_in_open_queues(tx: Tx, now: datetime) -> list[DueBacklog]:
+def due_in_open_queues(tx: Tx, now: datetime) -> list[DueBacklog]:
     paused = {queue.name for queue in tx.queues.all() if queue.paused_at is not None}
     return [due for due in tx.health.due(now) if due.queue not in paused]
 

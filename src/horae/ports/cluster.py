@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -92,6 +92,14 @@ class Shards(Protocol):
 
     def worlds(self, world: World) -> Sequence[tuple[Member, World]]:
         """Return a plain world for each database that keeps something, by number."""
+
+    def opened(self, world: World) -> World:
+        """Return the plain world of the database that this process was told of."""
+
+    def further(self, world: World) -> Callable[[], list[World]]:
+        """Return what finds the plain worlds of the other databases that keep something: those that it has not
+        returned yet and that answer. It reads the map again.
+        """
 
     def store_of(self, number: int) -> Store:
         """Return the store of a database, opened on first use."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from horae.core.retention import Retention
 
 if TYPE_CHECKING:
+    from horae.core.cluster.shard_map import ShardMap
     from horae.core.jobs.job import Job, NewJob, Outcome
     from horae.ports.claims import JobRule
     from horae.ports.cluster import Shards
@@ -117,6 +118,11 @@ class World:
         place = find_place(self.cluster.shard_map, owner=owner, key=key, shard_key=shard_key, id=id)
         vshard = place.vshard if place.vshard is not None else self.cluster.forward(id)
         return self.cluster.whole(self, place.database or 0) if vshard is None else self.cluster.bind(self, vshard)
+
+    @property
+    def shard_map(self) -> ShardMap | None:
+        """The map of the cluster; None where there is one database."""
+        return None if self.cluster is None else self.cluster.shard_map
 
     def route_job(self, job: NewJob) -> World:
         """Return the world that is to keep a new job."""

@@ -298,10 +298,12 @@ class SqlStore(ABC):
             numbers += self.add_plain(driver, chunk, now)
         return numbers
 
-    def insert_on(self, connection: Any, jobs: Sequence[NewJob], *, now: datetime) -> list[Placed]:
+    def insert_on(
+        self, connection: Any, jobs: Sequence[NewJob], *, now: datetime, vshard: int | None = None
+    ) -> list[Placed]:
         """Join the caller's own transaction: if it rolls back, these jobs never existed."""
         try:
-            entrance = None if self.shard is None else self.shard.entrance()
+            entrance = None if self.shard is None else self.shard.entrance(vshard)
             placed = Jobs(connection, entrance=entrance).insert(list(jobs), now)
         except DBAPIError as problem:
             cause = driver_error(problem)

@@ -15,6 +15,7 @@ from horae.actions.jobs import lists
 from horae.actions.jobs.leases import with_wall_lease
 from horae.actions.jobs.requests import Enqueued, Request, make_enqueued, new_jobs
 from horae.core.audit.entries import Entry
+from horae.core.cluster.shard_keys import shard_key_in, without_shard
 from horae.core.cursors import page_size
 from horae.core.jobs.batches import AlikeJobs, lone_job
 from horae.core.jobs.job import (
@@ -77,15 +78,17 @@ def enqueue_many(
         from horae.actions.governance.object_jobs import enqueue_about_objects
 
         return enqueue_about_objects(world, new, now, connection=joined, tx=tx, actor=actor)
+    if tx is not None and world.cluster is not None:  # in the shard of that transaction
+        return answer_placed(world, new, tx.jobs.insert(list(new), now), now, joined)
     return store_jobs(world, new, now, joined)
 
 
 def store_jobs(world: World, new: Sequence[NewJob], now: datetime, connection: Any = None) -> list[Enqueued]:
     """Store checked jobs, in a transaction of their own or on a connection."""
-    if world.cluster is not None and connection is None:
-        from horae.actions.jobs.spreading import store_spread
+    if world.cluster is not None:
+        from horae.actions.jobs.spreading import store_joined, store_spread
 
-        return store_spread(world, new, now)
+        return store_spread(world, new, now) if connection is None else store_joined(world, new, now, connection)
     joins, store = connection is not None, world.route(owner=new[0].owner, key=new[0].key).store
     placed = store.insert_on(connection, new, now=now) if joins else store.insert(new, now=now)
     return answer_placed(world, new, placed, now, connection)
@@ -420,7 +423,8 @@ def _copy_of(job: Job, payload: Any, now: datetime) -> Request:
         owner=job.owner,
         retry=replace(job.retry, attempts=job.max_attempts),
         timeout=job.timeout,
-        concurrency_key=job.concurrency_key,
+        concurrency_key=without_shard(job.concurrency_key),
+        shard_key=shard_key_in(job.concurrency_key),
         tags=job.tags,
         object_type=job.object_type,
         object_id=job.object_id,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from horae.core.cluster.shard_keys import without_shard
 from horae.core.jobs.job import SYSTEM
 
 
@@ -14,7 +15,8 @@ def stored_key(owner: str, key: str | None) -> str | None:
 
 def shown_key(owner: str, key: str | None) -> str | None:
     """Return a stored concurrency key as its owner gave it."""
-    return None if key is None else key.removeprefix(prefix_of(owner))
+    given = without_shard(key)
+    return None if given is None else given.removeprefix(prefix_of(owner))
 
 
 def prefix_of(owner: str) -> str:

@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from horae.core.cluster.numbers import job_id
+from horae.core.cluster.shard_keys import LONGEST_SHARD_KEY, in_shard
 from horae.core.jobs.batches import AlikeJobs
 from horae.core.jobs.gathering import Collect, Debounce, Gather, gather_of
 from horae.core.jobs.job import (
@@ -87,6 +88,7 @@ class Request:
     expect: str | None = None  # by when it must have succeeded; None: nothing is expected
     budget: str | None = None  # who pays: the name of a budget, or name/agent
     cost: Mapping[str, int] | None = None  # the most that one attempt may cost, by unit; None: one call
+    shard_key: str | None = None  # in a cluster: what decides about the shard of a job of the house
     strict: bool = False
     part_of: str = ""  # the call that its key stands for, where that had more than this in it
 
@@ -228,13 +230,16 @@ def new_job(world: World, request: Request, now: datetime) -> NewJob:
         gather = _gather(request)
         run_at = planned_at = later(now, gather.wait)
     expect = None if request.expect is None else _expect(request, run_at, now)
-    needs = request.after
-    if len(needs) > MOST_PARENTS:
+    unique = gather.name if gather is not None else None if request.unique is None else unique_name(request.unique)
+    serial = _optional(request.concurrency_key, "concurrency key", 250)
+    if request.shard_key is not None and world.cluster is not None and request.owner == SYSTEM:
+        key, typed, unique, serial = in_shard(request.shard_key, key, typed, unique, serial)
+        gather = gather if gather is None or unique is None else replace(gather, name=unique)
+    if len(needs := request.after) > MOST_PARENTS:
         raise InvalidInput("too_many_parents", count=len(needs), most=MOST_PARENTS)
     if request.on_parent_dead not in ON_PARENT_DEAD:
-        raise InvalidInput(
-            "choice_unknown", name="on_parent_dead", value=request.on_parent_dead, choices=list(ON_PARENT_DEAD)
-        )
+        known = list(ON_PARENT_DEAD)
+        raise InvalidInput("choice_unknown", name="on_parent_dead", value=request.on_parent_dead, choices=known)
     return make_new_job(  # by position: with names it took twice as long
         name(request.handler, "handler", 200),
         payload,
@@ -247,8 +252,8 @@ def new_job(world: World, request: Request, now: datetime) -> NewJob:
         None if request.retry is DEFAULT_RETRY else stored_retry(request.retry),
         None if request.timeout is None else time_limit(request.timeout),
         key,
-        gather.name if gather is not None else None if request.unique is None else unique_name(request.unique),
-        _optional(request.concurrency_key, "concurrency key", 250),
+        unique,
+        serial,
         request.concurrency_limit,
         encode([label(tag, "tag", 100) for tag in request.tags]) if request.tags else None,
         _optional(_trace(world, request), "trace id", 64),
@@ -266,6 +271,7 @@ def new_job(world: World, request: Request, now: datetime) -> NewJob:
         budget=None if request.budget is None and request.cost is None else _budget(request),
         gather=gather,
         expect=expect,
+        shard_key=_optional(request.shard_key, "shard key", LONGEST_SHARD_KEY),
     )
 
 

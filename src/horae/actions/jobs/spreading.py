@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from horae.actions.jobs.requests import Enqueued
 from horae.core.cluster.placement import has_one_place
@@ -39,12 +39,23 @@ def store_spread(world: World, new: Sequence[NewJob], now: datetime) -> list[Enq
     return [answers[place] for place in range(len(new))]
 
 
-def _places(world: World, new: Sequence[NewJob]) -> list[tuple[World, list[int]]]:
+def store_joined(world: World, new: Sequence[NewJob], now: datetime, connection: Any) -> list[Enqueued]:
+    """Store checked jobs in the caller's transaction; one whose shard is not in that database refuses all."""
+    from horae.actions.jobs.jobs import answer_placed
+
+    answers: dict[int, Enqueued] = {}
+    for routed, places in _places(world, new, drawn=world.route()):
+        jobs = [new[place] for place in places]
+        placed = routed.route().store.insert_on(connection, jobs, now=now)
+        answers |= dict(zip(places, answer_placed(routed, jobs, placed, now, connection), strict=True))
+    return [answers[place] for place in range(len(new))]
+
+
+def _places(world: World, new: Sequence[NewJob], drawn: World | None = None) -> list[tuple[World, list[int]]]:
     """Return each shard's world with the positions of its jobs."""
-    if type(new) is AlikeJobs:  # they have the same owner and keys
+    if type(new) is AlikeJobs and drawn is None:  # they have the same owner and keys
         return [(world.route_job(new.shared), list(range(len(new))))]
     found: dict[int, tuple[World, list[int]]] = {}
-    drawn: World | None = None
     for place, job in enumerate(new):
         if has_one_place(job):
             routed = world.route_job(job)

@@ -59,7 +59,7 @@ class _Ready:
 
     @property
     def target(self) -> Store:
-        return self.world.route(owner=self.new.owner, key=self.new.key).store
+        return self.world.route_job(self.new).store
 
     def answer(self, where: Placed | Exception) -> Enqueued | Exception:
         if isinstance(where, Exception):

@@ -14,7 +14,8 @@ from typing import Any
 from horae.actions.jobs.endings import close
 from horae.actions.jobs.jobs import enqueue
 from horae.actions.jobs.requests import Enqueued, Request
-from horae.core.jobs.job import Job, Outcome, is_silent
+from horae.core.cluster.shard_keys import in_shard
+from horae.core.jobs.job import SYSTEM, Job, Outcome, is_silent
 from horae.errors import AlreadyRunning, InvalidInput
 from horae.ports.world import World
 
@@ -24,7 +25,12 @@ def start_exclusively(world: World, request: Request, *, stale_timeout: timedelt
     key = request.concurrency_key
     if key is None:
         raise InvalidInput("concurrency_key_missing")
-    for job in world.route().store.read(lambda tx: tx.jobs.holders(key)):
+    stored = key
+    if world.cluster is not None and request.owner == SYSTEM:  # its name and its limit must be in one shard
+        request = replace(request, shard_key=request.shard_key or key)
+        stored = in_shard(request.shard_key or key, key)[0] or key
+    shard_key = request.shard_key
+    for job in world.route(owner=request.owner, shard_key=shard_key).store.read(lambda tx: tx.jobs.holders(stored)):
         if not is_silent(job, stale_timeout, world.clock.now()):
             raise AlreadyRunning(key, job.id)
         _close(world, job, stale_timeout)

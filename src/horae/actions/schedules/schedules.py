@@ -22,6 +22,7 @@ from horae.actions.schedules.follows import note_follows
 from horae.actions.schedules.terms import keep_masked, spread, with_days
 from horae.core.audit.entries import Entry
 from horae.core.cluster.numbers import job_id
+from horae.core.cluster.placement import refuse_elsewhere
 from horae.core.cursors import MAX_PAGE, page_size
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.machinery import queue_name
@@ -294,6 +295,7 @@ def check_schedule(world: World, schedule: Schedule) -> None:
     refuse_credentials(schedule.handler, schedule.payload)
     encode(schedule.payload, max_bytes=world.max_payload_bytes)
     check(schedule)
+    refuse_elsewhere(world.shard_map, schedule.owner, schedule.key, schedule.after)
 
 
 def with_next_fire(world: World, schedule: Schedule, now: datetime, first: datetime | None = None) -> Schedule:

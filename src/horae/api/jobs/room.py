@@ -20,6 +20,7 @@ from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S, 
 from horae.api.values import Get, drop_none, to_json
 from horae.api.waits import WAIT, WAIT_TIMEOUT, Wait, check_timeout
 from horae.core.cluster.numbers import job_id
+from horae.core.cluster.shard_keys import without_shard
 from horae.core.jobs.expectations import job_expect
 from horae.core.jobs.gathering import Collect, Debounce, collected
 from horae.core.jobs.job import LIVE, NOT_KEPT, Filter, OnParentDead, Priority, State
@@ -57,12 +58,14 @@ class Job:
 
     __pydantic_config__ = PYDANTIC
     DERIVED: ClassVar[dict[str, Get]] = {
+        "key": lambda job: without_shard(job.key),
+        "unique": lambda job: without_shard(job.unique),
         "concurrency_key": lambda job: shown_key(job.owner, job.concurrency_key),
         "trace_id": lambda job: trace_id_of(job.trace_id),
         "rerun_of": lambda job: None if job.rerun_of is None else job_id(job.rerun_of),
         "budget": lambda job: None if job.budget is None else job.budget.reference,
         "cost": lambda job: {} if job.budget is None else dict(job.budget.cost),
-        "collected": lambda job: None if job.unique is None else collected(job.unique, job.payload),
+        "collected": lambda job: None if job.unique is None else collected(without_shard(job.unique), job.payload),
     }
 
     id: str
@@ -266,6 +269,7 @@ class Jobs(Room[S]):
         expect: str | None = None,
         budget: str | None = None,
         cost: Mapping[str, int] | None = None,
+        shard_key: str | None = None,
     ) -> Call[Enqueued]:
         """Store one job; it is durable when this returns.
 
@@ -275,6 +279,7 @@ class Jobs(Room[S]):
         Each attempt draws on *budget*, at most as much as *cost* says: calls, tokens, micros of money. With *debounce*
         only the last of many calls runs; with *collect* all of them run as one job, their lists joined. With *expect*,
         "within 10m" of being due or "by 06:00", a job that has not succeeded by then is recorded and alerted.
+        In a cluster *shard_key* decides where a job of the house is kept; its other keys are unique within it.
         """
         request = Request(
             handler,
@@ -301,6 +306,7 @@ class Jobs(Room[S]):
             expect=job_expect(expect),
             budget=budget,
             cost=cost,
+            shard_key=shard_key,
         )
         return Call(
             Enqueued,

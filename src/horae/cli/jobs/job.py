@@ -119,6 +119,10 @@ def enqueue(
             "--expect", metavar="TEXT", help="Alert when it has not succeeded 'within 10m' of being due, or 'by 06:00'."
         ),
     ] = None,
+    shard_key: Annotated[
+        str | None,
+        typer.Option("--shard-key", metavar="TEXT", help="Keep it in the shard of this text, in a cluster."),
+    ] = None,
 ) -> None:
     """Store a job for a worker to run.
 
@@ -143,6 +147,7 @@ def enqueue(
         "debounce": _debounce(debounce, max_wait, by),
         "collect": None if collect is None else Collect(collect, span_from(within or "5s", "within"), by),
         "expect": expect,
+        "shard_key": shard_key,
     }
     if (by or max_wait or within) and debounce is None and collect is None:
         raise InvalidInput("gather_missing")

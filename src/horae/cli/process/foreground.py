@@ -99,16 +99,19 @@ class Serving:
         alarm = Alarm(self.worker.world.clock)
         served = list(self.worker.settings.queues)
         queues = [each for each in served if each != GOVERNANCE] or served  # what is remembered never ends to come due
-        world = self.worker.world
+        worker = self.worker
         while await self._may_go_on(queues):
             await alarm.sleep(None, LOOK_EVERY)
         with suppress(StoreError):
-            self._left = await self.worker.database.call(lambda: find_stuck(world, queues, limit=MOST_READ))
+            self._left = await worker.database.call(
+                lambda: [each for world in worker.worlds() for each in find_stuck(world, queues, limit=MOST_READ)]
+            )
         self.worker.stop()
 
     async def _may_go_on(self, queues: list[str]) -> bool:
         try:
-            return await self.worker.database.call(lambda: may_move(self.worker.world, queues))
+            worlds = self.worker.worlds
+            return await self.worker.database.call(lambda: any(may_move(world, queues) for world in worlds()))
         except StoreError:  # a store that does not answer is not empty
             return True
 

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from horae.core.cluster.numbers import VSHARDS, birthplace, number_of_id, vshard_of_id
-from horae.core.cluster.shard_map import ShardMap
+from horae.core.cluster.numbers import VSHARDS, birthplace, job_id, number_of_id, vshard_in, vshard_of_id
+from horae.core.cluster.shard_map import HOME, ShardMap
 from horae.core.jobs.job import SYSTEM, NewJob
 from horae.errors import InvalidInput
 
 
 def vshard_of_job(shard_map: ShardMap, job: NewJob, roll: float) -> int:
-    """Return the virtual shard of a new job: of its owner; of the house's by shard key, else by its one key, else
-    drawn by *roll*.
+    """Return the virtual shard of a new job: of its owner; of the house's by shard key, else by its one key, else of
+    the first job that it waits for, else drawn by *roll*.
 
-    Two kinds of key without a shard key are refused: their rows could not be in one transaction.
+    Two kinds of key without a shard key are refused: their rows could not be in one transaction; and so is a job that
+    waits for one of another shard.
     """
+    vshard = _vshard_of_job(shard_map, job, roll)
+    for number in job.after:
+        if not _is_there(shard_map, number, vshard):
+            raise InvalidInput("parent_elsewhere", id=job_id(number), handler=job.handler)
+    return vshard
+
+
+def _vshard_of_job(shard_map: ShardMap, job: NewJob, roll: float) -> int:
     if job.owner != SYSTEM:
         return shard_map.vshard_of(owner=job.owner)
     if job.shard_key is not None:
@@ -26,7 +36,24 @@ def vshard_of_job(shard_map: ShardMap, job: NewJob, roll: float) -> int:
     if kinds:
         [key] = kinds.values()
         return shard_map.vshard_of(key=key)
+    if job.after:
+        return vshard_in(job.after[0]) or HOME
     return int(roll * VSHARDS)
+
+
+def _is_there(shard_map: ShardMap, number: int, vshard: int) -> bool:
+    """Return whether a job is kept in a virtual shard; those of before the cluster are in its first database."""
+    known = vshard_in(number)
+    return known == vshard if known is not None else shard_map.database_of(vshard) == birthplace(number)
+
+
+def refuse_elsewhere(shard_map: ShardMap | None, owner: str, key: str, after: Iterable[str]) -> None:
+    """Refuse a schedule of the house that follows one of another shard; those of a tenant are all in one."""
+    if shard_map is None or owner != SYSTEM:
+        return
+    for followed in after:
+        if shard_map.vshard_of(key=followed) != shard_map.vshard_of(key=key):
+            raise InvalidInput("followed_elsewhere", key=key, followed=followed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +95,4 @@ def keys_of(job: NewJob) -> dict[str, str]:
 
 def has_one_place(job: NewJob) -> bool:
     """Return whether a job's virtual shard follows from what it is, not from a roll."""
-    return job.owner != SYSTEM or job.shard_key is not None or bool(keys_of(job))
+    return job.owner != SYSTEM or job.shard_key is not None or bool(job.after) or bool(keys_of(job))

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from horae.core.cluster.shard_keys import without_shard
 from horae.core.jobs.batch import HELD_BY_BATCH, Batch
 from horae.core.jobs.gathering import collected
 from horae.core.jobs.job import CLOSED, Job, OnParentDead, Run
@@ -223,7 +224,7 @@ def _later(job: Job, around: Around) -> Iterator[Reason]:
         attempts = {"attempt": job.attempt, "max_attempts": job.max_attempts}
         yield Reason("retry", f"attempt_{last.outcome}", {**attempts, "run_at": when})
     elif job.unique is not None and not job.holds_name and job.token == 0:
-        count = collected(job.unique, job.payload)
+        count = collected(without_shard(job.unique), job.payload)
         if count is None:
             yield Reason("gathering", "debounced", {"run_at": when})
         else:

@@ -55,7 +55,7 @@ class Declared:
         is_guest: bool = False,
     ) -> None:
         self.services = services or Services()
-        self._everywhere = everywhere or world
+        self.everywhere = everywhere or world
         self._is_guest = is_guest
         self.trouble: str | None = None  # why schedules are not in the store yet
         self.in_line = plan is None  # whether store and timers match code and file
@@ -149,13 +149,13 @@ class Declared:
             self._changed = self.in_line = False  # before reading, so that a reload meanwhile is not lost
             try:
                 if self._look_again() or self._starts:
-                    await self._database.call(lambda: bring_in_line(self._everywhere, self._plan, starts=self._starts))
+                    await self._database.call(lambda: bring_in_line(self.everywhere, self._plan, starts=self._starts))
                 self._starts = False
             except BaseException:
                 self._changed = True
                 raise
             self.trouble = None
-        self._arm(await self._database.call(lambda: local(self._everywhere, self._plan)))
+        self._arm(await self._database.call(lambda: local(self.everywhere, self._plan)))
         self.in_line = True
 
     def _look_again(self) -> bool:

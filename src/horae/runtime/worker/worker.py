@@ -66,6 +66,7 @@ ROUND_PATIENCE = 2.0  # seconds for a claim or a peek under way
 LAST_WORDS = timedelta(seconds=2)  # for outcomes to be written, the renewal under way, and leaving the list of nodes
 QUIET_FIRST = timedelta(milliseconds=50)  # polling without hints: soon after work, then less and less often
 QUIET_LAST = timedelta(seconds=1)
+LOOK_FOR_SHARDS = timedelta(seconds=15)  # a database of the cluster that was away or was added is served after this
 
 
 class Worker:
@@ -118,8 +119,10 @@ class Worker:
         self._held: dict[Key, Attempt] = {}
         self._busy: Counter[str] = Counter()
         self._asked: Counter[str] = Counter()  # slots for which a claim is under way
-        self._guests: tuple[Worker, ...] = ()  # workers of further shards in this process
-        self._peers: tuple[Worker, ...] = ()  # all who share its slots
+        self._guests: list[Worker] = []  # workers of further shards in this process
+        self._served: list[asyncio.Task[None]] = []  # their lives
+        self._find_guests: Callable[[], Sequence[Worker]] | None = None
+        self._peers: list[Worker] = []  # all who share its slots
         self._stopping, self._expects_work = False, True
         self._stop_requested = asyncio.Event()
         self._claiming: asyncio.Future[list[Job]] | None = None  # a claim under way
@@ -128,19 +131,41 @@ class Worker:
 
     # -- life ----------------------------------------------------------------------------------------------------
 
-    def host(self, guests: Sequence[Worker]) -> None:
-        """Let workers of further shards live and end with this one, and share its slots; before :meth:`run`."""
-        self._guests = tuple(guests)
-        for each in (self, *guests):
-            each._busy, each._asked, each._peers = self._busy, self._asked, (self, *guests)
+    def host(self, find: Callable[[], Sequence[Worker]]) -> None:
+        """Let workers of further shards live and end with this one, and share its slots; before :meth:`run`.
+
+        *find* returns those that are not served yet. It is asked in a thread at the start and then now and then:
+        a database may be away, or be added later.
+        """
+        self._find_guests, self._peers = find, [self]
+
+    def worlds(self) -> list[World]:
+        """Return the world of each database whose jobs this process is to run; all of them must answer."""
+        return self.declared.everywhere.shards()
+
+    async def _look_for_guests(self, find: Callable[[], Sequence[Worker]]) -> None:
+        while not self._stopping:
+            try:
+                for guest in await asyncio.to_thread(find):
+                    if self._stop_requested.is_set():
+                        return
+                    self._take_in(guest)
+            except Exception:
+                log.exception("looking for further shards failed; trying again")
+            await self._guest_alarm.until(lambda: self._stopping, LOOK_FOR_SHARDS)
+
+    def _take_in(self, guest: Worker) -> None:
+        guest._busy, guest._asked, guest._peers = self._busy, self._asked, self._peers
+        self._peers.append(guest)
+        self._guests.append(guest)
+        served = asyncio.create_task(guest._run(), name="horae-shard")
+        served.add_done_callback(self._on_guest_ended)
+        self._served.append(served)
 
     async def run(self) -> None:
         """Serve until :meth:`stop` is called, then wait for attempts up to the grace; if cancelled, do not wait."""
         with marking_logs():
-            served = [asyncio.create_task(each._run(), name="horae-shard") for each in self._guests]
-            for task in served:
-                task.add_done_callback(self._on_guest_ended)
-            await self._run(served)
+            await self._run()
 
     def _on_guest_ended(self, served: asyncio.Task[None]) -> None:
         """End with a guest that failed, so that the process is started anew; one that was asked to leave may go."""
@@ -148,10 +173,10 @@ class Worker:
             log.error("the worker of a shard has failed; this one ends, too", exc_info=problem)
             self.stop()
 
-    async def _run(self, served: Sequence[asyncio.Task[None]] = ()) -> None:
+    async def _run(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
-        self._alarm = Alarm(self.world.clock)
+        self._alarm, self._guest_alarm = Alarm(self.world.clock), Alarm(self.world.clock)
         self._settler = Settler(self.source, self.world.dice, self.database, self._on_settled, self._faults)
         self._renewer.start()
         busy, expire = lambda: bool(self._held), self._renewer.expire
@@ -162,6 +187,8 @@ class Worker:
         ends_by: float | None = None  # when the grace ends; an interrupted worker spends all of it on writing outcomes
         try:
             await self.declared.open(self.database, self._local_runs().fire)
+            if self._find_guests is not None:
+                beside.append(asyncio.create_task(self._look_for_guests(self._find_guests), name="horae-shards"))
             beside += self._keeper.start()
             beside.append(asyncio.create_task(self._serve_on(), name="horae-serving"))
             await self._stop_requested.wait()
@@ -178,14 +205,14 @@ class Worker:
             )
         except asyncio.CancelledError:
             log.warning("this worker was interrupted; it ends and releases its running jobs")
-            for task in served:
+            for task in self._served:
                 task.cancel()
             raise
         finally:
             unsubscribe()
             self.stop()
-            if served:  # they use what this one closes at its end
-                await asyncio.wait(served)
+            if self._served:  # they use what this one closes at its end
+                await asyncio.wait(self._served)
             self._stop_attempts()
             for task in beside:
                 task.cancel()
@@ -230,6 +257,7 @@ class Worker:
         self._stop_requested.set()
         if hasattr(self, "_alarm"):
             self._alarm.ring()
+            self._guest_alarm.ring()
         for guest in self._guests:
             guest.settings = replace(guest.settings, grace=self.settings.grace)
             guest.stop()

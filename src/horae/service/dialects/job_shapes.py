@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from horae.actions.jobs.keys import prefix_of, shown_key, stored_key
 from horae.actions.jobs.requests import Request
 from horae.api import admin
+from horae.core.cluster.shard_keys import without_shard
 from horae.core.jobs.job import GOVERN, Job, Run, State
 from horae.core.jobs.reasons import Reason
 from horae.core.jobs.retry import DEFAULT_RETRY, Retry
@@ -108,6 +109,11 @@ class JobRequest(Body):
         description="When one of those dies or is cancelled: `cancel` this one too (reviving that one brings it back), "
         "`run` it all the same, or let it `wait`.",
     )
+    shard_key: Annotated[str, Field(max_length=100)] | None = Field(
+        default=None,
+        description="In a cluster of databases: what decides where a job of the house is kept; its keys and names are "
+        "unique within it. On a single database it changes nothing.",
+    )
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -147,6 +153,7 @@ class JobRequest(Body):
             action=self.action,
             after=tuple(dict.fromkeys(self.after)),
             on_parent_dead=self.on_parent_dead,
+            shard_key=self.shard_key,
             strict=True,
         )
 
@@ -234,7 +241,8 @@ class JobShape(BaseModel):
         same = {name: getattr(job, name) for name in SAME}
         return cls(
             job_id=job.id,
-            idempotency_key=job.key,
+            idempotency_key=without_shard(job.key),
+            unique=without_shard(job.unique),
             status=WORDS[job.state],
             timeout_sec=None if job.timeout is None else job.timeout.total_seconds(),
             concurrency_key=shown_key(job.owner, job.concurrency_key),
@@ -246,7 +254,9 @@ class JobShape(BaseModel):
         )
 
 
-DERIVED = {"job_id", "idempotency_key", "status", "timeout_sec", "concurrency_key", "trace_id", "held", "retry"}
+DERIVED = {
+    "job_id", "idempotency_key", "unique", "status", "timeout_sec", "concurrency_key", "trace_id", "held", "retry",
+}  # fmt: skip
 SAME = tuple(name for name in JobShape.model_fields if name not in DERIVED)
 
 

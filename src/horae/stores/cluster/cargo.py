@@ -175,8 +175,10 @@ class CargoRows:
 
     @cached_property
     def _house_expected(self) -> set[str]:
-        query = select(expectations.c.schedule_key).distinct().where(
-            expectations.c.owner == SYSTEM, expectations.c.subject.not_like(f"{OF_JOB}%")
+        query = (
+            select(expectations.c.schedule_key)
+            .distinct()
+            .where(expectations.c.owner == SYSTEM, expectations.c.subject.not_like(f"{OF_JOB}%"))
         )
         return {key for key in self.connection.execute(query).scalars() if self.cargo.has_key(key)}
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from horae.core.cluster.numbers import FIRST_NUMBER, read_number
 from horae.core.cluster.shard_map import HOME, Member, ShardMap
 from horae.core.timeouts import Timeouts
-from horae.errors import ConfigurationError
+from horae.errors import ConfigurationError, HoraeError
 from horae.stores.cluster.addresses import full_url
 from horae.stores.cluster.shard import Shard
 from horae.stores.cluster.vshard_store import VshardStore
@@ -18,10 +20,11 @@ from horae.stores.opening import create_store_engine, open_store
 from horae.stores.store import SqlStore
 
 if TYPE_CHECKING:
-    from horae.ports.store import Store
+    from horae.ports.store import Store, Tx
     from horae.ports.world import Clock, World
 
 JOB = "job_"
+log = logging.getLogger("horae.cluster")
 MakeClock = Callable[[SqlStore], "Clock"]
 
 
@@ -61,7 +64,12 @@ class Cluster:
     def refresh(self) -> ShardMap:
         """Read the map again from the first database, where every new version is written first."""
         store = self.store_of(self._map.members[0].number)
-        found = store.read(lambda tx: tx.cluster.read_map())
+
+        def read(tx: Tx) -> ShardMap | None:
+            standing = tx.cluster.standing()
+            return None if standing is None or standing.version <= self._map.version else tx.cluster.read_map()
+
+        found = store.read(read)
         if found is not None and found.version > self._map.version:
             self._map = found
         return self._map
@@ -112,6 +120,30 @@ class Cluster:
     def worlds(self, world: World) -> Sequence[tuple[Member, World]]:
         counts = self._map.counts
         return [(each, self.whole(world, each.number)) for each in self._map.members if counts[each.number]]
+
+    def opened(self, world: World) -> World:
+        return self.whole(world, self._number)
+
+    def further(self, world: World) -> Callable[[], list[World]]:
+        known, away = {self._number}, set[int]()
+
+        def find() -> list[World]:
+            with suppress(HoraeError):  # the known map does while the first database is away
+                self.refresh()
+            counts, found = self._map.counts, []
+            for member in self._map.members:
+                if member.number in known or not counts[member.number]:
+                    continue
+                try:
+                    found.append(self.whole(world, member.number))
+                    known.add(member.number)
+                except HoraeError as problem:
+                    if member.number not in away:
+                        log.warning("database %s of the cluster is not served yet: %s", member.name, problem)
+                    away.add(member.number)
+            return found
+
+        return find
 
     def home(self) -> Store:
         """Return the store of the home, which everything of the house without a key shares."""

@@ -63,6 +63,10 @@ class VshardStore:
 
         return self._follow(add)
 
+    def insert_on(self, connection: Any, jobs: Sequence[NewJob], *, now: datetime) -> list[Placed]:
+        """Join the caller's transaction; refused where its database does not keep this shard."""
+        return self._here().insert_on(connection, jobs, now=now, vshard=self.vshard)
+
     def insert_each(self, jobs: Sequence[tuple[NewJob, datetime]]) -> list[Placed | Exception]:
         placed: list[Placed | Exception] = []
         for job, now in jobs:

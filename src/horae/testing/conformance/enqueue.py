@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from horae.core.cluster.numbers import job_id
 from horae.core.jobs.batches import AlikeJobs
 from horae.core.jobs.payloads import encode
 from horae.errors import InvalidPayload, KeyConflict
@@ -147,7 +148,7 @@ class EnqueueConformance:
         with pytest.raises(KeyConflict) as refusal:
             put(store, a_new_job(key="k", request_hash="other"))
 
-        assert refusal.value.job_id == f"job_{number}"
+        assert refusal.value.job_id == job_id(number)
 
     def test_a_refused_key_stores_nothing_of_its_batch(self, store: Store) -> None:
         put(store, a_new_job(key="k", request_hash="h"))

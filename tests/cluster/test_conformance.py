@@ -1,0 +1,70 @@
+"""The shipped suite on a cluster of four SQLite files: what a store promises holds behind the fence, too.
+
+A test of the suite knows one store and reads back what it wrote. So all shards are in one of the four databases here;
+every write enters its shard, and every number carries it.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from horae.core.cluster.numbers import VSHARDS
+from horae.core.cluster.shard_map import HOME
+from horae.ports.store import Store
+from horae.ports.world import World
+from horae.testing.conformance.claim import ClaimConformance
+from horae.testing.conformance.enqueue import EnqueueConformance
+from horae.testing.conformance.lease import LeaseConformance
+from horae.testing.conformance.links import LinkConformance
+from horae.testing.conformance.parents import ParentConformance
+from horae.testing.conformance.schedules import ScheduleConformance
+from horae.testing.conformance.settle import SettleConformance
+from tests.cluster.conftest import Clusters
+
+SHARDS = 4
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of an empty cluster; its map names them by a relative address."""
+    folder = tmp_path_factory.mktemp("four")
+    with ExitStack() as exits, pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        Clusters(lambda count: [f"sqlite:///{index}.db" for index in range(count)], exits).make(SHARDS)
+    return folder
+
+
+@pytest.fixture
+def cluster(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    folder = tmp_path / "four"
+    shutil.copytree(template, folder)
+    monkeypatch.chdir(folder)
+    with ExitStack() as exits:
+        yield Clusters(lambda _: [], exits).open("sqlite:///0.db")
+
+
+@pytest.fixture
+def store(cluster: World) -> Store:
+    """The home of the house, in a database that keeps all shards: whatever owner or key a test uses, it is there."""
+    shards = cluster.cluster
+    assert shards is not None
+    moved = shards.shard_map.move(range(VSHARDS), SHARDS)
+    for member in moved.members:
+        shards.store_of(member.number).transact(lambda tx: tx.cluster.copy_map(moved))
+    assert shards.refresh().version == moved.version
+    return shards.bind(cluster, HOME).store
+
+
+class TestCluster(
+    EnqueueConformance,
+    ClaimConformance,
+    SettleConformance,
+    LeaseConformance,
+    LinkConformance,
+    ParentConformance,
+    ScheduleConformance,
+):
+    """Without control, locks, access, definitions and console: those are of each database by itself."""
