@@ -12,7 +12,6 @@ import re
 import shutil
 import uuid
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -180,8 +179,8 @@ class GaleraCluster:
             node.cluster, node.position = self, f"{self.name}:0"
             self.nodes.append(node)
         self.nodes[0].start()
-        with ThreadPoolExecutor() as pool:  # a node that joins waits for seconds
-            list(pool.map(GaleraNode.start, self.nodes[1:]))
+        for node in self.nodes[1:]:  # one after the other: a node may not join by one that is still joining
+            node.start()
         self.database = name_in(self.nodes[0].create_database())
 
     @property

@@ -8,8 +8,6 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from horae.core.statistics import Statistic
-
 if TYPE_CHECKING:
     from horae.actions.error_groups import GroupView
     from horae.actions.jobs.queries import GroupCounts
@@ -103,6 +101,8 @@ def merge_overviews(answers: Sequence[Overview]) -> Overview:
 
 def merge_figures(answers: Sequence[Iterable[Figures]], *, limit: int | None = None) -> list[Figures]:
     """Add figures of the same name and span: by name those with most runs first, with *limit*; else by time."""
+    from horae.core.statistics import Statistic  # a list of jobs needs none of it
+
     found: dict[Any, Figures] = {}
     for each in chain(answers):
         known = found.get((each.name, each.at))

@@ -21,7 +21,6 @@ from horae.api.values import Get, drop_none, to_json
 from horae.api.waits import WAIT, WAIT_TIMEOUT, Wait, check_timeout
 from horae.core.cluster.numbers import job_id
 from horae.core.cluster.shard_keys import without_shard
-from horae.core.jobs.expectations import job_expect
 from horae.core.jobs.gathering import Collect, Debounce, collected
 from horae.core.jobs.job import LIVE, NOT_KEPT, Filter, OnParentDead, Priority, State
 from horae.core.jobs.parents import ParentResult
@@ -303,7 +302,7 @@ class Jobs(Room[S]):
             action=action,
             debounce=debounce if debounce is None or isinstance(debounce, Debounce) else Debounce(debounce),
             collect=collect,
-            expect=job_expect(expect),
+            expect=None if expect is None else _job_expect(expect),
             budget=budget,
             cost=cost,
             shard_key=shard_key,
@@ -672,6 +671,12 @@ def result_of(job: Job) -> Any:
         raise JobFailed("job_was_cancelled", id=job.id, why=job.cancel_reason or job.last_error or "without a reason")
     error = (job.last_error or "no error was recorded").splitlines()[0]
     raise JobFailed("job_is_dead", id=job.id, attempts=job.attempt, error=error)
+
+
+def _job_expect(value: str) -> str | None:
+    from horae.core.jobs.expectations import job_expect  # few jobs have any, and a list of jobs needs none of it
+
+    return job_expect(value)
 
 
 def _check_delay(delay: Span | None) -> timedelta | None:

@@ -30,7 +30,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="A name for the databa
 
 @command(group, "init", examples=("horae cluster init first",))
 def init(terminal: Terminal, name: Name = "first", reason: Reason = "") -> None:
-    """Make this database the first of a cluster; its rows and their ids stay.
+    """Make this database the first of a cluster; its rows stay.
 
     Start running processes anew afterwards: what was started before is refused from now on.
     """
@@ -114,7 +114,7 @@ def check(
     terminal: Terminal,
     repair: Annotated[bool, typer.Option("--repair", help="Bring copies of the map up to date, finish moves.")] = False,
 ) -> None:
-    """Ask each database whether it knows its number and the newest map; ends with 1 where one does not."""
+    """Ask each database for its number and map; exit 1 if one is wrong."""
     from horae.actions import cluster
 
     with opened(terminal) as world:
