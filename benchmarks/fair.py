@@ -91,12 +91,26 @@ def cost(ground: Ground, owners: int, count: int, *, fair: bool, blocks: bool) -
     began, done = ground.seconds(), 0
     while portion := list(islice(rest, ENQUEUE)):
         store.insert(portion, now=now)
+    began += _analyze_mariadb(ground)
     while taken := store.claim(Claim("default", CLAIM, "w", LEASE), now=now):
         store.settle([settlement(job, Outcome("succeeded"), now=now, roll=0.0) for job in taken], now=now)
         done += len(taken)
     if done != count:
         raise SystemExit(f"{done} of {count} jobs were claimed")
     return (ground.seconds() - began) / count * 1e6
+
+
+def _analyze_mariadb(ground: Ground) -> float:
+    """Let MariaDB see what was stored, as it does by itself within seconds; return what that took.
+
+    Its statistics are of the empty table otherwise, by which no plan skips from owner to owner.
+    """
+    if ground.store.dialect.partial_indexes:
+        return 0.0
+    began = ground.seconds()
+    with ground.store.engine.connect() as connection:
+        connection.execute(text("ANALYZE TABLE horae_jobs")).all()
+    return ground.seconds() - began
 
 
 def measure(ground: Ground, owners: int, count: int, pairs: int, blocks: bool) -> tuple[float, float, float]:

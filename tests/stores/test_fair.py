@@ -127,6 +127,33 @@ def test_a_newcomer_among_many_owners_starts_by_the_second_claim(store: SqlStore
     assert number in [job.number for _ in range(2) for job in take(store, 10, now=later)]
 
 
+def test_a_newcomer_starts_by_the_second_large_claim_whatever_is_at_the_head(store: SqlStore) -> None:
+    put(store, *[a_new_job(owner=f"o{number % 60:03}") for number in range(600)])
+    for _ in range(3):
+        take(store, 60)
+    [number] = put(store, a_new_job(owner="zz"), now=NOON)  # as late as those at the head, but stored since
+
+    assert number in [job.number for _ in range(2) for job in take(store, 60)]
+
+
+def test_a_flood_that_comes_to_a_mixed_head_gets_no_more_than_its_turns(store: SqlStore) -> None:
+    put(store, *[a_new_job(owner=f"o{number % 60:03}") for number in range(300)])
+    flood(store, "flood", 300)
+    put(store, *[a_new_job(owner=f"p{number % 60:03}") for number in range(300)])
+
+    taken = sum((owners(take(store, 60)) for _ in range(9)), Counter[str]())  # 540 of 900
+
+    assert taken["flood"] < 200  # in the order of the queue it would be 240
+
+
+def test_an_empty_queue_keeps_no_owner_in_mind(store: SqlStore) -> None:
+    put(store, *[a_new_job(owner=f"o{number % 60:03}") for number in range(300)])
+    while take(store, 60):
+        pass
+
+    assert len(store.hot.fair.of("default").turns) == 0
+
+
 def test_jobs_of_the_house_are_found_between_those_of_tenants(store: SqlStore) -> None:
     """No index names the house's jobs where there are partial ones: a walk along the due jobs finds them."""
     flood(store, "a", 200)

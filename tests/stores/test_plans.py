@@ -25,13 +25,14 @@ from horae.core.time.instants import micros
 from horae.ports.claims import Claim
 from horae.ports.world import World
 from horae.stores.databases.driver import Driver, adapt_placeholders
+from horae.stores.databases.postgres import PostgresStore
 from horae.stores.databases.postgres_claims import claim_sql
 from horae.stores.jobs.hints import HEAD
 from horae.stores.store import SqlStore
 from horae.stores.transaction import Transaction
-from horae.testing.builders import LEASE
+from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON, VirtualClock
-from horae.testing.conformance.support import declare
+from horae.testing.conformance.support import declare, put
 from tests.stores.conftest import KINDS, empty, opened
 from tests.support.plans import explain, reads_everything
 
@@ -323,6 +324,33 @@ def test_one_claim_in_one_statement_reads_no_more_than_it_takes(
     assert not [node for node in found if "Sort" in node["Node Type"]]
     assert not [node for node in found if node["Node Type"] == "Seq Scan" and node["Relation Name"] == "horae_jobs"]
     assert read <= 3 * limit + 10
+
+
+@pytest.mark.server
+def test_a_look_for_owners_goes_along_their_index_with_statistics_of_an_empty_table(shared_postgres_url: str) -> None:
+    """They let it read and sort all waiting jobs for each owner that it found, where sorting was not ruled out."""
+    store = opened(shared_postgres_url)
+    assert isinstance(store, PostgresStore)
+    empty(store)
+    jobs = [a_new_job(owner=f"o{number % 40:02}") for number in range(4_000)]
+    put(store, *jobs)
+    empty(store)
+    with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("VACUUM (ANALYZE, TRUNCATE FALSE) horae_jobs"))
+    put(store, *jobs)
+
+    with store.direct() as direct, direct.transaction():
+        sorts = [Driver(direct).rows(f"SHOW {name}") for name in ("enable_sort", "enable_incremental_sort")]
+        looked = Recording(Driver(direct))
+        store.hot.fair.look(looked, "default", 250, micros(NOON))
+        plans = [explained(direct, sql, given) for sql, given in looked.asked]
+
+    found = [node for plan in plans for node in nodes(json.dumps(plan))]
+    read = sum(node["Actual Rows"] * node["Actual Loops"] for node in found if "Index" in node["Node Type"])
+    store.close()
+    assert sorts == [[("off",)], [("off",)]]
+    assert not [node for node in found if "Sort" in node["Node Type"]]
+    assert 0 < read < 200
 
 
 def test_the_meters_notice_a_walk(crowded: tuple[SqlStore, dict[str, int]]) -> None:

@@ -7,6 +7,7 @@ that it neither saves up turns nor waits behind what others have saved up.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Literal
@@ -28,6 +29,7 @@ class Turns:
         self._waiting: dict[str, float] = {}
         self._passes: dict[str, float] = {}  # of owners without work that are ahead of the others
         self._time = 0.0  # the smallest pass of those that wait
+        self._furthest = 0.0  # no pass is beyond it
         self._entered = 0
         self._most = FORGOTTEN_BEYOND
         self._newcomers = 1.0  # how many owners may still go first
@@ -105,6 +107,11 @@ class Turns:
             reached[owner] = at if not may else at + 1 / weights.get(owner, 1) if weights else at + 1
         return admitted
 
+    def admits_all(self, owners: Iterable[str], size: int) -> bool:
+        """Say whether :meth:`admit` would admit all, where that can be said without a look at each."""
+        self._advance()
+        return max(self._furthest, self._time) + max(Counter(owners).values(), default=0) <= self._time + size
+
     def charge(self, given: Mapping[str, int], found: Mapping[str, int], taken: Mapping[str, int]) -> None:
         """Charge owners for the jobs that were *taken* instead of *given*; who was *found* with fewer has no more."""
         for owner, count in given.items():
@@ -128,10 +135,18 @@ class Turns:
                 self._move(owner, at + ahead)
             elif waiting:
                 at = passes.get(owner, now)
-                passes[owner] = (at if at > now else now) + ahead
+                passes[owner] = at = (at if at > now else now) + ahead
+                if at > self._furthest:
+                    self._furthest = at
             else:
                 self._leave(owner, max(self._time, passes.get(owner, 0.0)) + ahead)
         self._forget()
+
+    def forget_owners(self) -> None:
+        """Let nobody wait any more, so that nobody is ahead of anybody."""
+        self._line.clear()
+        self._waiting.clear()
+        self._passes.clear()
 
     def _advance(self) -> None:
         """Let time reach the smallest pass of those that wait."""
@@ -148,6 +163,7 @@ class Turns:
 
     def _move(self, owner: str, reached: float) -> None:
         self._waiting[owner] = reached
+        self._furthest = max(self._furthest, reached)
         self._entered += 1
         heappush(self._line, (reached, SERVED, self._entered, owner))
         if len(self._line) > 2 * len(self._waiting) + FORGOTTEN_BEYOND:
@@ -161,6 +177,7 @@ class Turns:
             self._passes.clear()
         if reached > self._time:
             self._passes[owner] = reached
+            self._furthest = max(self._furthest, reached)
         self._forget()
 
     def _forget(self) -> None:

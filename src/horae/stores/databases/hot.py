@@ -190,9 +190,11 @@ class Hot:
             if room < 1:
                 return False
             given: dict[str, int] = {}
+            is_all = False
             if mixed and number == known.turns_first:
                 found = self._candidates(driver, claim, order, room, micros(now))
-                rows = known.admit(found, size)
+                is_all = len(found) < room
+                rows = found if is_all else known.admit(found, size)
             else:
                 part = first_part(claim.limit) if mixed and number == 0 else max(room, reach)
                 given = known.share(part, size)
@@ -202,8 +204,10 @@ class Hot:
             granted, again = self._grant(driver, claim, rows, room, limits, now, placed)
             known.charge(given, rows, granted)
             taken += granted
-            if len(granted) < min(len(rows), room) and not again:
-                return False  # the queue is full
+            if is_all and not again:
+                known.forget_owners()
+            if (is_all or len(granted) < min(len(rows), room)) and not again:
+                return False  # the queue has no more due jobs, or is full
         return True
 
     def _read_queue(self, driver: Driver, claim: Claim, now: datetime) -> tuple[Order, bool, str | None]:

@@ -360,6 +360,9 @@ class PostgresStore(SqlStore):
             special = take_turns_of(known.share(first_part(claim.limit), size))
         if not special and (known.is_mixed or len(known.turns) < 2):
             special = take_first(claim.limit - len(taken))
+            if not special and len(taken) < claim.limit:  # no due job is left, whosever it may be
+                known.forget_owners()
+                return taken
         while not special and (given := known.share(claim.limit - len(taken), size)):
             special = take_turns_of(given)
         if not special and len(taken) < claim.limit:

@@ -311,6 +311,7 @@ def hot_session(timeouts: Timeouts) -> str:
     Hot transactions never pause between statements: one that is idle belongs to a frozen process.
     """
     plans = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off; "
+    plans += "SET enable_sort = off; SET enable_incremental_sort = off; "
     settings = {
         "statement_timeout": milliseconds(timeouts.hot),
         "idle_in_transaction_session_timeout": milliseconds(min(timeouts.silence, timeouts.idle)),

@@ -34,6 +34,7 @@ HEAD = (-(2**63), 0)
 SHORT_WALK = 16
 MOST_HOUSE = 1000  # waiting jobs of the house that are kept in mind
 SELDOM = 8  # looks between two turns of owners that are not at a mixed head
+THOROUGH = 4  # looks at a mixed queue between two that are not for the newest jobs alone
 LARGE = 50  # claims from this size on look for owners every second time
 WEIGHTS_LAST = 5_000_000  # microseconds
 SPARE = 12  # rows of an owner that may be read in vain
@@ -60,8 +61,9 @@ def first_part(limit: int) -> int:
 class QueueTurns:
     """What this process knows about one queue: the turns, and where its looks stopped."""
 
-    def __init__(self) -> None:
+    def __init__(self, walks: bool) -> None:
         self.lock = threading.Lock()
+        self.walks = walks  # jobs of the house are found by a walk
         self.turns = Turns()
         self.weighed_at: int | None = None
         self.ring = ""
@@ -71,34 +73,61 @@ class QueueTurns:
         self.is_fresh = False  # this claim has looked
         self.turns_first = False  # before it takes what is at a mixed head
         self._looks = 0
+        self._looked_at = -1
+        self._highest = -1  # number of a job that a look has seen
         self.house: dict[int, Place] = {}  # waiting jobs of the house: band and due time by number
 
-    def see(self, rows: Sequence[Row], ring: int, walk: int, limit: int) -> None:
-        """Take in what a look has found: kind, owner, band, due time and number of each row."""
+    def see(self, rows: Sequence[Row], ring: int, walk: int, limit: int, now: int) -> None:
+        """Take in what a thorough look has found: kind, owner, band, due time and number of each row."""
         kinds: dict[int, list[Row]] = {RING: [], NEW: [], FIRST: [], WALK: []}
         for row in rows:
             kinds[row[0]].append(row)
-        if walk:
-            for band in BANDS:
-                walked = [row for row in kinds[WALK] if row[2] == band]
-                self.walk[band] = walked[-1][3:5] if len(walked) == walk else HEAD
-            for _, owner, band, run_at, number in kinds[NEW] + kinds[WALK]:
-                if owner == SYSTEM and len(self.house) < MOST_HOUSE:
-                    self.house[number] = (band, run_at)
-            self.has_house = bool(self.house)
-        newest = dict.fromkeys(row[1] for row in kinds[NEW])
-        self._looks += 1
-        self.turns_first = limit < LARGE or self._looks % SELDOM == 0 or any(each not in self.turns for each in newest)
-        self.turns.add_first(newest, limit)
+        for band in BANDS if walk else ():
+            walked = [row for row in kinds[WALK] if row[2] == band]
+            self.walk[band] = walked[-1][3:5] if len(walked) == walk else HEAD
+        self._see_house(kinds[WALK])
+        self.see_newest(kinds[NEW], limit, now)
         self.turns.add(row[1] for row in kinds[WALK])
         self.see_owners([row[1] for row in kinds[RING]], ring)
         first = next((found for band in BANDS if (found := [row[1] for row in kinds[FIRST] if row[2] == band])), [])
         admitted = sum(self.turns.admit(first, turn_size(limit)))
         self.is_mixed = limit > 1 and 2 * min(admitted, len(set(first))) > len(first)
 
+    def see_newest(self, newest: Sequence[Row], limit: int, now: int) -> None:
+        """Take in the jobs that came due last."""
+        self._see_house(newest)
+        self._looks += 1
+        self.turns_first = limit < LARGE or self._looks % SELDOM == 0 or self._has_newcomer(newest)
+        self._looked_at = now
+        self._highest = max([self._highest, *(row[4] for row in newest)])
+        self.turns.add_first(dict.fromkeys(row[1] for row in newest), limit)
+
+    def _see_house(self, rows: Sequence[Row]) -> None:
+        for _, owner, band, run_at, number in rows:
+            if self.walks and owner == SYSTEM and len(self.house) < MOST_HOUSE:
+                self.house[number] = (band, run_at)
+        self.has_house = bool(self.house)
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether the next look may be for the newest jobs alone: the head was mixed, so that all are served by it."""
+        return self.is_mixed and self.ring != "" and self._looks % THOROUGH != 0
+
+    def _has_newcomer(self, newest: Sequence[Row]) -> bool:
+        """Say whether an owner without a turn has a job that came due, or was stored, since the last look."""
+        return any(
+            (run_at > self._looked_at or number > self._highest) and owner not in self.turns
+            for _, owner, _, run_at, number in newest
+        )
+
     def share(self, room: int, size: int) -> dict[str, int]:
         with self.lock:
             return self.turns.share(room, size)
+
+    def forget_owners(self) -> None:
+        """Let no owner wait any more: the queue has no due job left."""
+        with self.lock:
+            self.turns.forget_owners()
 
     def see_owners(self, owners: Sequence[str], asked: int) -> None:
         """Take in the next owners of the ring; fewer than were asked for are its last ones."""
@@ -108,6 +137,8 @@ class QueueTurns:
     def admit(self, rows: Sequence[Row], size: int) -> list[Row]:
         """Return those jobs at the head of the queue that may be taken out of turn."""
         with self.lock:
+            if self.turns.admits_all(map(OWNER_OF, rows), size):
+                return list(rows)
             admitted = self.turns.admit(map(OWNER_OF, rows), size)
         return list(compress(rows, admitted))
 
@@ -118,7 +149,7 @@ class QueueTurns:
             if given:
                 self.turns.charge(given, Counter(map(OWNER_OF, found)), counts)
             else:
-                self.turns.charge_more(counts)
+                self._charge_more(counts)
 
     def charge_jobs(self, given: Mapping[str, int], taken: Sequence[Job], special: bool) -> None:
         """Charge owners for claimed jobs; after a *special* claim others of theirs may be left."""
@@ -127,7 +158,12 @@ class QueueTurns:
             if given:
                 self.turns.charge(given, given if special else counts, counts)
             else:
-                self.turns.charge_more(counts)
+                self._charge_more(counts)
+
+    def _charge_more(self, counts: Counter[str]) -> None:
+        self.turns.charge_more(counts)
+        if counts and 2 * max(counts.values()) > counts.total():  # a flood has come to the head
+            self.is_mixed = False
 
     def next_of_house(self, count: int, order: Order) -> list[int]:
         """Return the next waiting jobs of the house and forget them."""
@@ -151,10 +187,10 @@ class Fair:
         self._walks = dialect.partial_indexes  # the index of tenants' jobs leaves out the house's
         self._tenants = f" AND owner <> '{SYSTEM}'" if dialect.partial_indexes else ""
         self._columns = f"{JOBS.sql(dialect, COLUMNS)}, concurrency_limit"
-        self._ring_sql, self._look_sql = self._make_looks()
+        self._ring_sql, self._newest_sql, self._look_sql = self._make_looks()
 
     def of(self, queue: str) -> QueueTurns:
-        return self._queues.setdefault(queue, QueueTurns())
+        return self._queues.setdefault(queue, QueueTurns(self._walks))
 
     def __contains__(self, queue: str) -> bool:
         return queue in self._queues
@@ -176,14 +212,20 @@ class Fair:
             known.turns.weights, known.weighed_at = dict(driver.rows(WEIGHTS)), now
         ring = 8 + limit // 32
         walk = (limit if known.has_house else SHORT_WALK) if self._walks else 0
-        parameters: list[Any] = [known.ring, ring]
-        parameters += [value for _ in BANDS for value in (queue, now)]
-        parameters += [value for _ in BANDS for value in (queue, now)]
+        due = [queue, now] * len(BANDS)
+        if known.is_brief:
+            rows = driver.rows(self._newest_sql, due)
+            with known.lock:
+                known.see_newest(rows, limit, now)
+            return known
+        parameters: list[Any] = [known.ring, ring, *due]
         if walk:
             parameters += [value for band in BANDS for value in (queue, now, *known.walk[band], walk)]
-        rows = driver.rows(self._look_sql, parameters)
+        # Claimed jobs leave dead entries at the head on PostgreSQL; it says nothing where only one owner is known.
+        reads_head = len(known.turns) > 1
+        rows = driver.rows(self._look_sql[reads_head], [*parameters, *due] if reads_head else parameters)
         with known.lock:
-            known.see(rows, ring, walk, limit)
+            known.see(rows, ring, walk, limit, now)
             more = -(-limit // turn_size(limit)) - len(known.turns)
         if more > 0 and known.ring and not known.is_mixed:  # else those that are known would take the rest
             rows = driver.rows(self._ring_sql, [known.ring, more])
@@ -191,7 +233,7 @@ class Fair:
                 known.see_owners([row[1] for row in rows], more)
         return known
 
-    def _make_looks(self) -> tuple[str, str]:
+    def _make_looks(self) -> tuple[str, str, tuple[str, str]]:
         table = f"horae_jobs j{self._dialect.owned_index}"
         nothing = "0, CAST(0 AS {0}), CAST(0 AS {0})".format("SIGNED" if not self._walks else "BIGINT")
         if self._walks:
@@ -205,10 +247,11 @@ class Fair:
         else:
             opening = ""
             ring = f"(SELECT {RING}, owner, {nothing} FROM {table} WHERE owner > %s GROUP BY owner LIMIT %s)"
-        arms = [ring, *(self._arm(NEW, band, f" DESC LIMIT {NEWEST}") for band in BANDS)]
-        arms += [self._arm(FIRST, band, f" LIMIT {SAMPLE}") for band in BANDS]
-        arms += [self._arm(WALK, band, " LIMIT %s") for band in BANDS] if self._walks else []
-        return opening + ring, opening + " UNION ALL ".join(arms)
+        newest = [self._arm(NEW, band, f" DESC LIMIT {NEWEST}") for band in BANDS]
+        walk = [self._arm(WALK, band, " LIMIT %s") for band in BANDS] if self._walks else []
+        first = [self._arm(FIRST, band, f" LIMIT {SAMPLE}") for band in BANDS]
+        without = opening + " UNION ALL ".join([ring, *newest, *walk])
+        return opening + ring, " UNION ALL ".join(newest), (without, " UNION ALL ".join([without, *first]))
 
     def _arm(self, kind: int, band: int, ending: str) -> str:
         behind = " AND (run_at, id) > (%s, %s)" if kind == WALK else ""
