@@ -146,6 +146,16 @@ def test_a_flood_that_comes_to_a_mixed_head_gets_no_more_than_its_turns(store: S
     assert taken["flood"] < 200  # in the order of the queue it would be 240
 
 
+def test_many_owners_with_one_job_each_are_served_in_the_order_of_the_queue(store: SqlStore) -> None:
+    """Nobody is known after a claim that took all they had; the head says then that no look at each owner is needed."""
+    numbers = put(store, *[a_new_job(owner=f"o{number:03}") for number in range(600)])
+    take(store, 60)
+    taken = [job.number for _ in range(3) for job in take(store, 60)]
+
+    assert store.hot.fair.of("default").is_mixed
+    assert len(set(taken) & set(numbers[:300])) > 150  # of 180; those whose turn it is come from anywhere
+
+
 def test_an_empty_queue_keeps_no_owner_in_mind(store: SqlStore) -> None:
     put(store, *[a_new_job(owner=f"o{number % 60:03}") for number in range(300)])
     while take(store, 60):

@@ -222,7 +222,7 @@ class Fair:
         if walk:
             parameters += [value for band in BANDS for value in (queue, now, *known.walk[band], walk)]
         # Claimed jobs leave dead entries at the head on PostgreSQL; it says nothing where only one owner is known.
-        reads_head = len(known.turns) > 1
+        reads_head = len(known.turns) != 1
         rows = driver.rows(self._look_sql[reads_head], [*parameters, *due] if reads_head else parameters)
         with known.lock:
             known.see(rows, ring, walk, limit, now)
