@@ -549,6 +549,7 @@ def test_a_web_application_serves_jobs_while_it_runs(app: Horae, caplog: pytest.
     assert app.get(job_id).result == "hello ann"
 
 
+@pytest.mark.slow
 async def test_a_class_gets_its_dependencies_in_a_child_process_too(sqlite_database_url: str) -> None:
     app = program.app
     app.database = sqlite_database_url
