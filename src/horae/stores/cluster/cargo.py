@@ -46,6 +46,11 @@ class CargoRows:
             return
         if kind.by == "key":
             yield from self._key_conditions()
+        elif kind.by == "number":
+            column = table.c[kind.column]
+            drawn, vshard = column >= FIRST_NUMBER, column.bitwise_and(VSHARDS - 1)
+            yield from (and_(drawn, _in(vshard, some)) for some in _few(self.cargo.vshards))
+            yield from (_in(column, some) for some in _few(self.forwards))
         elif kind.by == "expectation":
             yield from (_in(expectations.c.owner, some) for some in _few(self.owners))
             own = and_(expectations.c.owner == SYSTEM, expectations.c.subject.not_like(f"{OF_JOB}%"))

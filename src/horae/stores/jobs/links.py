@@ -1,5 +1,5 @@
-"""What the end of one job means to others: a job that waits for it, its batch, a schedule that counts from its finish,
-a schedule that follows its own. All of it happens in the transaction that ends the job.
+"""What the end of one job means to others: a job that waits for it, here or in another shard, its batch, a schedule that
+counts from its finish, a schedule that follows its own. All of it happens in the transaction that ends the job.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from horae.core.time.instants import micros
 from horae.stores.codecs import to_micros
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
+from horae.stores.jobs.asks import numbered_in_cluster
 from horae.stores.jobs.batch import BatchEnds
 from horae.stores.jobs.needs import Needs
 
@@ -32,6 +33,7 @@ class Ended:
     number: int
     schedule_id: int | None
     succeeded: bool
+    asked: bool = False  # jobs in other shards may wait for it
 
 
 class Links:
@@ -51,6 +53,8 @@ class Links:
         never, queues = self.batches.settle(driver, succeeded, failed, now)
         queues |= self.needs.let_go(driver, succeeded)
         queues |= self.needs.fail(driver, [*failed, *never], now)
+        asked = [job.number for job in ended if job.asked]
+        queues |= self.needs.asks.tell(driver, asked + numbered_in_cluster(never), now)
         ran = {job.schedule_id for job in ended if job.schedule_id is not None}
         good = {job.schedule_id for job in ended if job.schedule_id is not None and job.succeeded}
         own = list(self._schedules(driver, sorted(ran)))
@@ -60,10 +64,14 @@ class Links:
             queues.add("*")
         return queues
 
-    def revive(self, driver: Driver, number: int, now: datetime) -> None:
-        """Let its batch wait for a revived job again, and bring back the jobs that were cancelled for it."""
+    def revive(self, driver: Driver, number: int, now: datetime, *, asked: bool) -> set[str]:
+        """Let its batch wait for a revived job again, and bring back the jobs that were cancelled for it.
+
+        *asked*: jobs in other shards may be among them. Return hints for those.
+        """
         self.batches.reopen(driver, [number])
-        self.needs.revive(driver, [number], now)
+        queues = self.needs.revive(driver, [number], now)
+        return queues | self.needs.asks.tell(driver, [number] if asked else [], now)
 
     def _meet_expectations(self, driver: Driver, schedules: Iterable[Schedule], now: datetime) -> bool:
         """Note successes that were expected; a late one brings the next check forward, which closes the record."""

@@ -161,14 +161,14 @@ class Schedules:
         return unfinished_from(self.connection.execute(query).all())
 
     def awaited(self, number: int) -> bool:
-        live = (jobs.c.schedule_id == number, jobs.c.state.in_(("queued", "running")), jobs.c.linked == 1)
+        live = (jobs.c.schedule_id == number, jobs.c.state.in_(("queued", "running")), jobs.c.linked > 0)
         return self.connection.execute(select(jobs.c.id).where(*live).limit(1)).first() is not None
 
     def without_fire(self, now: datetime, *, limit: int) -> list[Schedule]:
         """Return schedules that are on, have no next fire, and no unfinished job whose end would give them one."""
         c = schedules.c
         awaited = select(jobs.c.id).where(
-            jobs.c.schedule_id == c.id, jobs.c.state.in_(("queued", "running")), jobs.c.linked == 1
+            jobs.c.schedule_id == c.id, jobs.c.state.in_(("queued", "running")), jobs.c.linked > 0
         )
         is_on = func.coalesce(c.toggled, c.enabled) == 1
         silent = (c.next_due_at.is_(None), c.paused_at.is_(None), c.inactive.is_(None), c.mode == "SINGLE_NODE")
