@@ -36,12 +36,15 @@ def put(world: World, database: int, *after: Enqueued | Job, prefix: str = "key"
 
 
 def deliver(world: World, *, without: int | None = None) -> int:
-    """Deliver until nothing is due, except to one database; return how many messages were taken."""
+    """Deliver until nothing is due, except of and to one database; return how many messages were taken."""
     assert world.cluster is not None
     total = 0
     for _ in range(ROUNDS):
         taken = 0
-        for shard in world.databases():
+        for member in map_of(world).members:
+            if member.number == without:
+                continue
+            shard = world.cluster.whole(world, member.number)
             messages.settle_asks(shard)
             for number, vshards in messages.find_due(shard, world.cluster).now.items():
                 if number != without:

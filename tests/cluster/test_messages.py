@@ -1,6 +1,8 @@
 """Jobs that wait for jobs of another shard: asked and answered by messages."""
 
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -164,6 +166,23 @@ def test_a_revived_parent_brings_its_child_back_from_another_shard(clusters: Clu
     deliver(world)
     assert ids(take(world)) == [child.id]
     assert [each.result for each in jobs.parent_results(world, child.id)] == [1]
+
+
+def test_a_child_that_comes_back_is_what_it_was(clusters: Clusters) -> None:
+    world = make(clusters)
+    parent = put(world, 1)
+    fields: dict[str, Any] = {"unique": "u", "concurrency_key": "c", "concurrency_limit": 3, "priority": "high", "tags": ("t",)}
+    shard_key = next(k for k in (f"s{n}" for n in range(99)) if _place_of(world, k) == 2)
+    child = jobs.enqueue(world, Request("mail", {"n": 1}, key="k", shard_key=shard_key, after=(parent.id,), **fields))
+    before = jobs.get(world, child.id)
+    deliver(world)
+    run(world, parent, ending="failed", error="no")
+    deliver(world)
+    jobs.revive(world, parent.id)
+    deliver(world)
+    after = jobs.get(world, child.id)
+    assert after.token > before.token
+    assert replace(after, token=before.token) == replace(before, has_dependents=True)
 
 
 def test_a_parent_that_dies_again_cancels_the_child_that_came_back(clusters: Clusters) -> None:
@@ -352,6 +371,11 @@ def test_hints_tell_of_messages(clusters: Clusters) -> None:
 def _database_of(world: World, owner: str) -> int:
     shard_map = map_of(world)
     return shard_map.database_of(shard_map.vshard_of(owner=owner))
+
+
+def _place_of(world: World, shard_key: str) -> int:
+    shard_map = map_of(world)
+    return shard_map.database_of(shard_map.vshard_of(shard_key=shard_key))
 
 
 def _end(clusters: Clusters, world: World, parent: Enqueued, end: str) -> None:

@@ -198,10 +198,13 @@ def forget_old(world: World) -> int:
 
 def ask_again(world: World) -> None:
     """Repeat the asks of all databases that answer: one that was restored from a copy has forgotten some."""
-    for shard in world.databases():
+    shards = _shards_of(world)
+    for member in shards.shard_map.members:
         position: tuple[int, int] | None = (0, 0)
-        while position is not None:
-            position = _ask_again(shard, position)
+        with suppress(*AWAY):
+            shard = shards.whole(world, member.number)
+            while position is not None:
+                position = _ask_again(shard, position)
 
 
 def _ask_again(shard: World, position: tuple[int, int]) -> tuple[int, int] | None:

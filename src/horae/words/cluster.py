@@ -36,8 +36,6 @@ ERRORS = {
     "of Horae's own interface, which merges them, or name a tenant.",
     "followed_elsewhere": "Schedule {key} cannot follow {followed}: in this cluster they live in different shards, and "
     "nothing is carried between shards yet. Let a handler enqueue what follows, or give both to one tenant.",
-    "parent_elsewhere": "{handler} cannot wait for {id}, which lives in another shard of this cluster: nothing is "
-    "carried between shards yet. Give both jobs the same owner or the same shard_key=.",
     "shard_key_long": "shard_key={shard_key!r} and {name!r} are too long together: at most {most} characters.",
     "stale_map": "This shard has moved, or its database has a newer map of the cluster than this process. Nothing was "
     "written; repeat it.",

@@ -32,8 +32,6 @@ ERRORS = {
     "请使用 Horae 自己接口的列表（会合并各库），或指定租户。",
     "followed_elsewhere": "计划 {key} 不能跟随 {followed}：在这个集群中它们位于不同的分片，分片之间尚不传递消息。"
     "请由处理函数入队后续任务，或让两者属于同一租户。",
-    "parent_elsewhere": "{handler} 不能等待 {id}：它位于集群的另一个分片，分片之间尚不传递消息。"
-    "请为两个任务指定相同的 owner 或相同的 shard_key=。",
     "shard_key_long": "shard_key={shard_key!r} 与 {name!r} 合起来太长：最多 {most} 个字符。",
     "stale_map": "这个分片已经迁移，或其数据库的集群映射比本进程的新。没有写入任何内容；请重试。",
     "vshard_busy": "这个分片正在迁移到另一个数据库。没有写入任何内容；请稍后重试。",
