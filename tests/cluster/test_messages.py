@@ -10,7 +10,7 @@ from horae.actions import messages
 from horae.actions.jobs import endings, jobs
 from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.requests import Enqueued, Request
-from horae.core.cluster.messages import HINT
+from horae.core.cluster.messages import HINT, Message
 from horae.core.cluster.numbers import vshard_in
 from horae.core.jobs.job import OnParentDead, Outcome
 from horae.ports.definitions import StoredDefinition
@@ -171,7 +171,13 @@ def test_a_revived_parent_brings_its_child_back_from_another_shard(clusters: Clu
 def test_a_child_that_comes_back_is_what_it_was(clusters: Clusters) -> None:
     world = make(clusters)
     parent = put(world, 1)
-    fields: dict[str, Any] = {"unique": "u", "concurrency_key": "c", "concurrency_limit": 3, "priority": "high", "tags": ("t",)}
+    fields: dict[str, Any] = {
+        "unique": "u",
+        "concurrency_key": "c",
+        "concurrency_limit": 3,
+        "priority": "high",
+        "tags": ("t",),
+    }
     shard_key = next(k for k in (f"s{n}" for n in range(99)) if _place_of(world, k) == 2)
     child = jobs.enqueue(world, Request("mail", {"n": 1}, key="k", shard_key=shard_key, after=(parent.id,), **fields))
     before = jobs.get(world, child.id)
@@ -391,7 +397,7 @@ def _end(clusters: Clusters, world: World, parent: Enqueued, end: str) -> None:
         assert state(world, parent)[0] == "dead"
 
 
-def _peek(world: World, number: int) -> list[messages.Message]:
+def _peek(world: World, number: int) -> list[Message]:
     """Return the messages of a database without taking them."""
     shard = world.databases()[number - 1]
     now = shard.clock.now()
@@ -411,5 +417,3 @@ def _deliver_twice(world: World) -> None:
         deliver(world)
         if not found:
             return
-
-

@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from horae.actions import messages
 from horae.actions.jobs import endings
+from horae.core.cluster.messages import Message
 from horae.core.jobs.job import Job, Outcome, settlement
 from horae.ports.store import Tx
 from horae.ports.world import World
@@ -48,7 +49,7 @@ def is_blocked(world: World, other: Future[Any]) -> bool:
     return bool(world.store.read(lambda tx: tx.connection.execute(text(BLOCKED)).scalar_one()))
 
 
-def ready(clusters: Clusters) -> tuple[World, World, Any, Any, Job, list[messages.Message]]:
+def ready(clusters: Clusters) -> tuple[World, World, Any, Any, Job, list[Message]]:
     world, _ = clusters.make(2)
     parent = put(world, 1)
     [(_, held)] = take(world)

@@ -78,9 +78,7 @@ def deliver(world: World, everywhere: World, number: int, vshards: Sequence[int]
 def take(world: World, vshards: Sequence[int], *, limit: int = AT_ONCE) -> list[Message]:
     """Take due messages to these virtual shards; other processes leave them alone for a while."""
     now = world.clock.now()
-    return world.route().store.transact(
-        lambda tx: tx.messages.take(vshards, now=now, until=now + HELD, limit=limit)
-    )
+    return world.route().store.transact(lambda tx: tx.messages.take(vshards, now=now, until=now + HELD, limit=limit))
 
 
 def finish(world: World, handed: Handed) -> None:

@@ -112,7 +112,9 @@ def drain(terminal: Terminal, name: Name, wait: Wait = 0, reason: Reason = "") -
 @command(group, "check")
 def check(
     terminal: Terminal,
-    repair: Annotated[bool, typer.Option("--repair", help="Update copies of the map, finish moves, ask again.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Update copies of the map, finish moves, ask again.")
+    ] = False,
 ) -> None:
     """Ask each database for its number, map and undelivered messages; exit 1 if number or map is wrong."""
     from horae.actions import cluster

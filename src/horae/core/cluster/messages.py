@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from horae.core.cluster.numbers import vshard_in
 from horae.core.cluster.shard_map import ShardMap
 
 HINT = "horae messages"  # wakes what delivers them; no queue can have a blank in its name
@@ -80,12 +79,6 @@ class Waiting:
     vshard: int
     count: int
     oldest: datetime
-
-
-def vshard_to(receiver: int) -> int:
-    """Return the virtual shard that a message to a job goes to."""
-    known = vshard_in(receiver)
-    return UNPLACED if known is None else known
 
 
 def destination(shard_map: ShardMap, vshard: int) -> int:

@@ -1,4 +1,4 @@
-"""Who delivers the messages of a cluster in a process: beside each keeper a messenger for the databases that it keeps."""
+"""Who delivers the messages of a cluster: beside each keeper a messenger for each database that it keeps."""
 
 from __future__ import annotations
 

@@ -73,8 +73,8 @@ class Messages:
             sql = f"SELECT {MESSAGE} FROM horae_messages WHERE vshard IN ({marks(len(chunk))}) AND due_at <= %s "
             sql += f"ORDER BY due_at LIMIT %s{self._dialect.locking}"
             for row in self._driver.rows(sql, [*chunk, micros(now), room]):
-                *fields, created_at, tries = row
-                found.append(Message(*fields, instant(created_at), tries))
+                kind, sender, receiver, vshard, version, content, created_at, tries = row
+                found.append(Message(kind, sender, receiver, vshard, version, content, instant(created_at), tries))
         taken = f"UPDATE horae_messages SET due_at = %s WHERE {OWN}"
         self._driver.many(taken, [(micros(until), *_own(each)) for each in found])
         return found

@@ -276,9 +276,7 @@ class Hot:
         self._append_entries(driver, accepted)
         queues = self.slots.give_back(driver, sorted(linked))
         ended = [s for s in finished + dead if s.number in linked]
-        concerned = [
-            Ended(s.number, linked[s.number], s.change.state == "succeeded", s.number in asked) for s in ended
-        ]
+        concerned = [Ended(s.number, linked[s.number], s.change.state == "succeeded", s.number in asked) for s in ended]
         queues |= self.links.settle(driver, concerned, now)
         return {s.number for s in settlements} - {s.number for s in accepted}, queues
 

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from horae.core.cluster.messages import HINT, LIVE, UNKNOWN, Answer, Kind, vshard_to
-from horae.core.cluster.numbers import FIRST_NUMBER
+from horae.core.cluster.messages import HINT, LIVE, UNKNOWN, UNPLACED, Answer, Kind
+from horae.core.cluster.numbers import FIRST_NUMBER, vshard_in
 from horae.core.time.instants import micros
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
@@ -42,8 +42,9 @@ def numbered_in_cluster(numbers: Iterable[int]) -> list[int]:
 
 def send(driver: Driver, kind: Kind, sender: int, receiver: int, version: int, content: str, now: datetime) -> None:
     """Write a message in this transaction; it replaces an older one of the same two that was not delivered yet."""
-    at = micros(now)
-    driver.change(SEND, [kind, sender, receiver, vshard_to(receiver), version, content, at, at])
+    at, vshard = micros(now), vshard_in(receiver)
+    place = UNPLACED if vshard is None else vshard
+    driver.change(SEND, [kind, sender, receiver, place, version, content, at, at])
 
 
 class Asks:
@@ -69,7 +70,9 @@ class Asks:
             return 0
         listed, parents = marks(len(found)), sorted(row[0] for row in found)
         # Jobs before asks, as all others lock them.
-        driver.rows(f"SELECT id FROM horae_jobs WHERE id IN ({listed}) ORDER BY id{self._dialect.waiting_lock}", parents)
+        driver.rows(
+            f"SELECT id FROM horae_jobs WHERE id IN ({listed}) ORDER BY id{self._dialect.waiting_lock}", parents
+        )
         rows = self._lock(driver, f"AND needed_id IN ({listed})", [*parents, limit])
         self.write_answers(driver, rows, now)
         return len(rows)
@@ -117,7 +120,9 @@ class Asks:
             driver.change(f"DELETE FROM horae_asks {own}", [parent, child])
             return
         state = "open" if answer.state == LIVE else "told"
-        driver.change(f"UPDATE horae_asks SET state = %s, version = %s {own}", [state, version + is_news, parent, child])
+        driver.change(
+            f"UPDATE horae_asks SET state = %s, version = %s {own}", [state, version + is_news, parent, child]
+        )
         driver.change(f"UPDATE horae_jobs SET linked = linked | {ASKED} WHERE id = %s", [parent])
 
     def look_up(self, driver: Driver, numbers: Sequence[int]) -> dict[int, Answer]:

@@ -1,5 +1,5 @@
-"""What the end of one job means to others: a job that waits for it, here or in another shard, its batch, a schedule that
-counts from its finish, a schedule that follows its own. All of it happens in the transaction that ends the job.
+"""What the end of one job means to others: a job that waits for it, here or in another shard, its batch, a schedule
+that counts from its finish, a schedule that follows its own. All of it happens in the transaction that ends the job.
 """
 
 from __future__ import annotations

@@ -85,7 +85,10 @@ Table(
 
 def upgrade() -> None:
     """Every step may be repeated: a database without transactional DDL may have stopped halfway."""
-    metadata.create_all(op.get_bind(), checkfirst=True)
+    bind = op.get_bind()
+    metadata.create_all(bind, checkfirst=True)
+    for index in [index for table in metadata.sorted_tables for index in table.indexes]:
+        index.create(bind, checkfirst=True)
 
 
 def downgrade() -> None:
