@@ -14,11 +14,23 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from horae.actions.shards import AWAY
-from horae.core.cluster.messages import LIVE, UNKNOWN, UNPLACED, Answer, Message, by_destination, pause_after
+from horae.core.cluster.messages import (
+    LIVE,
+    UNKNOWN,
+    UNPLACED,
+    Answer,
+    Message,
+    by_destination,
+    followings,
+    pause_after,
+)
 from horae.core.cluster.numbers import job_id
+from horae.core.jobs.job import SYSTEM
 from horae.errors import ConfigurationError, HoraeError, StaleMap, StoreBusy, StoreFull, StoreUnavailable
 
 if TYPE_CHECKING:
+    from horae.core.cluster.messages import Following
+    from horae.core.schedules.schedule import Schedule
     from horae.ports.cluster import Shards
     from horae.ports.store import Tx
     from horae.ports.world import World
@@ -196,6 +208,9 @@ def forget_old(world: World) -> int:
 
 def ask_again(world: World) -> None:
     """Repeat the asks of all databases that answer: one that was restored from a copy has forgotten some."""
+    from horae.actions.schedules.schedules import iterate
+    from horae.ports.schedules import ScheduleFilter
+
     shards = _shards_of(world)
     for member in shards.shard_map.members:
         position: tuple[int, int] | None = (0, 0)
@@ -203,11 +218,20 @@ def ask_again(world: World) -> None:
             shard = shards.whole(world, member.number)
             while position is not None:
                 position = _ask_again(shard, position)
+            for schedule in iterate(shard, ScheduleFilter(owner=SYSTEM)):
+                told = followings(shards.shard_map, schedule.owner, schedule.key, schedule.after)
+                if told:
+                    _follow_again(shard, schedule, told)
 
 
 def _ask_again(shard: World, position: tuple[int, int]) -> tuple[int, int] | None:
     now = shard.clock.now()
     return shard.route().store.transact(lambda tx: tx.messages.ask_again(after=position, now=now))
+
+
+def _follow_again(shard: World, schedule: Schedule, told: Sequence[Following]) -> None:
+    now = shard.clock.now()
+    shard.route().store.transact(lambda tx: tx.messages.follow(schedule.number, schedule.version, told, now))
 
 
 def _shards_of(world: World) -> Shards:

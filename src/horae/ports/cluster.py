@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from horae.core.cluster.messages import Answer, Message, Waiting
+    from horae.core.cluster.messages import Answer, Following, Message, Waiting
     from horae.core.cluster.moves import Cargo, Parcel
     from horae.core.cluster.shard_map import Member, ShardMap, VshardState
     from horae.ports.store import Store
@@ -111,6 +111,9 @@ class MessageRows(Protocol):
 
     def ask_again(self, *, after: tuple[int, int], now: datetime) -> tuple[int, int] | None:
         """Repeat asks that have no final answer, some at once; return where to go on, None at the end."""
+
+    def follow(self, number: int, version: int, followings: Sequence[Following], now: datetime) -> None:
+        """Tell the shards of schedules that this one, of that version, follows them, or does no more."""
 
     def receive(self, message: Message, *, now: datetime, found: Answer | None = None) -> bool:
         """Do what a message says, however often it comes; false where it asks about a job that is not known here.

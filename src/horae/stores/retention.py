@@ -46,7 +46,7 @@ OLD = {
     ),
     "horae_answers": (
         ("job_id", "parent_id"),
-        "created_at < %s AND NOT EXISTS (SELECT 1 FROM horae_jobs WHERE id = horae_answers.job_id)",
+        "created_at < %s AND parent_id > 0 AND NOT EXISTS (SELECT 1 FROM horae_jobs WHERE id = horae_answers.job_id)",
     ),
     "horae_asks": (
         ("needed_id", "job_id"),

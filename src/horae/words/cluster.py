@@ -34,8 +34,6 @@ ERRORS = {
     "shard_key=, which decides for all of them, or one kind of key only.",
     "shows_one_database": "This list reads one database, but the house has rows in all of this cluster. Use the list "
     "of Horae's own interface, which merges them, or name a tenant.",
-    "followed_elsewhere": "Schedule {key} cannot follow {followed}: in this cluster they live in different shards, and "
-    "nothing is carried between shards yet. Let a handler enqueue what follows, or give both to one tenant.",
     "shard_key_long": "shard_key={shard_key!r} and {name!r} are too long together: at most {most} characters.",
     "stale_map": "This shard has moved, or its database has a newer map of the cluster than this process. Nothing was "
     "written; repeat it.",

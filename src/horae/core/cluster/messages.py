@@ -7,20 +7,23 @@ out of order keeps the highest. So a newer message may take the place of an olde
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from hashlib import blake2b
 from typing import Any, Literal
 
 from horae.core.cluster.shard_map import ShardMap
+from horae.core.jobs.job import SYSTEM
 
 HINT = "horae messages"  # wakes what delivers them; no queue can have a blank in its name
 UNPLACED = -1  # in the place of a virtual shard: the receiver was numbered before the cluster, the first database knows
 FIRST_PAUSE = timedelta(milliseconds=250)
 LONGEST_PAUSE = timedelta(minutes=1)
 MOST_DOUBLINGS = 16
+ALIAS_BYTES = 7
 
-Kind = Literal["ask", "answer"]
+Kind = Literal["ask", "answer", "follow", "success"]
 LIVE, SUCCEEDED, UNKNOWN = "live", "succeeded", "unknown"
 
 
@@ -28,7 +31,8 @@ LIVE, SUCCEEDED, UNKNOWN = "live", "succeeded", "unknown"
 class Message:
     """One message, as the database that sends it keeps it until it is delivered.
 
-    An ``ask`` goes from a child to its parent, an ``answer`` from the parent to the child.
+    An ``ask`` goes from a child to its parent, an ``answer`` from the parent to the child; a ``follow`` from a schedule
+    to one that it follows, a ``success`` back.
     """
 
     kind: Kind
@@ -79,6 +83,36 @@ class Waiting:
     vshard: int
     count: int
     oldest: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """Whom a schedule follows in another shard, or follows no more."""
+
+    key: str  # of the followed one
+    vshard: int
+    follower: str
+    follower_vshard: int
+    is_on: bool
+
+    @property
+    def alias(self) -> int:
+        """A number for the followed one, whose own is not known here; below 0, as none else is."""
+        return -1 - int.from_bytes(blake2b(self.key.encode(), digest_size=ALIAS_BYTES).digest())
+
+
+def followings(
+    shard_map: ShardMap | None, owner: str, key: str, after: Collection[str], before: Collection[str] = ()
+) -> list[Following]:
+    """Return whom a schedule follows in other shards, and whom it did *before* and does no more.
+
+    Those of a tenant are all in one shard.
+    """
+    if shard_map is None or owner != SYSTEM:
+        return []
+    own = shard_map.vshard_of(key=key)
+    places = {each: shard_map.vshard_of(key=each) for each in sorted({*after, *before})}
+    return [Following(each, place, key, own, each in after) for each, place in places.items() if place != own]
 
 
 def destination(shard_map: ShardMap, vshard: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from horae.core.cluster.numbers import VSHARDS, birthplace, number_of_id, vshard_in, vshard_of_id
@@ -30,15 +29,6 @@ def vshard_of_job(shard_map: ShardMap, job: NewJob, roll: float) -> int:
     if job.after:
         return vshard_in(job.after[0]) or HOME
     return int(roll * VSHARDS)
-
-
-def refuse_elsewhere(shard_map: ShardMap | None, owner: str, key: str, after: Iterable[str]) -> None:
-    """Refuse a schedule of the house that follows one of another shard; those of a tenant are all in one."""
-    if shard_map is None or owner != SYSTEM:
-        return
-    for followed in after:
-        if shard_map.vshard_of(key=followed) != shard_map.vshard_of(key=key):
-            raise InvalidInput("followed_elsewhere", key=key, followed=followed)
 
 
 @dataclass(frozen=True, slots=True)

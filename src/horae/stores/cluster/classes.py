@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-By = Literal["owner", "job", "number", "key", "schedule", "expectation", "budget", "checkpoint"]
+By = Literal["owner", "job", "number", "message", "key", "schedule", "expectation", "budget", "checkpoint"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,8 @@ CLASSES: dict[str, Class] = {
     "horae_parents": Moves("job", "job_id"),
     "horae_answers": Moves("job", "job_id"),
     "horae_asks": Moves("number", "needed_id"),  # before messages, which are written by who has locked them
-    "horae_messages": Moves("number", "sender"),  # the receiver is found by the map
+    "horae_followers": Moves("schedule", "followed_id"),
+    "horae_messages": Moves("message", "sender"),  # the receiver is found by the map
     "horae_slots": Moves("job", "job_id"),  # of concurrency keys; those of limits are each database's own
     "horae_reservations": Moves("budget", "budget_id"),
     "horae_documents": OWNER,

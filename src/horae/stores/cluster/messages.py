@@ -6,18 +6,21 @@ again: an ask is kept once for each child and parent, and of two answers the one
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from sqlalchemy import Connection
 
-from horae.core.cluster.messages import HINT, UNPLACED, Answer, Message, Waiting
+from horae.core.cluster.messages import HINT, SUCCEEDED, UNPLACED, Answer, Following, Message, Waiting
 from horae.core.cluster.numbers import FIRST_NUMBER
+from horae.core.jobs.job import SYSTEM
 from horae.core.time.instants import instant, micros
 from horae.errors import StaleMap
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.databases.driver import CallerDriver, marks
 from horae.stores.jobs.asks import Asks, send
+from horae.stores.jobs.links import Links
 from horae.stores.jobs.needs import Needs
 
 CHUNK = 500
@@ -36,6 +39,13 @@ HEARD = (
     "VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (job_id, parent_id) DO UPDATE SET "
     "version = excluded.version, state = excluded.state, handler = excluded.handler, result = excluded.result, "
     "error = excluded.error WHERE horae_answers.version < excluded.version"
+)
+
+FOLLOWED = (
+    "INSERT INTO horae_followers (followed_id, schedule_id, name, alias, vshard, is_on, asked, version) "
+    "VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (followed_id, schedule_id) DO UPDATE SET "
+    "is_on = excluded.is_on, asked = excluded.asked, version = CASE WHEN horae_followers.version > excluded.version "
+    "THEN horae_followers.version ELSE excluded.version END WHERE horae_followers.asked <= excluded.asked"
 )
 
 
@@ -131,7 +141,12 @@ class Messages:
         """
         if message.kind == "ask":
             return self._receive_ask(message, now, found)
-        self._receive_answer(message, now)
+        if message.kind == "answer":
+            self._receive_answer(message, now)
+        elif message.kind == "follow":
+            self._receive_follow(message)
+        else:
+            self._receive_success(message, now)
         return True
 
     def find_final(self, number: int) -> Answer | None:
@@ -167,6 +182,48 @@ class Messages:
         values = [child, parent, message.version, answer.state, answer.handler, answer.result, answer.error]
         if self._driver.change(HEARD, [*values, micros(now)]):
             self._woken |= self._needs.hear(self._driver, child, parent, answer.state, now)
+
+    # -- schedules -----------------------------------------------------------------------------------------------
+
+    def follow(self, number: int, version: int, followings: Sequence[Following], now: datetime) -> None:
+        """Tell the shards of schedules that this one, of that version, follows them, or does no more."""
+        for each in followings:
+            sql = "SELECT version FROM horae_answers WHERE job_id = %s AND parent_id = %s"
+            known = [row[0] for row in self._driver.rows(sql, [number, each.alias])]
+            content = {"key": each.key, "follower": each.follower, "vshard": each.follower_vshard, "on": each.is_on}
+            text = json.dumps(content | {"known": max(known, default=0)})
+            send(self._driver, "follow", number, each.alias, version, text, now, vshard=each.vshard)
+        if followings:
+            self._woken.add(HINT)
+
+    def _receive_follow(self, message: Message) -> None:
+        """Note that a schedule elsewhere follows one here; where that is not there yet, the message is tried again."""
+        asked, lock = json.loads(message.content), self._dialect.waiting_lock
+        sql = f"SELECT id FROM horae_schedules WHERE schedule_key = %s AND owner = '{SYSTEM}'{lock}"
+        found = [row[0] for row in self._driver.rows(sql, [asked["key"]])]
+        if not found:
+            if asked["on"]:
+                raise StaleMap("stale_map", vshard=message.vshard, version=0)
+            return
+        [followed], follower = found, message.sender
+        values = [followed, follower, asked["follower"], message.receiver, asked["vshard"], int(asked["on"])]
+        if not self._driver.change(FOLLOWED, [*values, message.version, asked["known"]]):
+            return  # something later was heard before
+        pair = [-follower, followed]
+        self._driver.change("DELETE FROM horae_follows WHERE schedule_id = %s AND followed_id = %s", pair)
+        if asked["on"]:
+            self._driver.change("INSERT INTO horae_follows (schedule_id, followed_id) VALUES (%s, %s)", pair)
+
+    def _receive_success(self, message: Message, now: datetime) -> None:
+        follower, alias = message.receiver, int(message.content)
+        own = "WHERE schedule_id = %s AND followed_id = %s"
+        if not self._driver.rows(f"SELECT 1 FROM horae_follows {own}", [follower, alias]):
+            return  # it follows that one no more
+        values = [follower, alias, message.version, SUCCEEDED, None, None, None]
+        if self._driver.change(HEARD, [*values, micros(now)]):
+            condition = "schedule_id = %s AND followed_id = %s"
+            links = Links(self._dialect)
+            self._woken |= links.note_success(self._driver, [follower], condition, [follower, alias], now)
 
 
 def _own(message: Message) -> tuple[str, int, int, int]:

@@ -40,10 +40,23 @@ def numbered_in_cluster(numbers: Iterable[int]) -> list[int]:
     return [number for number in numbers if number >= FIRST_NUMBER]
 
 
-def send(driver: Driver, kind: Kind, sender: int, receiver: int, version: int, content: str, now: datetime) -> None:
-    """Write a message in this transaction; it replaces an older one of the same two that was not delivered yet."""
-    at, vshard = micros(now), vshard_in(receiver)
-    place = UNPLACED if vshard is None else vshard
+def send(
+    driver: Driver,
+    kind: Kind,
+    sender: int,
+    receiver: int,
+    version: int,
+    content: str,
+    now: datetime,
+    *,
+    vshard: int | None = None,
+) -> None:
+    """Write a message in this transaction; it replaces an older one of the same two that was not delivered yet.
+
+    A job's number carries its virtual shard, that of a schedule does not.
+    """
+    at, known = micros(now), vshard_in(receiver) if vshard is None else vshard
+    place = UNPLACED if known is None else known
     driver.change(SEND, [kind, sender, receiver, place, version, content, at, at])
 
 

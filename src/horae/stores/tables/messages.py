@@ -50,3 +50,17 @@ answers = Table(
     PrimaryKeyConstraint("job_id", "parent_id"),
     Index("horae_answers_created", "created_at"),
 )
+# Schedules elsewhere that follow a schedule of this database.
+followers = Table(
+    "horae_followers",
+    metadata,
+    Column("followed_id", Number, nullable=False),
+    Column("schedule_id", Number, nullable=False),  # the follower, elsewhere
+    Column("name", String(255), nullable=False),  # its key
+    Column("alias", BigInteger, nullable=False),  # how the follower's database names the followed one
+    Column("vshard", SmallInteger, nullable=False),  # of the follower
+    Column("is_on", SmallInteger, nullable=False),
+    Column("asked", BigInteger, nullable=False),  # the version of the follower that said so
+    Column("version", BigInteger, nullable=False),  # of the last success that was told
+    PrimaryKeyConstraint("followed_id", "schedule_id"),
+)

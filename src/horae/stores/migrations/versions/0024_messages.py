@@ -81,6 +81,20 @@ Table(
     Index("horae_answers_created", "created_at"),
     **BYTEWISE,
 )
+Table(
+    "horae_followers",
+    metadata,
+    Column("followed_id", Number, nullable=False),
+    Column("schedule_id", Number, nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("alias", BigInteger, nullable=False),
+    Column("vshard", SmallInteger, nullable=False),
+    Column("is_on", SmallInteger, nullable=False),
+    Column("asked", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    PrimaryKeyConstraint("followed_id", "schedule_id"),
+    **BYTEWISE,
+)
 
 
 def upgrade() -> None:
