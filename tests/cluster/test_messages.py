@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from horae.actions import messages
-from horae.actions.jobs import endings, jobs
+from horae.actions.jobs import endings, jobs, reasons
 from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.requests import Enqueued, Request
 from horae.core.cluster.messages import HINT, Message
@@ -149,6 +149,17 @@ def test_a_parent_that_was_never_is_dealt_with_as_one_that_is_dead(clusters: Clu
     assert bool(take(world)) == (policy == "run")
     if policy == "cancel":
         assert jobs.get(world, child.id).cancel_reason == f"{name}, which it waited for, is not known"
+
+
+def test_why_names_parents_in_other_shards_and_how_they_stand(clusters: Clusters) -> None:
+    world = make(clusters)
+    parent = put(world, 1)
+    child = put(world, 2, parent, on_parent_dead="wait")
+    deliver(world)
+    assert "held" in _why(world, child)
+    run(world, parent, ending="failed", error="no")
+    deliver(world)
+    assert "parent_dead" in _why(world, child)
 
 
 def test_a_revived_parent_brings_its_child_back_from_another_shard(clusters: Clusters) -> None:
@@ -372,6 +383,10 @@ def test_hints_tell_of_messages(clusters: Clusters) -> None:
 
 
 # -- helpers -----------------------------------------------------------------------------------------------------------
+
+
+def _why(world: World, job: Enqueued) -> list[str]:
+    return [each.code for each in reasons.why(world, jobs.get(world, job.id))]
 
 
 def _database_of(world: World, owner: str) -> int:

@@ -24,8 +24,8 @@ ERRORS = {
     "cluster_missing": "This database belongs to no cluster. Run horae cluster init first.",
     "cluster_name_unusable": "{name!r} cannot name a database. Use up to 40 lower-case letters, digits, - and _.",
     "cluster_numbers_used_up": "No more databases can be added: all {most} numbers were given, none is given twice.",
-    "cluster_partly_stored": "{stored} of {count} jobs were stored, each in the database of its shard; then one was "
-    "refused: {problem} Repeat with keys, or enqueue each shard's jobs by themselves.",
+    "cluster_partly_stored": "{stored} of {count} jobs were stored, each in the database of its shard; others were "
+    "not: {problem} Repeat with keys, or enqueue again what the error's answers name.",
     "cluster_urls_unreadable": "HORAE_CLUSTER_URLS must be name=url pairs separated by blanks; the pair of {name!r} "
     "is not.",
     "limit_below_databases": "A limit of {max_running} cannot be shared by the {databases} databases of this cluster, "

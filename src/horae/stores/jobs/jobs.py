@@ -352,6 +352,10 @@ class Jobs:
             runs.c.job_id.in_([row.needed_id for row in found if row.state is None]), runs.c.state.is_not(None)
         )
         history = {row.job_id: row.state for row in self.connection.execute(ended)}
+        if self._entrance is not None:
+            from horae.stores.jobs.parents import read_told
+
+            history |= read_told(self.connection, number)
         return [
             Parent(
                 job_id(parent),

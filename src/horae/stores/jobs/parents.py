@@ -6,11 +6,11 @@ import json
 
 from sqlalchemy import Connection, Subquery, Text, case, cast, func, select, union_all
 
-from horae.core.cluster.messages import UNKNOWN
+from horae.core.cluster.messages import LIVE, UNKNOWN
 from horae.core.cluster.numbers import job_id
 from horae.core.jobs.parents import ParentResult
 from horae.stores.tables.batches import batch_jobs, parents
-from horae.stores.tables.jobs import jobs, runs
+from horae.stores.tables.jobs import jobs, needs, runs
 from horae.stores.tables.messages import answers
 
 
@@ -65,6 +65,15 @@ def read_numbers(connection: Connection, number: int, limit: int) -> list[int]:
     """Return the numbers of the first jobs that one was enqueued after, in order."""
     named = select(parents.c.parent_id).where(parents.c.job_id == number).order_by(parents.c.position).limit(limit)
     return list(connection.execute(named).scalars())
+
+
+def read_told(connection: Connection, number: int) -> dict[int, str]:
+    """Return how the parents of a job in other shards stand, as last heard: queued where nothing was told yet."""
+    told = (answers.c.job_id == needs.c.job_id) & (answers.c.parent_id == needs.c.needed_id)
+    query = select(needs.c.needed_id, needs.c.state, answers.c.state.label("told"))
+    rows = connection.execute(query.outerjoin(answers, told).where(needs.c.job_id == number)).all()
+    heard = {row.needed_id: row.told or "queued" for row in rows if row.state == "asked" or row.told is not None}
+    return {parent: "queued" if state == LIVE else state for parent, state in heard.items()}
 
 
 def _before(number: int) -> Subquery:

@@ -21,8 +21,8 @@ ERRORS = {
     "cluster_missing": "这个数据库不属于任何集群。请先运行 horae cluster init。",
     "cluster_name_unusable": "{name!r} 不能作为数据库的名字。请使用最多 40 个小写字母、数字、- 和 _。",
     "cluster_numbers_used_up": "无法再添加数据库：{most} 个编号已全部用完，编号不会重复使用。",
-    "cluster_partly_stored": "{count} 个任务中有 {stored} 个已存入各自分片的数据库，随后有一个被拒绝：{problem} "
-    "请带上键重试，或按分片分别入队。",
+    "cluster_partly_stored": "{count} 个任务中有 {stored} 个已存入各自分片的数据库，其余的没有：{problem} "
+    "请带上键重试，或只重新入队错误的 answers 所指出的任务。",
     "cluster_urls_unreadable": "HORAE_CLUSTER_URLS 必须是以空格分隔的 name=url；{name!r} 这一项不是。",
     "limit_below_databases": "上限 {max_running} 无法分给集群的 {databases} 个数据库，每个数据库只遵守自己的一份。"
     "请至少设为 {databases}，或使用指向同一数据库的键。",
