@@ -55,6 +55,7 @@ from horae.ports.workers import JobSource
 from horae.ports.world import Clock, Dice, Tracing, World
 from horae.runtime.chores.janitor import CHORES, Chore, cleaning
 from horae.runtime.chores.keeper import Keeper, MakeBeside, keeping
+from horae.runtime.chores.messengers import messengers
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.enqueued import EnqueuedBatch, EnqueuedJob, Origin, waitable
 from horae.runtime.schedules.declared import Declared
@@ -493,7 +494,8 @@ class Horae(Blueprint, Acting):
         """Return what looks after the store in a process without a worker."""
         chores = (cleaning(self.retention), *CHORES, *self._own_chores())
         kept = replace(world, retention=self.retention)
-        return Keeper(kept, database, name, chores, Teller(self.listeners).dead, beside=self.beside)
+        beside = (*self.beside, *messengers(world))
+        return Keeper(kept, database, name, chores, Teller(self.listeners).dead, beside=beside)
 
     def _own_chores(self) -> list[Chore]:
         """Return this application's chores: its processes take turns, and another application's do not count."""
@@ -519,10 +521,11 @@ class Horae(Blueprint, Acting):
             chores=(*CHORES, *self._own_chores(), *settings.chores),
             beside=(*self.beside, *settings.beside),
         )
-        cluster = self.world.cluster
+        cluster, deliver = self.world.cluster, messengers(self.world)
+        settings = replace(settings, beside=(*settings.beside, *deliver))
         made = self._worker_on(self.world if cluster is None else cluster.opened(self.world), source, settings, plan)
         if cluster is not None:
-            further, guests = cluster.further(self.world), replace(settings, beside=())  # streams belong to the first
+            further, guests = cluster.further(self.world), replace(settings, beside=deliver)  # streams are of the first
             made.host(lambda: [self._worker_on(shard, None, guests, None, made) for shard in further()])
         self._measures = made.measures
         return made

@@ -46,7 +46,7 @@
     │   ├── StoreBusy           is locked by another transaction
     │   ├── StoreFull           has no room left
     │   ├── StaleMap            belongs to a cluster, and keeps this shard no longer
-    │   ├── PartlyStored        of a call over several shards some have stored their part, then one failed
+    │   ├── PartlyStored        of a call over several shards some have stored their part, others have not
     │   ├── SchemaMissing       has no Horae tables yet, or old ones
     │   └── SchemaTooNew        was migrated by a newer Horae
     ├── SignatureRefused        a message without a valid, recent signature
@@ -437,13 +437,18 @@ class StaleMap(StoreError):
 
 
 class PartlyStored(StoreError):
-    """Jobs of one call belong to several databases; ``ids`` were stored before one of them failed."""
+    """Jobs of one call belong to several shards, of which some have stored theirs and others have not.
+
+    ``answers`` has for each job of the call, in its order, the id or the error; ``ids`` has the ids alone.
+    """
 
     code = "partly_stored"
 
-    def __init__(self, ids: Sequence[str], *, count: int, problem: str) -> None:
-        super().__init__("cluster_partly_stored", stored=len(ids), count=count, problem=problem)
-        self.ids = tuple(ids)
+    def __init__(self, answers: Sequence[str | Exception]) -> None:
+        self.answers = tuple(answers)
+        self.ids = tuple(each for each in answers if isinstance(each, str))
+        problem = next((str(each) for each in answers if isinstance(each, Exception)), "")
+        super().__init__("cluster_partly_stored", stored=len(self.ids), count=len(self.answers), problem=problem)
 
 
 class SchemaMissing(StoreError):

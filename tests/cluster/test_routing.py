@@ -12,9 +12,20 @@ from horae.actions.jobs.requests import Request
 from horae.core.cluster.numbers import birthplace, vshard_in, vshard_of_id
 from horae.core.cluster.shard_map import HOME
 from horae.core.jobs.labels import Label
-from horae.errors import Conflict, HoraeError, InvalidInput, NotAllowed, NotFound, StaleMap, StoreBusy
+from horae.errors import (
+    Conflict,
+    HoraeError,
+    InvalidInput,
+    KeyConflict,
+    NotAllowed,
+    NotFound,
+    PartlyStored,
+    StaleMap,
+    StoreBusy,
+)
 from horae.ports.world import World
 from tests.cluster.conftest import Clusters
+from tests.cluster.mail import keys_in
 
 
 def owners(count: int) -> list[str]:
@@ -133,6 +144,21 @@ def test_jobs_of_the_house_without_keys_in_one_call_stay_together(clusters: Clus
     world, _ = clusters.make(3)
     stored = jobs.enqueue_many(world, [Request("mail", {"n": index}) for index in range(10)])
     assert len({vshard_in(each.number) for each in stored}) == 1
+
+
+def test_a_call_over_several_shards_is_answered_for_each_job_by_itself(clusters: Clusters) -> None:
+    world, _ = clusters.make(3)
+    [taken], [free], [other] = (keys_in(world, number) for number in (1, 2, 3))
+    jobs.enqueue(world, Request("mail", {"to": "somebody"}, key=taken))
+    asked = [Request("mail", {"to": "ada"}, key=key) for key in (free, taken, other)]
+    with pytest.raises(PartlyStored) as caught:
+        jobs.enqueue_many(world, asked)
+    first, refused, last = caught.value.answers
+    assert isinstance(refused, KeyConflict)
+    assert caught.value.ids == (first, last)
+    assert [jobs.get(world, str(each)).key for each in (first, last)] == [free, other]
+    again = [request for request, answer in zip(asked, caught.value.answers, strict=True) if isinstance(answer, str)]
+    assert [each.deduplicated for each in jobs.enqueue_many(world, again)] == [True, True]
 
 
 def test_an_unknown_id_is_unknown_wherever_it_leads(clusters: Clusters) -> None:

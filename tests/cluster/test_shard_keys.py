@@ -8,7 +8,6 @@ from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.requests import Request
 from horae.actions.jobs.together import Asked, enqueue_together
-from horae.actions.schedules import schedules
 from horae.actions.schedules.exclusive import start_exclusively
 from horae.api.jobs import room
 from horae.api.values import to_public
@@ -17,8 +16,8 @@ from horae.core.jobs.job import Outcome
 from horae.errors import AlreadyRunning, InvalidInput, StaleMap
 from horae.ports.definitions import StoredDefinition
 from horae.ports.world import World
-from horae.testing.builders import a_schedule
 from tests.cluster.conftest import Clusters
+from tests.cluster.mail import waiting
 
 LEASE = timedelta(seconds=30)
 SILENCE = timedelta(minutes=5)
@@ -156,20 +155,10 @@ def test_a_job_without_a_key_is_kept_with_the_job_that_it_waits_for(clusters: Cl
         assert jobs.get(world, child.id).held == "needs"
 
 
-def test_a_job_cannot_wait_for_one_of_another_shard_and_says_so(clusters: Clusters) -> None:
+def test_a_job_of_the_same_shard_key_waits_without_a_message(clusters: Clusters) -> None:
     world, _ = clusters.make(2)
-    parent = jobs.enqueue(world, Request("mail", {}, key="p"))
-    with pytest.raises(InvalidInput, match="another shard"):
-        jobs.enqueue(world, Request("mail", {}, key=key_elsewhere(world, "p"), after=(parent.id,)))
     together = [Request("mail", {}, key=key, shard_key="order-7") for key in ("p2", "c2")]
     parent = jobs.enqueue(world, together[0])
     child = jobs.enqueue(world, Request("mail", {}, key="c2", shard_key="order-7", after=(parent.id,)))
     assert jobs.get(world, child.id).held == "needs"
-
-
-def test_a_schedule_cannot_follow_one_of_another_shard_and_says_so(clusters: Clusters) -> None:
-    world, _ = clusters.make(2)
-    schedules.create(world, a_schedule("first"))
-    key = key_elsewhere(world, "first")
-    with pytest.raises(InvalidInput, match="different shards"):
-        schedules.create(world, a_schedule(key, kind="after", expression="", after=("first",)))
+    assert waiting(world) == 0

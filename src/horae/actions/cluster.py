@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from horae.core.audit.entries import Entry
+from horae.core.cluster.messages import undelivered
 from horae.core.cluster.shard_map import SALT_BYTES, Member, ShardMap, first_map
 from horae.core.jobs.job import SYSTEM
 from horae.errors import ConfigurationError, Conflict, HoraeError, NotAllowed
@@ -20,6 +22,17 @@ if TYPE_CHECKING:
     from horae.ports.cluster import Shards
     from horae.ports.store import Store, Tx
     from horae.ports.world import World
+
+UNDELIVERED = timedelta(minutes=1)  # a message that waits for longer is worth a look
+
+
+@dataclass(frozen=True, slots=True)
+class UndeliveredState:
+    """Messages that a database still has for another, and for how many seconds the oldest has waited."""
+
+    to: str
+    count: int
+    age: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +46,7 @@ class MemberState:
     version: int | None = None  # of its copy of the map
     moving: int = 0  # virtual shards that are marked: nothing can be written in them
     problem: str | None = None
+    undelivered: tuple[UndeliveredState, ...] = ()
 
     def is_well(self, version: int) -> bool:
         return self.problem is None and self.version == version and not self.moving
@@ -146,20 +160,32 @@ def look(world: World) -> ClusterState:
         state = MemberState(member.number, member.name, member.address, counts[member.number])
         try:
             store = shards_of(world).store_of(member.number)
-            standing, moving = store.read(lambda tx: (tx.cluster.standing(), len(tx.cluster.marked())))
-            found.append(replace(state, version=None if standing is None else standing.version, moving=moving))
+            standing, moving, waiting = store.read(
+                lambda tx: (tx.cluster.standing(), len(tx.cluster.marked()), tx.messages.waiting())
+            )
+            now = shards_of(world).whole(world, member.number).clock.now()
+            left = tuple(
+                UndeliveredState(each.to, each.count, max(0.0, (now - each.oldest).total_seconds()))
+                for each in undelivered(shard_map, waiting)
+            )
+            version = None if standing is None else standing.version
+            found.append(replace(state, version=version, moving=moving, undelivered=left))
         except HoraeError as problem:
             found.append(replace(state, problem=str(problem)))
     return ClusterState(shard_map.version, tuple(found))
 
 
 def check(world: World, *, repair: bool = False) -> ClusterState:
-    """Look at each database; with *repair* bring copies of the map up to date, and finish moves that were left."""
+    """Look at each database; with *repair* bring copies of the map up to date, finish moves that were left, and ask
+    again for what jobs wait for in other shards.
+    """
     if repair:
+        from horae.actions.messages import ask_again
         from horae.actions.moves import finish
 
         copy_map(world, known_map(world))
         finish(world)
+        ask_again(world)
     return look(world)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from horae.actions.cluster import copy_map, decide_map, entry_for, known_map, shards_of
+from horae.core.cluster.messages import HINT
 from horae.core.cluster.moves import Cargo, Parcel, drain_moves, even_moves, parcels_of
 from horae.core.cluster.shard_map import HOME
 from horae.core.jobs.job import SYSTEM
@@ -177,6 +178,7 @@ def unpack(world: World, parcel: Parcel) -> None:
             found = tx.labels.read_numbered(numbers[start : start + LABELLED_AT_ONCE])
             tx.labels.add(blocks_of(found))
             tx.wake({each.queue for each in found})
+        tx.wake({HINT})  # messages that came with them go on from here
 
     shards.store_of(parcel.target).transact(write)
 

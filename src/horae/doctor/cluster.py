@@ -15,6 +15,8 @@ from horae.ports.world import World
 from horae.stores.cluster.opening import with_cluster
 from horae.stores.store import SqlStore
 
+LATE = cluster.UNDELIVERED.total_seconds()
+
 
 def cluster_members(store: SqlStore, installation: Installation) -> Iterator[Finding]:
     """Ask each database of the cluster; nothing to say where there is none."""
@@ -43,9 +45,13 @@ def cluster_members(store: SqlStore, installation: Installation) -> Iterator[Fin
                           version=each.version or 0, newest=state.version)  # fmt: skip
         elif each.moving:
             yield problem("cluster", "cluster_member_moving", "horae cluster list", name=each.name, count=each.moving)
+    late = [(each.name, left) for each in state.members for left in each.undelivered if left.age > LATE]
+    for name, left in late:
+        yield problem("cluster", "cluster_undelivered", "horae cluster check", name=name, to=left.to,
+                      count=left.count, age=f"{left.age:.0f} s")  # fmt: skip
     for name in unserved:
         yield problem("cluster", "cluster_member_unserved", "horae worker MODULE:APP", name=name)
-    if state.is_well and not unserved:
+    if state.is_well and not unserved and not late:
         yield ok("cluster", "cluster_well", count=len(state.members), version=state.version)
 
 

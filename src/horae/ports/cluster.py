@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from horae.core.cluster.messages import Answer, Following, Message, Waiting
     from horae.core.cluster.moves import Cargo, Parcel
     from horae.core.cluster.shard_map import Member, ShardMap, VshardState
     from horae.ports.store import Store
@@ -75,6 +77,52 @@ class ParcelRows(Protocol):
 
     def discard(self, parcel: Parcel) -> None:
         """Forget a parcel that was unpacked where it went."""
+
+
+class MessageRows(Protocol):
+    """What this database has to tell others, and what they tell it."""
+
+    def due(self) -> dict[int, datetime]:
+        """Return the virtual shards that messages wait for, each with the instant when the first is due."""
+
+    def waiting(self) -> list[Waiting]:
+        """Return what waits, by virtual shard."""
+
+    def take(self, vshards: Sequence[int], *, now: datetime, until: datetime, limit: int) -> list[Message]:
+        """Return due messages to these virtual shards; nobody else takes them before *until*."""
+
+    def forget(self, delivered: Iterable[Message]) -> None:
+        """Delete messages that have had their effect; one that was replaced meanwhile stays."""
+
+    def put_off(self, left: Iterable[tuple[Message, datetime]]) -> None:
+        """Let messages be tried again from an instant on."""
+
+    def readdress(self, message: Message, vshard: int, now: datetime) -> None:
+        """Send a message on to the virtual shard that its receiver, numbered before the cluster, belongs to."""
+
+    def has_unanswered(self) -> bool:
+        """Return whether answers are still to be written."""
+
+    def settle_asks(self, *, now: datetime, limit: int) -> int:
+        """Write answers that were left to be written; return how many."""
+
+    def find_lost_asks(self) -> int:
+        """Mark asks about jobs that have ended, or live again, without an answer: a safety net."""
+
+    def ask_again(self, *, after: tuple[int, int], now: datetime) -> tuple[int, int] | None:
+        """Repeat asks that have no final answer, some at once; return where to go on, None at the end."""
+
+    def follow(self, number: int, version: int, followings: Sequence[Following], now: datetime) -> None:
+        """Tell the shards of schedules that this one, of that version, follows them, or does no more."""
+
+    def receive(self, message: Message, *, now: datetime, found: Answer | None = None) -> bool:
+        """Do what a message says, however often it comes; false where it asks about a job that is not known here.
+
+        *found* answers for such a job: what another database knows of it.
+        """
+
+    def find_final(self, number: int) -> Answer | None:
+        """Return how a job stands or ended in this database; None where it is not known."""
 
 
 class Shards(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from horae.ports.bus import OutboxRows
     from horae.ports.chores import ChoreTurn, HealthRows, PartitionChange, PartitionRows, RetentionRows, Spared
     from horae.ports.claims import Claim, Renewed
-    from horae.ports.cluster import ClusterRows, ParcelRows
+    from horae.ports.cluster import ClusterRows, MessageRows, ParcelRows
     from horae.ports.definitions import DefinitionRows
     from horae.ports.governance import (
         BudgetRows,
@@ -69,6 +69,9 @@ class Tx(Protocol):
         map than *version*. *lock* keeps the shard from being moved until the end.
         """
 
+    def enter(self, vshards: Collection[int], version: int) -> None:
+        """Act on several virtual shards, without new jobs in them; ``StaleMap`` as with :meth:`bind`."""
+
     @property
     def jobs(self) -> JobRows: ...
     @property
@@ -103,6 +106,8 @@ class Tx(Protocol):
     def cluster(self) -> ClusterRows: ...
     @property
     def parcels(self) -> ParcelRows: ...
+    @property
+    def messages(self) -> MessageRows: ...
     @property
     def audit(self) -> AuditRows: ...
     @property

@@ -44,6 +44,14 @@ OLD = {
         ("job_id", "parent_id"),
         "created_at < %s AND NOT EXISTS (SELECT 1 FROM horae_jobs WHERE id = horae_parents.job_id)",
     ),
+    "horae_answers": (
+        ("job_id", "parent_id"),
+        "created_at < %s AND parent_id > 0 AND NOT EXISTS (SELECT 1 FROM horae_jobs WHERE id = horae_answers.job_id)",
+    ),
+    "horae_asks": (
+        ("needed_id", "job_id"),
+        "created_at < %s AND state = 'told' AND NOT EXISTS (SELECT 1 FROM horae_jobs WHERE id = horae_asks.needed_id)",
+    ),
     # A job that was cancelled for its parent can be brought back for as long as the history has it.
     "horae_needs": (
         ("job_id", "needed_id"),

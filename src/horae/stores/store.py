@@ -304,12 +304,13 @@ class SqlStore(ABC):
         """Join the caller's own transaction: if it rolls back, these jobs never existed."""
         try:
             entrance = None if self.shard is None else self.shard.entrance(vshard)
-            placed = Jobs(connection, entrance=entrance).insert(list(jobs), now)
+            woken: set[str] = set()
+            placed = Jobs(connection, woken=woken, entrance=entrance).insert(list(jobs), now)
         except DBAPIError as problem:
             cause = driver_error(problem)
             error = self.translate_error(cause, sent=False)  # the transaction is the caller's, and so is its commit
             raise (problem if error is cause else error) from problem
-        self.announce_on(connection, woken_by(jobs))
+        self.announce_on(connection, woken.union(woken_by(jobs)))
         return placed
 
     def announce_on(self, connection: Connection, queues: Iterable[str]) -> None:  # noqa: B027 - doing nothing is right

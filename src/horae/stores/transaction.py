@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from functools import cached_property
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from horae.stores.adapters.documents import Documents, SessionItems
     from horae.stores.attention import Attention
     from horae.stores.audit import Audit
+    from horae.stores.cluster.messages import Messages
     from horae.stores.cluster.parcels import Parcels
     from horae.stores.cluster.rows import ClusterRows
     from horae.stores.cluster.shard import Shard
@@ -86,6 +87,14 @@ class Transaction:
 
             self.entrance.vshard, self.entrance.version = vshard, version
             self.entrance.enter(CallerDriver(self.connection), [vshard], lock=lock)
+
+    def enter(self, vshards: Collection[int], version: int) -> None:
+        """Let this transaction act on several virtual shards, which it makes no new jobs in; refuse it as above."""
+        if self.entrance is not None and vshards:
+            from horae.stores.databases.driver import CallerDriver
+
+            self.entrance.version = version
+            self.entrance.enter(CallerDriver(self.connection), vshards)
 
     def wake(self, queues: Iterable[str]) -> None:
         """Tell sleeping processes after the commit that there may be work in these queues."""
@@ -215,6 +224,12 @@ class Transaction:
         from horae.stores.cluster.parcels import Parcels
 
         return Parcels(self.connection)
+
+    @cached_property
+    def messages(self) -> Messages:
+        from horae.stores.cluster.messages import Messages
+
+        return Messages(self.connection, self.woken)
 
     @cached_property
     def audit(self) -> Audit:

@@ -24,8 +24,8 @@ ERRORS = {
     "cluster_missing": "This database belongs to no cluster. Run horae cluster init first.",
     "cluster_name_unusable": "{name!r} cannot name a database. Use up to 40 lower-case letters, digits, - and _.",
     "cluster_numbers_used_up": "No more databases can be added: all {most} numbers were given, none is given twice.",
-    "cluster_partly_stored": "{stored} of {count} jobs were stored, each in the database of its shard; then one was "
-    "refused: {problem} Repeat with keys, or enqueue each shard's jobs by themselves.",
+    "cluster_partly_stored": "{stored} of {count} jobs were stored, each in the database of its shard; others were "
+    "not: {problem} Repeat with keys, or enqueue again what the error's answers name.",
     "cluster_urls_unreadable": "HORAE_CLUSTER_URLS must be name=url pairs separated by blanks; the pair of {name!r} "
     "is not.",
     "limit_below_databases": "A limit of {max_running} cannot be shared by the {databases} databases of this cluster, "
@@ -34,10 +34,6 @@ ERRORS = {
     "shard_key=, which decides for all of them, or one kind of key only.",
     "shows_one_database": "This list reads one database, but the house has rows in all of this cluster. Use the list "
     "of Horae's own interface, which merges them, or name a tenant.",
-    "followed_elsewhere": "Schedule {key} cannot follow {followed}: in this cluster they live in different shards, and "
-    "nothing is carried between shards yet. Let a handler enqueue what follows, or give both to one tenant.",
-    "parent_elsewhere": "{handler} cannot wait for {id}, which lives in another shard of this cluster: nothing is "
-    "carried between shards yet. Give both jobs the same owner or the same shard_key=.",
     "shard_key_long": "shard_key={shard_key!r} and {name!r} are too long together: at most {most} characters.",
     "stale_map": "This shard has moved, or its database has a newer map of the cluster than this process. Nothing was "
     "written; repeat it.",

@@ -19,23 +19,27 @@ if TYPE_CHECKING:
 def store_spread(world: World, new: Sequence[NewJob], now: datetime) -> list[Enqueued]:
     """Store checked jobs, those of each virtual shard in one transaction; of the house's, those without a key together.
 
-    All are placed before anything is stored, so that one that has no place refuses all. Where a later shard refuses or
-    does not answer, what earlier ones have stored stays: ``PartlyStored`` says which.
+    All are placed before anything is stored, so that one that has no place refuses all. A shard that refuses its jobs
+    or does not answer keeps no other from storing theirs: ``PartlyStored`` answers for each job by itself.
     """
     from horae.actions.jobs.jobs import answer_placed
 
     answers: dict[int, Enqueued] = {}
+    problems: dict[int, Exception] = {}
     for routed, places in _places(world, new):
         jobs = new if len(places) == len(new) else [new[place] for place in places]
         try:
             placed = routed.route().store.insert(jobs, now=now)
             stored = answer_placed(routed, jobs, placed, now)
         except Exception as problem:
-            if not answers:
-                raise
-            ids = [answers[place].id for place in sorted(answers)]
-            raise PartlyStored(ids, count=len(new), problem=str(problem)) from problem
-        answers |= dict(zip(places, stored, strict=True))
+            problems |= dict.fromkeys(places, problem)
+        else:
+            answers |= dict(zip(places, stored, strict=True))
+    if problems:
+        first = problems[min(problems)]
+        if not answers:
+            raise first
+        raise PartlyStored([answers[at].id if at in answers else problems[at] for at in range(len(new))]) from first
     return [answers[place] for place in range(len(new))]
 
 

@@ -18,11 +18,10 @@ from horae.actions.jobs.masking import declared_names
 from horae.actions.pauses import check_until, plan_end, wake_for
 from horae.actions.schedules.entries import CHANGEABLE, entry_for, object_id, schedule_dict
 from horae.actions.schedules.expectations import drop_open, keep_expectation
-from horae.actions.schedules.follows import note_follows
+from horae.actions.schedules.follows import forget_follows, note_follows
 from horae.actions.schedules.terms import keep_masked, spread, with_days
 from horae.core.audit.entries import Entry
 from horae.core.cluster.numbers import job_id
-from horae.core.cluster.placement import refuse_elsewhere
 from horae.core.cursors import MAX_PAGE, page_size
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.machinery import queue_name
@@ -169,9 +168,10 @@ def delete(world: World, key: str, *, owner: str = SYSTEM, actor: str = SYSTEM, 
         followers = tx.schedules.followers(before.number)
         if followers:
             raise Conflict("schedule_followed", key=key, followers=list(followers))
-        tx.schedules.remove(before.number)
-        drop_open(tx, before, "deleted", world.clock.now())
         now, hidden = world.clock.now(), declared_names(tx, before.handler)
+        forget_follows(world, tx, before, now)
+        tx.schedules.remove(before.number)
+        drop_open(tx, before, "deleted", now)
         entry = entry_for(
             now, "delete", before, actor, reason, before=schedule_dict(before, hidden), hidden=hidden
         )  # fmt: skip
@@ -295,7 +295,6 @@ def check_schedule(world: World, schedule: Schedule) -> None:
     refuse_credentials(schedule.handler, schedule.payload)
     encode(schedule.payload, max_bytes=world.max_payload_bytes)
     check(schedule)
-    refuse_elsewhere(world.shard_map, schedule.owner, schedule.key, schedule.after)
 
 
 def with_next_fire(world: World, schedule: Schedule, now: datetime, first: datetime | None = None) -> Schedule:
@@ -330,7 +329,7 @@ def add_schedules(
     made = [changed(each, number=number) for each, number in zip(planned, numbers, strict=True)]
     for schedule in made:
         if schedule.after:
-            note_follows(tx, schedule)
+            note_follows(world, tx, schedule, now)
     hidden = tx.definitions.sensitive({schedule.handler for schedule in made})
     tx.audit.append_many(
         entry_for(now, verb, each, actor, reason, before={}, hidden=hidden.get(each.handler, ())) for each in made
@@ -366,7 +365,7 @@ def write_version(
     after = replace(after, version=before.version + 1, updated_at=now)
     tx.schedules.put(after, expected_version=before.version)
     if before.after != after.after:
-        note_follows(tx, after)
+        note_follows(world, tx, after, now, before.after)
     hidden = {*declared_names(tx, before.handler), *declared_names(tx, after.handler)}
     was = schedule_dict(before, hidden)
     tx.audit.append(entry_for(now, verb, after, actor, reason, before=was, hidden=hidden))

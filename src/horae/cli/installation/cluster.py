@@ -112,9 +112,11 @@ def drain(terminal: Terminal, name: Name, wait: Wait = 0, reason: Reason = "") -
 @command(group, "check")
 def check(
     terminal: Terminal,
-    repair: Annotated[bool, typer.Option("--repair", help="Bring copies of the map up to date, finish moves.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Update copies of the map, finish moves, ask again.")
+    ] = False,
 ) -> None:
-    """Ask each database for its number and map; exit 1 if one is wrong."""
+    """Ask each database for its number, map and undelivered messages; exit 1 if number or map is wrong."""
     from horae.actions import cluster
 
     with opened(terminal) as world:
@@ -142,6 +144,8 @@ def _lines(state: ClusterState) -> list[str]:
         trouble = each.problem or (f"{each.moving} are being moved" if each.moving else "")
         line = f"{each.number:>3}  {each.name:<20} {each.vshards:>5} of 4096  {known:<10}  {each.address}"
         lines.append(f"{line}\n     {trouble}" if trouble else line)
+        for left in each.undelivered:
+            lines.append(f"     {left.count} messages to {left.to} are not delivered, the oldest for {left.age:.0f} s")
     if state.empty:
         lines.append(f"{', '.join(state.empty)} keeps nothing; horae cluster move --even gives it its share")
     return lines

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from horae.core.cluster.numbers import VSHARDS, birthplace, job_id, number_of_id, vshard_in, vshard_of_id
+from horae.core.cluster.numbers import VSHARDS, birthplace, number_of_id, vshard_in, vshard_of_id
 from horae.core.cluster.shard_map import HOME, ShardMap
 from horae.core.jobs.job import SYSTEM, NewJob
 from horae.errors import InvalidInput
@@ -15,17 +14,8 @@ def vshard_of_job(shard_map: ShardMap, job: NewJob, roll: float) -> int:
     """Return the virtual shard of a new job: of its owner; of the house's by shard key, else by its one key, else of
     the first job that it waits for, else drawn by *roll*.
 
-    Two kinds of key without a shard key are refused: their rows could not be in one transaction; and so is a job that
-    waits for one of another shard.
+    Two kinds of key without a shard key are refused: their rows could not be in one transaction.
     """
-    vshard = _vshard_of_job(shard_map, job, roll)
-    for number in job.after:
-        if not _is_there(shard_map, number, vshard):
-            raise InvalidInput("parent_elsewhere", id=job_id(number), handler=job.handler)
-    return vshard
-
-
-def _vshard_of_job(shard_map: ShardMap, job: NewJob, roll: float) -> int:
     if job.owner != SYSTEM:
         return shard_map.vshard_of(owner=job.owner)
     if job.shard_key is not None:
@@ -39,21 +29,6 @@ def _vshard_of_job(shard_map: ShardMap, job: NewJob, roll: float) -> int:
     if job.after:
         return vshard_in(job.after[0]) or HOME
     return int(roll * VSHARDS)
-
-
-def _is_there(shard_map: ShardMap, number: int, vshard: int) -> bool:
-    """Return whether a job is kept in a virtual shard; those of before the cluster are in its first database."""
-    known = vshard_in(number)
-    return known == vshard if known is not None else shard_map.database_of(vshard) == birthplace(number)
-
-
-def refuse_elsewhere(shard_map: ShardMap | None, owner: str, key: str, after: Iterable[str]) -> None:
-    """Refuse a schedule of the house that follows one of another shard; those of a tenant are all in one."""
-    if shard_map is None or owner != SYSTEM:
-        return
-    for followed in after:
-        if shard_map.vshard_of(key=followed) != shard_map.vshard_of(key=key):
-            raise InvalidInput("followed_elsewhere", key=key, followed=followed)
 
 
 @dataclass(frozen=True, slots=True)

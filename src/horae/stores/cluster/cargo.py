@@ -19,6 +19,7 @@ from horae.stores.tables.adapters import checkpoints
 from horae.stores.tables.budgets import budgets, reservations
 from horae.stores.tables.expectations import EXPECTATIONS
 from horae.stores.tables.jobs import jobs, keys, needs
+from horae.stores.tables.messages import answers, messages
 from horae.stores.tables.queues import slots
 from horae.stores.tables.schedules import follows, schedules
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 IN = 400  # values of one condition
 EXPECTED = ("waiting", "open")  # states of what is still looked at
 expectations = EXPECTATIONS.table
+OF_JOBS = ("ask", "answer")  # messages whose sender is a job
 KEY_SLOTS = "key:%"
 
 
@@ -46,6 +48,10 @@ class CargoRows:
             return
         if kind.by == "key":
             yield from self._key_conditions()
+        elif kind.by == "message":
+            yield from self._message_conditions()
+        elif kind.by == "number":
+            yield from self._by_number(table.c[kind.column])
         elif kind.by == "expectation":
             yield from (_in(expectations.c.owner, some) for some in _few(self.owners))
             own = and_(expectations.c.owner == SYSTEM, expectations.c.subject.not_like(f"{OF_JOB}%"))
@@ -55,8 +61,15 @@ class CargoRows:
                 "owner": self.owners, "job": self.jobs, "schedule": self.schedules, "budget": self.budgets,
                 "checkpoint": self.checkpoints,
             }  # fmt: skip
-            extra = [slots.c.name.like(KEY_SLOTS)] if table is slots else []
+            extra: list[ColumnElement[bool]] = [slots.c.name.like(KEY_SLOTS)] if table is slots else []
+            extra += [answers.c.parent_id > 0] if table is answers else []
             yield from (and_(_in(table.c[kind.column], some), *extra) for some in _few(found[kind.by]))
+        if table is follows:  # a schedule elsewhere follows one that goes
+            yield from (
+                and_(follows.c.schedule_id < 0, _in(follows.c.followed_id, some)) for some in _few(self.schedules)
+            )
+        if table is answers:  # what a schedule that goes has heard of those elsewhere that it follows
+            yield from (and_(answers.c.parent_id < 0, _in(answers.c.job_id, some)) for some in _few(self.schedules))
 
     def refuse_what_cannot_go(self) -> None:
         """Refuse rows of rooms that cannot be moved yet, and rows that refer to rows which stay."""
@@ -74,7 +87,9 @@ class CargoRows:
                 raise NotAllowed("vshard_rows_stay", what="expectations of single jobs")
         is_open, is_planned = needs.c.state == "open", schedules.c.check_job.in_(select(jobs.c.id))
         self._refuse_split(needs.c.job_id, self.jobs, needs.c.needed_id, self.jobs, "dependencies", is_open)
-        self._refuse_split(follows.c.schedule_id, self.schedules, follows.c.followed_id, self.schedules, "schedules")
+        near = and_(follows.c.schedule_id > 0, follows.c.followed_id > 0)
+        pair = (follows.c.schedule_id, self.schedules, follows.c.followed_id, self.schedules)
+        self._refuse_split(*pair, "schedules", near)
         self._refuse_split(schedules.c.id, self.schedules, schedules.c.check_job, self.jobs, "expectations", is_planned)
         reserved = and_(reservations.c.state == "reserved", ~reservations.c.budget_id.in_(sorted(self.budgets) or [-1]))
         for some in _few(self.jobs):
@@ -181,6 +196,17 @@ class CargoRows:
             .where(expectations.c.owner == SYSTEM, expectations.c.subject.not_like(f"{OF_JOB}%"))
         )
         return {key for key in self.connection.execute(query).scalars() if self.cargo.has_key(key)}
+
+    def _message_conditions(self) -> Iterator[ColumnElement[bool]]:
+        """Yield conditions for what jobs and schedules that go have to tell others; the jobs may have ended."""
+        of_job, sender = messages.c.kind.in_(OF_JOBS), messages.c.sender
+        yield from (and_(of_job, condition) for condition in self._by_number(sender))
+        yield from (and_(~of_job, _in(sender, some)) for some in _few(self.schedules))
+
+    def _by_number(self, column: Column[Any]) -> Iterator[ColumnElement[bool]]:
+        drawn, vshard = column >= FIRST_NUMBER, column.bitwise_and(VSHARDS - 1)
+        yield from (and_(drawn, _in(vshard, some)) for some in _few(self.cargo.vshards))
+        yield from (_in(column, some) for some in _few(self.forwards))
 
     def _key_conditions(self) -> Iterator[ColumnElement[bool]]:
         yield from (_in(keys.c.owner, some) for some in _few(self.owners))

@@ -8,12 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-By = Literal["owner", "job", "key", "schedule", "expectation", "budget", "checkpoint"]
+By = Literal["owner", "job", "number", "message", "key", "schedule", "expectation", "budget", "checkpoint"]
 
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Its rows go with their shard; *column* is compared with the owners, jobs, schedules or budgets that go."""
+    """Its rows go with their shard; *column* is compared with the owners, jobs, schedules or budgets that go.
+
+    By *number*: with the shard of a job that may have ended.
+    """
 
     by: By
     column: str
@@ -69,6 +72,10 @@ CLASSES: dict[str, Class] = {
     "horae_ledger": Moves("job", "job_id"),
     "horae_needs": Moves("job", "job_id"),
     "horae_parents": Moves("job", "job_id"),
+    "horae_answers": Moves("job", "job_id"),
+    "horae_asks": Moves("number", "needed_id"),  # before messages, which are written by who has locked them
+    "horae_followers": Moves("schedule", "followed_id"),
+    "horae_messages": Moves("message", "sender"),  # the receiver is found by the map
     "horae_slots": Moves("job", "job_id"),  # of concurrency keys; those of limits are each database's own
     "horae_reservations": Moves("budget", "budget_id"),
     "horae_documents": OWNER,

@@ -21,6 +21,7 @@ from horae.stores.codecs import to_micros
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
 from horae.stores.jobs.admission import Admission
+from horae.stores.jobs.asks import ASKED
 from horae.stores.jobs.cancelling import cancel_waiting
 from horae.stores.jobs.claimed import COLUMNS, read_claimed
 from horae.stores.jobs.fair import Fair, QueueTurns, first_part, turn_size
@@ -254,13 +255,13 @@ class Hot:
         """Note that the end of these jobs concerns others."""
         for start in range(0, len(numbers), CHUNK):
             chunk = numbers[start : start + CHUNK]
-            driver.change(f"UPDATE horae_jobs SET linked = 1 WHERE id IN ({marks(len(chunk))})", chunk)
+            driver.change(f"UPDATE horae_jobs SET linked = linked | 1 WHERE id IN ({marks(len(chunk))})", chunk)
 
     # -- settle ------------------------------------------------------------------------------------------------
 
     def settle(self, driver: Driver, settlements: Sequence[Settlement], now: datetime) -> tuple[set[int], set[str]]:
         """Write endings; answers with the rejected numbers and the queues that may have work again."""
-        accepted, linked = self._check_tokens(driver, settlements)
+        accepted, linked, asked = self._check_tokens(driver, settlements)
         finished = [s for s in accepted if s.change.state in ("succeeded", "cancelled")]
         again = [s for s in accepted if s.change.state == "queued"]
         dead = [s for s in accepted if s.change.state == "dead"]
@@ -275,15 +276,15 @@ class Hot:
         self._append_entries(driver, accepted)
         queues = self.slots.give_back(driver, sorted(linked))
         ended = [s for s in finished + dead if s.number in linked]
-        queues |= self.links.settle(
-            driver, [Ended(s.number, linked[s.number], s.change.state == "succeeded") for s in ended], now
-        )
+        concerned = [Ended(s.number, linked[s.number], s.change.state == "succeeded", s.number in asked) for s in ended]
+        queues |= self.links.settle(driver, concerned, now)
         return {s.number for s in settlements} - {s.number for s in accepted}, queues
 
     def _check_tokens(
         self, driver: Driver, settlements: Sequence[Settlement]
-    ) -> tuple[list[Settlement], dict[int, int | None]]:
-        """Return whose token is still current, and which of these jobs concern others, with their schedule.
+    ) -> tuple[list[Settlement], dict[int, int | None], set[int]]:
+        """Return whose token is still current, which of these jobs concern others, with their schedule, and about which
+        of them jobs in other shards ask.
 
         Wait for locked rows, except when all settlements are lost leases: one process that froze with a row locked must
         not keep the reaper from handing on the others.
@@ -292,6 +293,7 @@ class Hot:
         lock = self.dialect.locking if lost else self.dialect.waiting_lock
         current: dict[int, tuple[int, int]] = {}
         linked: dict[int, int | None] = {}
+        asked: set[int] = set()
         ordered = sorted(settlements, key=lambda s: s.number)
         for start in range(0, len(ordered), CHUNK):
             numbers = [s.number for s in ordered[start : start + CHUNK]]
@@ -303,10 +305,12 @@ class Hot:
                 current[number] = (token, until)
                 if concerns:
                     linked[number] = schedule_id
+                    if concerns & ASKED:
+                        asked.add(number)
         holding = [s for s in ordered if _still_holds(s, current.get(s.number))]
         first = {s.number: s for s in reversed(holding)}  # an ending that comes twice in one batch counts once
         accepted = [s for s in holding if first[s.number] is s]
-        return accepted, {s.number: linked[s.number] for s in accepted if s.number in linked}
+        return accepted, {s.number: linked[s.number] for s in accepted if s.number in linked}, asked
 
     def write_runs(self, driver: Driver, settlements: Sequence[Settlement], now: datetime, *, final: bool) -> None:
         """Write run rows, in one statement for all that ended alike, as most of a batch did."""
@@ -349,10 +353,12 @@ class Hot:
 
     def drop(self, driver: Driver, numbers: Sequence[int], reason: str, now: datetime) -> None:
         """End waiting jobs as cancelled: their rows move to the history, their names are free again."""
-        linked = f"SELECT id, schedule_id FROM horae_jobs WHERE linked = 1 AND id IN ({marks(len(numbers))}) "
+        linked = f"SELECT id, schedule_id, linked FROM horae_jobs WHERE linked > 0 AND id IN ({marks(len(numbers))}) "
         ended = driver.rows(linked + "AND state = 'queued'", numbers)
         cancel_waiting(driver, numbers, reason, now)
-        self.links.settle(driver, [Ended(number, schedule_id, False) for number, schedule_id in ended], now)
+        self.links.settle(
+            driver, [Ended(number, schedule, False, bool(linked & ASKED)) for number, schedule, linked in ended], now
+        )
 
     def _requeue(self, driver: Driver, settlements: Sequence[Settlement]) -> None:
         """Put jobs back into the queue with a raised token, so that the old holder can write no more."""

@@ -5,14 +5,14 @@ The keyed way round; jobs without names go through the stores' own hot statement
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, insert, select, text, update
 
-from horae.core.cluster.numbers import job_id
+from horae.core.cluster.numbers import job_id, vshard_in
 from horae.core.jobs.job import NewJob
 from horae.core.time.instants import micros
 from horae.errors import KeyConflict, NotFound
@@ -20,6 +20,7 @@ from horae.ports.jobs import Placed
 from horae.stores.databases.bulk import by_column, find_by, insert_drawing, insert_free
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.databases.driver import CallerDriver
+from horae.stores.jobs.asks import send
 from horae.stores.jobs.needs import Needs
 from horae.stores.tables.batches import parents
 from horae.stores.tables.jobs import INSERT_COLUMNS, job_chunks, jobs, keys, needs, new_job_row, runs
@@ -159,18 +160,25 @@ class Insertion:
                 for position, number in enumerate(dict.fromkeys(job.after))
             ]
             self.connection.execute(insert(parents), named)
-            query = select(jobs.c.id, jobs.c.state).where(jobs.c.id.in_(job.after)).order_by(jobs.c.id)
+            near = self._near(where.number, job.after)
+            query = select(jobs.c.id, jobs.c.state).where(jobs.c.id.in_(near)).order_by(jobs.c.id)
             there = {row.id: row.state for row in self.connection.execute(query.with_for_update())}
             lost = {number for number, state in there.items() if state == "dead"}
-            lost |= self._find_cancelled([number for number in dict.fromkeys(job.after) if number not in there])
+            gone = [number for number in near if number not in there]
+            cancelled, unknown = self._find_cancelled(gone)
+            lost |= cancelled
+            asked = {number for number in job.after if number not in near}.union(unknown)
+            states = dict.fromkeys(there, "open") | dict.fromkeys(lost, "failed") | dict.fromkeys(asked, "asked")
             rows = [
                 {"job_id": where.number, "needed_id": number, "policy": job.on_parent_dead,
-                 "state": "failed" if number in lost else "open", "concurrency_limit": job.concurrency_limit}
-                for number in sorted({*there, *lost})
+                 "state": states[number], "concurrency_limit": job.concurrency_limit}
+                for number in sorted(states)
             ]  # fmt: skip
             if rows:
                 self.connection.execute(insert(needs), rows)
-                self.connection.execute(update(jobs).where(jobs.c.id.in_(there)).values(linked=1))
+                linked = jobs.c.linked.bitwise_or(1)
+                self.connection.execute(update(jobs).where(jobs.c.id.in_(there)).values(linked=linked))
+                self._ask(where.number, asked, now)
             else:
                 free = update(jobs).where(jobs.c.id == where.number).values(held="", held_for=None)
                 self.connection.execute(free)
@@ -178,17 +186,32 @@ class Insertion:
                 dialect = BY_NAME[self.connection.dialect.name]
                 Needs(dialect).settle_new(CallerDriver(self.connection), where.number, now)
 
-    def _find_cancelled(self, numbers: Sequence[int]) -> set[int]:
-        """Return those that were cancelled, among jobs that have ended; what never was cannot be waited for."""
-        cancelled: set[int] = set()
+    def _near(self, child: int, after: Sequence[int]) -> list[int]:
+        """Return the parents that are looked for here; those of another shard are asked by a message."""
+        if self._entrance is None:
+            return list(dict.fromkeys(after))
+        return [number for number in dict.fromkeys(after) if vshard_in(number) in (None, vshard_in(child))]
+
+    def _ask(self, child: int, asked: Iterable[int], now: datetime) -> None:
+        for parent in sorted(asked):
+            send(CallerDriver(self.connection), "ask", child, parent, 0, "0", now)
+
+    def _find_cancelled(self, numbers: Sequence[int]) -> tuple[set[int], set[int]]:
+        """Return those that were cancelled, among jobs that have ended, and those that may have ended elsewhere.
+
+        What never was cannot be waited for. In a cluster a job may have ended where its shard was before.
+        """
+        cancelled, elsewhere = set[int](), set[int]()
         for number in numbers:
             final = select(runs.c.state).where(runs.c.job_id == number, runs.c.state.is_not(None))
             state = self.connection.execute(final).scalar()
-            if state is None:
+            if state is None and self._entrance is None:
                 raise NotFound("parent_unknown", id=job_id(number))
-            if state != "succeeded":
+            if state is None:
+                elsewhere.add(number)
+            elif state != "succeeded":
                 cancelled.add(number)
-        return cancelled
+        return cancelled, elsewhere
 
     def find_holders(self, new: Sequence[NewJob], *, latest: bool = False) -> dict[Name, tuple[int, str]]:
         """Return the jobs that have these names; *latest*: also those committed since this transaction began."""

@@ -35,6 +35,7 @@ from sqlalchemy import (
     update,
 )
 
+from horae.core.cluster.messages import HINT
 from horae.core.cluster.numbers import job_id
 from horae.core.jobs.batch import HELD_BY_BATCH
 from horae.core.jobs.job import CLOSED, JOB, SYSTEM, Filter, Job, Lease, NewJob, Run, Settlement
@@ -351,6 +352,10 @@ class Jobs:
             runs.c.job_id.in_([row.needed_id for row in found if row.state is None]), runs.c.state.is_not(None)
         )
         history = {row.job_id: row.state for row in self.connection.execute(ended)}
+        if self._entrance is not None:
+            from horae.stores.jobs.parents import read_told
+
+            history |= read_told(self.connection, number)
         return [
             Parent(
                 job_id(parent),
@@ -365,7 +370,7 @@ class Jobs:
         """Return the jobs that one was enqueued after with what they returned, and the size of all results."""
         from horae.stores.jobs.parents import read_results
 
-        return read_results(self.connection, number, most_bytes)
+        return read_results(self.connection, number, most_bytes, in_cluster=self._entrance is not None)
 
     def enqueued_after(self, number: int, *, limit: int) -> list[int]:
         """Return the first jobs that one was enqueued after, in that order, also those that have ended."""
@@ -413,7 +418,8 @@ class Jobs:
         if changed and job.state == "dead" and job.has_dependents:
             from horae.stores.jobs.links import Links
 
-            Links(self._dialect).revive(self._driver(), job.number, now)
+            asked = self._entrance is not None
+            self._woken |= Links(self._dialect).revive(self._driver(), job.number, now, asked=asked)
         self._let_next_in(job)
         return changed
 
@@ -483,7 +489,8 @@ class Jobs:
         if job.has_dependents:
             from horae.stores.jobs.links import Ended, Links
 
-            Links(self._dialect).settle(self._driver(), [Ended(job.number, job.schedule_id, False)], now)
+            ended = Ended(job.number, job.schedule_id, False, asked=self._entrance is not None)
+            self._woken |= Links(self._dialect).settle(self._driver(), [ended], now)
         return True
 
     def _copy_cancelled(self, which: Sequence[ColumnElement[bool]], reason: str, now: datetime) -> None:
@@ -566,7 +573,10 @@ class Jobs:
     def insert(self, new: Sequence[NewJob], now: datetime) -> list[Placed]:
         from horae.stores.jobs.insertion import Insertion
 
-        return Insertion(self.connection, self._entrance).insert(new, now)
+        placed = Insertion(self.connection, self._entrance).insert(new, now)
+        if self._entrance is not None and any(job.after for job in new):
+            self._woken.add(HINT)
+        return placed
 
     def start(self, number: int, *, worker_id: str, until: datetime, now: datetime) -> None:
         """Mark a job as running, held by the process that stored it."""

@@ -1,5 +1,5 @@
-"""What the end of one job means to others: a job that waits for it, its batch, a schedule that counts from its finish,
-a schedule that follows its own. All of it happens in the transaction that ends the job.
+"""What the end of one job means to others: a job that waits for it, here or in another shard, its batch, a schedule
+that counts from its finish, a schedule that follows its own. All of it happens in the transaction that ends the job.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from horae.core.cluster.messages import HINT
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.time.instants import micros
 from horae.stores.codecs import to_micros
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
+from horae.stores.jobs.asks import numbered_in_cluster, send
 from horae.stores.jobs.batch import BatchEnds
 from horae.stores.jobs.needs import Needs
 
@@ -32,6 +34,7 @@ class Ended:
     number: int
     schedule_id: int | None
     succeeded: bool
+    asked: bool = False  # jobs in other shards may wait for it
 
 
 class Links:
@@ -51,19 +54,25 @@ class Links:
         never, queues = self.batches.settle(driver, succeeded, failed, now)
         queues |= self.needs.let_go(driver, succeeded)
         queues |= self.needs.fail(driver, [*failed, *never], now)
+        asked = [job.number for job in ended if job.asked]
+        queues |= self.needs.asks.tell(driver, asked + numbered_in_cluster(never), now)
         ran = {job.schedule_id for job in ended if job.schedule_id is not None}
         good = {job.schedule_id for job in ended if job.schedule_id is not None and job.succeeded}
         own = list(self._schedules(driver, sorted(ran)))
         if self._meet_expectations(driver, [each for each in own if each.number in good], now):
             queues.add(MACHINERY)
-        if self._count_from_finish(driver, own, now) | self._follow(driver, sorted(good), now):
+        if self._count_from_finish(driver, own, now):
             queues.add("*")
-        return queues
+        return queues | self._follow(driver, sorted(good), now)
 
-    def revive(self, driver: Driver, number: int, now: datetime) -> None:
-        """Let its batch wait for a revived job again, and bring back the jobs that were cancelled for it."""
+    def revive(self, driver: Driver, number: int, now: datetime, *, asked: bool) -> set[str]:
+        """Let its batch wait for a revived job again, and bring back the jobs that were cancelled for it.
+
+        *asked*: jobs in other shards may be among them. Return hints for those.
+        """
         self.batches.reopen(driver, [number])
-        self.needs.revive(driver, [number], now)
+        queues = self.needs.revive(driver, [number], now)
+        return queues | self.needs.asks.tell(driver, [number] if asked else [], now)
 
     def _meet_expectations(self, driver: Driver, schedules: Iterable[Schedule], now: datetime) -> bool:
         """Note successes that were expected; a late one brings the next check forward, which closes the record."""
@@ -88,15 +97,33 @@ class Links:
                 moved = True
         return moved
 
-    def _follow(self, driver: Driver, numbers: Sequence[int], now: datetime) -> bool:
+    def _follow(self, driver: Driver, numbers: Sequence[int], now: datetime) -> set[str]:
         """Let a schedule fire once all those that it follows have succeeded since it last fired."""
         if not numbers:
-            return False
+            return set()
         condition = f"followed_id IN ({marks(len(numbers))})"
         rows = driver.rows(f"SELECT DISTINCT schedule_id FROM horae_follows WHERE {condition}", numbers)
-        followers = {schedule.number: schedule for schedule in self._schedules(driver, sorted(row[0] for row in rows))}
+        near = sorted(row[0] for row in rows if row[0] > 0)
+        hints = self._tell_followers(driver, condition, numbers, now) if len(near) < len(rows) else set()
+        return hints | self.note_success(driver, near, condition, numbers, now)
+
+    def _tell_followers(self, driver: Driver, condition: str, numbers: Sequence[int], now: datetime) -> set[str]:
+        """Tell schedules in other shards that one which they follow has succeeded."""
+        driver.change(f"UPDATE horae_followers SET version = version + 1 WHERE {condition} AND is_on = 1", numbers)
+        sql = f"SELECT followed_id, schedule_id, alias, vshard, version FROM horae_followers WHERE {condition} "
+        for followed, follower, alias, vshard, version in driver.rows(sql + "AND is_on = 1", numbers):
+            send(driver, "success", followed, follower, version, str(alias), now, vshard=vshard)
+        return {HINT}
+
+    def note_success(
+        self, driver: Driver, near: Sequence[int], condition: str, numbers: Sequence[int], now: datetime
+    ) -> set[str]:
+        """Note successes for the schedules *near*, which follow some of *numbers*; let fire those that wait for no
+        other; return hints.
+        """
+        followers = {schedule.number: schedule for schedule in self._schedules(driver, near)}
         if not followers:
-            return False
+            return set()
         driver.change(f"UPDATE horae_follows SET succeeded_at = %s WHERE {condition}", [micros(now), *numbers])
         ready = driver.rows(
             f"SELECT schedule_id FROM horae_follows WHERE schedule_id IN ({marks(len(followers))}) "
@@ -108,7 +135,7 @@ class Links:
             fire_at = to_micros(followers[number].after_leaders(now))
             if fire_at is not None:
                 driver.change(MOVE, [fire_at, fire_at, number])
-        return bool(ready)
+        return {"*"} if ready else set()
 
     def _schedules(self, driver: Driver, numbers: Sequence[int]) -> Iterable[Schedule]:
         if not numbers:

@@ -4,6 +4,7 @@ A row of ``horae_needs`` says that a job waits for another, its parent. Its stat
 transaction leaves undone another finds:
 
     open      the parent may still succeed
+    asked     the same of a parent in another shard, which was asked and answers by a message
     failed    the parent is dead or was cancelled, and the child is still to be dealt with
     settled   the child was dealt with: it is cancelled, or goes on waiting because its policy says so
     revived   the parent lives again, and the child is still to be brought back
@@ -21,10 +22,12 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from horae.core.cluster.messages import LIVE, SUCCEEDED
 from horae.core.cluster.numbers import job_id
 from horae.core.time.instants import micros
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
+from horae.stores.jobs.asks import Asks, numbered_in_cluster
 from horae.stores.jobs.batch import BatchEnds
 from horae.stores.jobs.cancelling import cancel_waiting
 from horae.stores.tables.jobs import ATTEMPT, SNAPSHOT
@@ -35,6 +38,13 @@ CHUNK = 500
 KEPT = (
     *(name for name in (*ATTEMPT, *SNAPSHOT) if name not in ("worker_id", "started_at", "cancel_reason")),
     "attempt",
+)
+STATE = "SELECT state FROM horae_needs"
+HOPEFUL = ("open", "asked")
+# A parent in another shard has told this child something before.
+ASK_AGAIN = (
+    "UPDATE horae_needs SET state = 'asked' WHERE state = 'open' AND EXISTS (SELECT 1 FROM horae_answers "
+    "WHERE horae_answers.job_id = horae_needs.job_id AND horae_answers.parent_id = horae_needs.needed_id)"
 )
 Row = tuple[Any, ...]
 
@@ -49,6 +59,7 @@ class Needs:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._batches = BatchEnds(dialect)
+        self.asks = Asks(dialect)
 
     # -- a parent has succeeded ----------------------------------------------------------------------------------
 
@@ -134,51 +145,109 @@ class Needs:
         children, parents = sorted({row[0] for row in rows}), sorted({row[1] for row in rows})
         sql = f"SELECT id FROM horae_jobs WHERE id IN ({marks(len(children))}) AND state = 'queued' AND held = 'needs' "
         waiting = {row[0] for row in driver.rows(f"{sql}ORDER BY id{self._dialect.waiting_lock}", children)}
-        dead = {
-            row[0] for row in driver.rows(f"SELECT id FROM horae_jobs WHERE id IN ({marks(len(parents))})", parents)
-        }
+        known = self._endings(driver, children, parents)
         cancelled: list[int] = []
         for parent in parents:
             children = sorted({row[0] for row in rows if row[1] == parent and row[0] in waiting} - set(cancelled))
             if children:
-                ended = "is dead" if parent in dead else "was cancelled"
+                ended = known.get(parent, "was cancelled")
                 cancel_waiting(driver, children, f"{job_id(parent)}, which it waited for, {ended}", now)
                 cancelled += children
         self._change_rows(driver, "UPDATE horae_needs SET state = 'settled'", rows)
         never, queues = self._batches.settle(driver, [], cancelled, now)
         cancelled += never
         self._mark(driver, "failed", cancelled, ("open", "revived"))
-        return cancelled, queues
+        return cancelled, queues | self.asks.tell(driver, numbered_in_cluster(cancelled), now)
+
+    def _endings(self, driver: Driver, children: Sequence[int], parents: Sequence[int]) -> dict[int, str]:
+        """Return in words what became of parents that were not cancelled."""
+        sql = f"SELECT id FROM horae_jobs WHERE id IN ({marks(len(parents))})"
+        known = {row[0]: "is dead" for row in driver.rows(sql, parents)}
+        if numbered_in_cluster(children):
+            sql = f"SELECT parent_id, state FROM horae_answers WHERE job_id IN ({marks(len(children))}) "
+            told = driver.rows(f"{sql}AND parent_id IN ({marks(len(parents))})", [*children, *parents])
+            words = {"dead": "is dead", "unknown": "is not known"}
+            known |= {parent: words[state] for parent, state in told if state in words}
+        return known
+
+    # -- a parent in another shard -------------------------------------------------------------------------------
+
+    def hear(self, driver: Driver, child: int, parent: int, state: str, now: datetime) -> set[str]:
+        """Act on how a parent in another shard stands now; answers with queues to wake.
+
+        Whatever was heard before, the same follows as if the parent had come to this state here.
+        """
+        pair = [child, parent]
+        rows = driver.rows(f"{STATE} WHERE job_id = %s AND needed_id = %s{self._dialect.waiting_lock}", pair)
+        if not rows:
+            return set()
+        [(before,)], own = rows, "WHERE job_id = %s AND needed_id = %s"
+        one = f"AND job_id = {int(child)} AND needed_id = {int(parent)}"
+        if state == SUCCEEDED:
+            if before in ("failed", "settled", "revived", "met") and not self._lock_jobs(driver, [child]):
+                driver.change(f"UPDATE horae_needs SET state = 'met' {own}", pair)
+                return self.settle_met(driver, self._lock_rows(driver, "met", one, [1]), now)
+            self._lock_jobs(driver, [child])
+            driver.change(f"DELETE FROM horae_needs {own}", pair)
+            return self._free(driver, [child])
+        if state == LIVE:
+            if before not in ("failed", "settled"):
+                return set()
+            driver.change(f"UPDATE horae_needs SET state = 'revived' {own}", pair)
+            back, hints = self._bring_back(driver, self._lock_rows(driver, "revived", one, [1]), now)
+            return hints | self._cascade_revival(driver, back, INLINE, now)
+        if before not in ("asked", "open", "revived"):
+            return set()
+        driver.change(f"UPDATE horae_needs SET state = 'failed' {own}", pair)
+        cancelled, queues = self._settle(driver, self._lock_rows(driver, "failed", one, [1]), now)
+        return queues | self._cascade_failure(driver, cancelled, now)
+
+    def settle_met(self, driver: Driver, rows: Sequence[Row], now: datetime) -> set[str]:
+        """Bring back children whose parents have succeeded since they were cancelled for them."""
+        hints = self._bring_back(driver, rows, now)[1]
+        self._change_rows(driver, "DELETE FROM horae_needs", rows)
+        return hints | self._free(driver, sorted({row[0] for row in rows}))
 
     # -- a parent lives again ------------------------------------------------------------------------------------
 
-    def revive(self, driver: Driver, numbers: Sequence[int], now: datetime) -> None:
-        """Bring back the children that were cancelled for these jobs, and let others wait for them as before."""
-        parents: Sequence[int] = numbers
-        if not self._mark(driver, "revived", parents, ("failed", "settled")):
-            return
-        room = INLINE
+    def revive(self, driver: Driver, numbers: Sequence[int], now: datetime) -> set[str]:
+        """Bring back the children that were cancelled for these jobs, and let others wait for them as before.
+
+        Return hints for those in other shards.
+        """
+        if not self._mark(driver, "revived", numbers, ("failed", "settled")):
+            return set()
+        return self._cascade_revival(driver, numbers, INLINE, now)
+
+    def _cascade_revival(self, driver: Driver, parents: Sequence[int], room: int, now: datetime) -> set[str]:
+        hints: set[str] = set()
         while parents and room > 0:
             rows = self._lock_rows(driver, "revived", f"AND needed_id IN ({marks(len(parents))})", [*parents, room])
-            parents = self._bring_back(driver, rows, now)
+            parents, told = self._bring_back(driver, rows, now)
+            hints |= told
             room -= len(rows)
+        return hints
 
-    def _bring_back(self, driver: Driver, rows: Sequence[Row], now: datetime) -> list[int]:
-        """Restore cancelled children, unless another parent of theirs is still lost; answers with their numbers."""
+    def _bring_back(self, driver: Driver, rows: Sequence[Row], now: datetime) -> tuple[list[int], set[str]]:
+        """Restore cancelled children, unless another parent of theirs is still lost; answers with their numbers, and
+        hints for those elsewhere who wait for them.
+        """
         if not rows:
-            return []
+            return [], set()
         self._change_rows(driver, "UPDATE horae_needs SET state = 'open'", rows)
         children = sorted({row[0] for row in rows})
         condition = f"({marks(len(children))})"
         there = {row[0] for row in driver.rows(f"SELECT id FROM horae_jobs WHERE id IN {condition}", children)}
         # All rows of a child are locked: two parents that are revived at once must not each take the other for lost.
         sql = f"SELECT job_id, state FROM horae_needs WHERE job_id IN {condition} ORDER BY job_id, needed_id"
-        lost = {row[0] for row in driver.rows(sql + self._dialect.waiting_lock, children) if row[1] != "open"}
+        lost = {row[0] for row in driver.rows(sql + self._dialect.waiting_lock, children) if row[1] not in HOPEFUL}
         limits = {row[0]: row[3] for row in rows}
         wanted = [number for number in children if number not in there and number not in lost]
         back = [number for number in wanted if self._restore(driver, number, limits[number], now)]
         self._mark(driver, "revived", back, ("failed", "settled"))
-        return back
+        if numbered_in_cluster(children):
+            driver.change(f"{ASK_AGAIN} AND job_id IN {condition}", children)
+        return back, self.asks.tell(driver, numbered_in_cluster(back), now)
 
     def _restore(self, driver: Driver, number: int, limit: int, now: datetime) -> bool:
         """Make a cancelled job wait again, from the last row of its history; not if its unique name is taken."""
@@ -216,11 +285,9 @@ class Needs:
         failed = self._lock_rows(driver, "failed", "", [limit], self._dialect.locking)
         _, queues = self._settle(driver, failed, now)
         revived = self._lock_rows(driver, "revived", "", [limit], self._dialect.locking)
-        self._bring_back(driver, revived, now)
+        queues |= self._bring_back(driver, revived, now)[1]
         met = self._lock_rows(driver, "met", "", [limit], self._dialect.locking)
-        self._bring_back(driver, met, now)
-        self._change_rows(driver, "DELETE FROM horae_needs", met)
-        queues |= self._free(driver, sorted({row[0] for row in met}))
+        queues |= self.settle_met(driver, met, now)
         return len(failed) + len(revived) + len(met), queues
 
     def find_lost(self, driver: Driver) -> int:

@@ -35,6 +35,7 @@ from horae.stores.databases.dialects import BY_NAME
 from horae.stores.jobs.filters import contains
 from horae.stores.jobs.totals import HANDLER, SCHEDULE, tallies
 from horae.stores.tables.jobs import jobs, runs
+from horae.stores.tables.messages import followers as far
 from horae.stores.tables.schedules import (
     FIRE_COLUMNS,
     FIRES,
@@ -149,8 +150,9 @@ class Schedules:
     def followers(self, number: int) -> list[str]:
         """Return the keys of the schedules that follow this one."""
         followers = select(follows.c.schedule_id).where(follows.c.followed_id == number)
-        query = select(schedules.c.schedule_key).where(schedules.c.id.in_(followers)).order_by(schedules.c.schedule_key)
-        return list(self.connection.execute(query).scalars())
+        near = select(schedules.c.schedule_key).where(schedules.c.id.in_(followers))
+        elsewhere = select(far.c.name).where(far.c.followed_id == number, far.c.is_on == 1)  # in a cluster
+        return sorted(self.connection.execute(near.union_all(elsewhere)).scalars())
 
     def unfinished(self, number: int) -> Unfinished:
         columns = (
@@ -161,14 +163,14 @@ class Schedules:
         return unfinished_from(self.connection.execute(query).all())
 
     def awaited(self, number: int) -> bool:
-        live = (jobs.c.schedule_id == number, jobs.c.state.in_(("queued", "running")), jobs.c.linked == 1)
+        live = (jobs.c.schedule_id == number, jobs.c.state.in_(("queued", "running")), jobs.c.linked > 0)
         return self.connection.execute(select(jobs.c.id).where(*live).limit(1)).first() is not None
 
     def without_fire(self, now: datetime, *, limit: int) -> list[Schedule]:
         """Return schedules that are on, have no next fire, and no unfinished job whose end would give them one."""
         c = schedules.c
         awaited = select(jobs.c.id).where(
-            jobs.c.schedule_id == c.id, jobs.c.state.in_(("queued", "running")), jobs.c.linked == 1
+            jobs.c.schedule_id == c.id, jobs.c.state.in_(("queued", "running")), jobs.c.linked > 0
         )
         is_on = func.coalesce(c.toggled, c.enabled) == 1
         silent = (c.next_due_at.is_(None), c.paused_at.is_(None), c.inactive.is_(None), c.mode == "SINGLE_NODE")

@@ -21,8 +21,8 @@ ERRORS = {
     "cluster_missing": "这个数据库不属于任何集群。请先运行 horae cluster init。",
     "cluster_name_unusable": "{name!r} 不能作为数据库的名字。请使用最多 40 个小写字母、数字、- 和 _。",
     "cluster_numbers_used_up": "无法再添加数据库：{most} 个编号已全部用完，编号不会重复使用。",
-    "cluster_partly_stored": "{count} 个任务中有 {stored} 个已存入各自分片的数据库，随后有一个被拒绝：{problem} "
-    "请带上键重试，或按分片分别入队。",
+    "cluster_partly_stored": "{count} 个任务中有 {stored} 个已存入各自分片的数据库，其余的没有：{problem} "
+    "请带上键重试，或只重新入队错误的 answers 所指出的任务。",
     "cluster_urls_unreadable": "HORAE_CLUSTER_URLS 必须是以空格分隔的 name=url；{name!r} 这一项不是。",
     "limit_below_databases": "上限 {max_running} 无法分给集群的 {databases} 个数据库，每个数据库只遵守自己的一份。"
     "请至少设为 {databases}，或使用指向同一数据库的键。",
@@ -30,10 +30,6 @@ ERRORS = {
     "请用 shard_key= 统一决定，或只保留一种键。",
     "shows_one_database": "这个列表只读取一个数据库，而系统的数据分布在集群的所有数据库中。"
     "请使用 Horae 自己接口的列表（会合并各库），或指定租户。",
-    "followed_elsewhere": "计划 {key} 不能跟随 {followed}：在这个集群中它们位于不同的分片，分片之间尚不传递消息。"
-    "请由处理函数入队后续任务，或让两者属于同一租户。",
-    "parent_elsewhere": "{handler} 不能等待 {id}：它位于集群的另一个分片，分片之间尚不传递消息。"
-    "请为两个任务指定相同的 owner 或相同的 shard_key=。",
     "shard_key_long": "shard_key={shard_key!r} 与 {name!r} 合起来太长：最多 {most} 个字符。",
     "stale_map": "这个分片已经迁移，或其数据库的集群映射比本进程的新。没有写入任何内容；请重试。",
     "vshard_busy": "这个分片正在迁移到另一个数据库。没有写入任何内容；请稍后重试。",
