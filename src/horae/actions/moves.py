@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from horae.actions.cluster import copy_map, decide_map, entry_for, known_map, shards_of
+from horae.actions.jobs.expectations import judge_open
+from horae.actions.schedules.calendars import follow_all
 from horae.core.cluster.moves import Cargo, Parcel, drain_moves, even_moves, parcels_of
 from horae.core.cluster.shard_map import HOME
 from horae.core.jobs.job import SYSTEM
@@ -128,6 +130,7 @@ def pack(world: World, parcel: Parcel) -> int:
     shards, shard_map = shards_of(world), known_map(world)
     source, target = shards.store_of(parcel.source), shards.store_of(parcel.target)
     cargo = Cargo(shard_map, parcel.vshards)
+    judge_open(shards.whole(world, parcel.source))
     source.transact(lambda tx: tx.cluster.copy_map(shard_map))
     target.transact(lambda tx: tx.parcels.expect(parcel))
     try:
@@ -173,6 +176,7 @@ def unpack(world: World, parcel: Parcel) -> None:
 
     def write(tx: Tx) -> None:
         numbers = tx.parcels.unpack(parcel, content) or []
+        follow_all(shards.whole(world, parcel.target), tx)
         for start in range(0, len(numbers), LABELLED_AT_ONCE):
             found = tx.labels.read_numbered(numbers[start : start + LABELLED_AT_ONCE])
             tx.labels.add(blocks_of(found))

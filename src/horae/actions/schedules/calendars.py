@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from horae.actions.schedules.schedules import lock_schedule, write_version
 from horae.core.audit.entries import Entry
@@ -53,31 +54,68 @@ def set_calendar(
         else:
             tx.calendars.put(after)
         _note(tx, "put", before, after, actor, reason)
-        for schedule in _users(tx, name):
-            locked = lock_schedule(tx, schedule.key, schedule.owner)
-            changed = replace(locked, calendar_days=after.days)
-            if locked.calendar == name and changed != locked:
-                write_version(world, tx, locked, changed, "change", actor, f"calendar {name}")
+        _follow(world, tx, after, actor)
         return after
 
     made = world.route().store.transact(write)
     world.route().store.wake(["*"])
+    for shard in _copies(world):
+        shard.route().store.transact(partial(_copy, shard, made, actor))
+        shard.route().store.wake(["*"])
     return made
+
+
+def _copies(world: World) -> list[World]:
+    """Return the worlds of a cluster's databases but the home; a calendar is decided on at home, then copied to all."""
+    home = world.within(owner=SYSTEM)[0].route().store
+    return [] if world.cluster is None else [each for each in world.databases() if each.route().store is not home]
+
+
+def _copy(world: World, calendar: Calendar, actor: str, tx: Tx) -> None:
+    """Take over a calendar from the home, unless a newer one is here; the schedules that use it follow."""
+    before = tx.calendars.get(calendar.name, lock=True)
+    if before is None:
+        tx.calendars.add(calendar)
+    elif before.version < calendar.version:
+        tx.calendars.put(calendar)
+    _follow(world, tx, calendar if before is None or before.version < calendar.version else before, actor)
+
+
+def follow_all(world: World, tx: Tx) -> None:
+    """Let schedules that have come from another database follow the calendars of this one, which may be newer."""
+    for calendar in tx.calendars.all():
+        _follow(world, tx, calendar, SYSTEM)
+
+
+def _follow(world: World, tx: Tx, calendar: Calendar, actor: str) -> None:
+    for schedule in _users(tx, calendar.name):
+        if schedule.calendar_days == calendar.days:
+            continue
+        locked = lock_schedule(tx, schedule.key, schedule.owner)
+        changed = replace(locked, calendar_days=calendar.days)
+        if locked.calendar == calendar.name and changed != locked:
+            write_version(world, tx, locked, changed, "change", actor, f"calendar {calendar.name}")
 
 
 def delete_calendar(world: World, name: str, *, actor: str = SYSTEM, reason: str = "") -> None:
     """Delete a calendar that no schedule uses."""
 
-    def write(tx: Tx) -> None:
+    def remove(tx: Tx) -> Calendar | None:
         before = tx.calendars.get(name, lock=True)
-        if before is None:
-            raise NotFound("calendar_unknown", name=name)
         users = [schedule.key for schedule in _users(tx, name)]
         if users:
             raise Conflict("calendar_in_use", name=name, schedules=users[:MOST_NAMED])
         tx.calendars.remove(name)
+        return before
+
+    def write(tx: Tx) -> None:
+        before = remove(tx)
+        if before is None:
+            raise NotFound("calendar_unknown", name=name)
         _note(tx, "delete", replace(before, updated_at=world.clock.now()), None, actor, reason)
 
+    for shard in _copies(world):
+        shard.route().store.transact(remove)
     world.route().store.transact(write)
 
 
