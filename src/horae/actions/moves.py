@@ -202,22 +202,6 @@ def open_parcels(world: World) -> list[Parcel]:
     return found
 
 
-def is_on_the_way(world: World, vshard: int) -> bool:
-    """Return whether the rows of a virtual shard are in no database just now.
-
-    A new map is in the first database before it is in the one that the shard goes to: until that one knows it, the rows
-    have not come.
-    """
-    shards = shards_of(world)
-    place = shards.refresh().database_of(vshard)
-
-    def has_come(tx: Tx) -> bool:
-        known = tx.cluster.read_map()
-        return known is not None and known.database_of(vshard) == place and vshard not in tx.cluster.marked()
-
-    return not shards.store_of(place).read(has_come)
-
-
 def _ranges(vshards: Collection[int]) -> str:
     """Write 17-40,99."""
     runs: list[list[int]] = []

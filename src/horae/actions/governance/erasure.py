@@ -90,6 +90,7 @@ class _Traces:
 
     names: Sequence[tuple[str, str]]  # types and ids of what entries are about
     needles: Sequence[str]  # texts that histories of agents' jobs repeat
+    jobs: Sequence[int]  # that were about it, wherever their last attempt was
 
 
 def _traces_of(world: World, it: GovernedObject) -> _Traces:
@@ -97,9 +98,14 @@ def _traces_of(world: World, it: GovernedObject) -> _Traces:
         contents = [each.content for each in tx.objects.versions(it.number) if each.content]
         cited = tx.decisions.by_number(each.decision for each in tx.decisions.citing([it.number]))
         names = [(it.kind, it.id), *((DECISION, each.id) for each in cited)]
-        return _Traces(names, _needles([f"{it.kind}:{it.id}", it.subject, *contents]))
+        return _Traces(names, _needles([f"{it.kind}:{it.id}", it.subject, *contents]), ())
 
-    return world.route(owner=it.owner).store.read(read)
+    found = world.route(owner=it.owner).store.read(read)
+    about = [
+        shard.route().store.read(lambda tx: tx.erasures.jobs_about(it.owner, it.kind, it.id))
+        for shard in world.databases()
+    ]
+    return replace(found, jobs=sorted({number for each in about for number in each}))
 
 
 def _erase_everywhere(world: World, it: GovernedObject, caller: Caller, reason: str) -> tuple[list[str], int]:
@@ -112,7 +118,7 @@ def _erase_everywhere(world: World, it: GovernedObject, caller: Caller, reason: 
         return _erase_object(world, it, caller, reason)
     traces, place = _traces_of(world, it), _place_of(world, it.owner)
     _erase_left_behind(world, it, traces)
-    erased = _erase_object(world, it, caller, reason)
+    erased = _erase_object(world, it, caller, reason, traces.jobs)
     if _place_of(world, it.owner) != place:
         _erase_left_behind(world, it, traces)
     return erased
@@ -130,7 +136,7 @@ def _erase_left_behind(world: World, it: GovernedObject, traces: _Traces) -> Non
         if shard.route().store is here:
             continue
         shard.route().store.transact(lambda tx: tx.audit.erase_reasons(it.owner, traces.names))
-        shard.route().store.transact(lambda tx: len(tx.erasures.jobs(it.owner, it.kind, it.id)))
+        shard.route().store.transact(lambda tx: tx.erasures.jobs(traces.jobs))
         if not traces.needles:
             continue
         shard.route().store.transact(lambda tx: tx.erasures.steps_of_jobs(it.owner, traces.needles))
@@ -161,11 +167,15 @@ def _find(
     return world.route(owner=owner).store.read(read)
 
 
-def _erase_object(world: World, it: GovernedObject, caller: Caller, reason: str) -> tuple[list[str], int]:
-    return world.route(owner=it.owner).store.transact(lambda tx: _erase(world, tx, it, caller, reason))
+def _erase_object(
+    world: World, it: GovernedObject, caller: Caller, reason: str, jobs: Sequence[int] = ()
+) -> tuple[list[str], int]:
+    return world.route(owner=it.owner).store.transact(lambda tx: _erase(world, tx, it, caller, reason, jobs))
 
 
-def _erase(world: World, tx: Tx, it: GovernedObject, caller: Caller, reason: str) -> tuple[list[str], int]:
+def _erase(
+    world: World, tx: Tx, it: GovernedObject, caller: Caller, reason: str, jobs: Sequence[int]
+) -> tuple[list[str], int]:
     """Erase one object with all that is stored about it; return what it said, and how many jobs were about it."""
     writer = ObjectWriter(world, tx, By.caller(caller, reason), world.clock.now())
     locked = tx.objects.lock([it.number])[it.number]
@@ -183,7 +193,9 @@ def _erase(world: World, tx: Tx, it: GovernedObject, caller: Caller, reason: str
     tx.erasures.object(it.number)
     tx.erasures.decisions([each.number for each in cited])
     tx.erasures.reviews(it.owner, it.number, decided)
-    return contents, len(tx.erasures.jobs(it.owner, it.kind, it.id))
+    numbers = sorted({*jobs, *tx.erasures.jobs_about(it.owner, it.kind, it.id)})
+    tx.erasures.jobs(numbers)
+    return contents, len(numbers)
 
 
 # -- what agents keep of conversations --------------------------------------------------------------------------------

@@ -113,5 +113,4 @@ class StoreSource:
         try:
             return work(self._world)
         except LeaseLost:
-            following.refuse_on_the_way(self._cluster, lease.job_number)
-            return work(self._cluster)
+            return following.act_on_moved(self._cluster, lease.job_number, work)

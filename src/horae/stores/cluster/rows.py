@@ -135,6 +135,12 @@ class ClusterRows:
         query = select(vshards.c.vshard).where(vshards.c.place == own, vshards.c.state == MOVING)
         return list(self.connection.execute(query.order_by(vshards.c.vshard)).scalars())
 
+    def kept(self, numbers: Collection[int]) -> set[int]:
+        own = select(cluster.c.number).scalar_subquery()
+        query = select(vshards.c.vshard).where(vshards.c.place == own, vshards.c.state == OWNED)
+        found = (self.connection.execute(query.where(vshards.c.vshard.in_(few))) for few in _chunks(numbers))
+        return {vshard for each in found for vshard in each.scalars()}
+
     def is_unused(self) -> bool:
         from horae.stores.metadata import metadata
 
