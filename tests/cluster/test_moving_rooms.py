@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from horae.actions import cluster as verbs
-from horae.actions import moves
+from horae.actions import looks, moves
 from horae.actions.attention import events, inbox, journal, lanes, queries, turns, waits
 from horae.actions.attention.lanes import Drive
 from horae.actions.jobs import batch, claims, endings, jobs, machinery
@@ -19,8 +19,8 @@ from horae.core.attention.task import Control, Policy
 from horae.core.cluster.moves import Parcel
 from horae.core.cluster.numbers import birthplace, vshard_in
 from horae.core.cluster.shard_map import HOME, ShardMap
-from horae.core.jobs.job import Job, Outcome
-from horae.errors import Conflict, LaneLost, NotFound, StoreBusy
+from horae.core.jobs.job import Job, Lease, Outcome
+from horae.errors import Conflict, LaneLost, LeaseLost, NotFound, StaleMap, StoreBusy
 from horae.ports.definitions import StoredDefinition
 from horae.ports.store import Tx
 from horae.ports.world import World
@@ -275,6 +275,60 @@ def test_a_driver_is_told_to_try_again_while_its_lane_is_on_the_way_and_no_other
     assert other is not None
     with pytest.raises(LaneLost):
         lanes.renew(world, drive, LEASE)
+
+
+def test_a_verb_on_the_database_that_a_tenant_has_left_writes_nothing_there(clusters: Clusters) -> None:
+    world = two(clusters)
+    owner = owner_in(world, 1)
+    here = world.databases()[0]
+    moves.move(world, [vshard_of(world, owner)], "db-2")
+    with pytest.raises(StaleMap):
+        inbox.add(here, "desk", "note", owner=owner)
+    with pytest.raises(StaleMap):
+        batch.create(here, a_batch(owner))
+    assert here.store.read(lambda tx: tx.attention.lanes(None, limit=1, after=0)) == []
+    assert batch.find(here) == ([], None)
+
+
+def test_a_service_with_an_old_map_follows_what_its_workers_hold_with_one_look(clusters: Clusters) -> None:
+    world, urls = clusters.make(2)
+    store_definitions(world, [StoredDefinition("mail", "default", tenants=True)])
+    owner, key = owner_in(world, 1), key_in(world, 1)
+    for _ in range(5):
+        jobs.enqueue(world, Request("mail", {}, owner=owner))
+    jobs.enqueue(world, Request("mail", {}, key=key))
+    taken = [job for _, job in take(world)]
+    leases = [Lease(job.number, job.token) for job in taken]
+    vshards = [vshard_of(world, owner), map_of(world).vshard_of(key=key)]
+    held = {job.number for job in taken}
+    for index, to in enumerate(("db-2", "first", "db-2", "first")):
+        late = clusters.open(urls[0])
+        moves.move(world, vshards, to)
+        if index == 0:
+            assert claims.renew(late, leases, lease=LEASE).held == held
+            assert looks.look(late, held) == looks.Look(map_of(world).version, frozenset())
+        elif index == 1:
+            claims.progress(late, leases[0], 1)
+            with pytest.raises(LeaseLost):
+                claims.progress(late, Lease(leases[0].job_number, 99), 1)
+        elif index == 2:
+            assert endings.ack(late, taken[0].id, taken[0].token).state == "succeeded"
+        else:
+            settled = endings.settle(late, [(job, Outcome("succeeded")) for job in taken[1:]])
+            assert len([change for change in settled.values() if change is not None]) == 5
+    assert endings.settle(world, [(taken[0], Outcome("succeeded"))]) == {taken[0].id: None}
+
+
+def test_what_was_missed_counts_as_on_the_way_where_the_map_has_changed_since_the_look(clusters: Clusters) -> None:
+    world = two(clusters)
+    owner = owner_in(world, 1)
+    number = jobs.enqueue(world, Request("mail", {}, owner=owner)).number
+    before = looks.look(world, [number])
+    assert looks.left_since(world, before, [number]) == frozenset()
+    moves.move(world, [vshard_of(world, owner)], "db-2")
+    assert looks.left_since(world, before, [number]) == {number}
+    moves.pack(world, Parcel("p", 2, 1, (vshard_of(world, owner),)))
+    assert looks.look(world, [number]).away == {number}
 
 
 def test_a_wait_that_was_opened_before_a_move_times_out_after_it(clusters: Clusters) -> None:

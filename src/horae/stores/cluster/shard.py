@@ -105,13 +105,15 @@ class Entrance:
     def number(self, connection: Connection, owner: str, *, key: str | None = None, count: int = 1) -> list[int]:
         """Enter the virtual shard of new rows of one owner and return their numbers, which carry it.
 
-        What the house keeps goes where the transaction is bound, else by its *key*, else home.
+        What the house keeps goes where the transaction is bound, else by its *key*, else anywhere in this database.
         """
-        shard_map = self.shard.read_map()
+        shard_map, vshard = self.shard.read_map(), self.vshard
         if owner != SYSTEM:
             vshard = shard_map.vshard_of(owner=owner)
-        else:
-            vshard = shard_map.vshard_of(key=key) if self.vshard is None else self.vshard
+        elif vshard is None and key is not None:
+            vshard = shard_map.vshard_of(key=key)
+        elif vshard is None:
+            vshard = self._first_here(CallerDriver(connection))
         return self.number_in(connection, vshard, count=count)
 
     def number_in(self, connection: Connection, vshard: int, *, count: int = 1) -> list[int]:
