@@ -64,7 +64,7 @@ def counts(world: World) -> dict[str, int]:
     return {table: sum(count(shard, table) for shard in world.databases()) for table in LANES}
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.parametrize("clusters", ["sqlite"], indirect=True)
 def test_a_mover_killed_after_any_commit_loses_nothing_of_lanes_objects_and_batches(
     clusters: Clusters, tmp_path: Path
 ) -> None:

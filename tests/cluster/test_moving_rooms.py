@@ -157,6 +157,7 @@ def test_schedules_with_a_calendar_move_and_follow_its_changes(clusters: Cluster
     assert schedules.get(world, key).calendar_days == ("2030-01-09",)
     calendars.set_calendar(world, "holidays", ["2030-01-10"])
     assert schedules.get(world, key).calendar_days == ("2030-01-10",)
+    assert [each.key for each in calendars.get_calendar(world, "holidays")[1]] == [key]
     with pytest.raises(Conflict):
         calendars.delete_calendar(world, "holidays")
     schedules.delete(world, key)

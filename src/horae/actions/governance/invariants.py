@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from heapq import merge
 
 from horae.actions.governance.policies import policies_of
 from horae.actions.governance.surroundings import FLOOR, SHARE
@@ -52,21 +53,24 @@ def _check_page(tx: Tx, page: list[GovernedObject], elsewhere: Sequence[Store]) 
 
 
 def _all_entries(tx: Tx, it: GovernedObject, elsewhere: Sequence[Store]) -> list[Entry]:
-    """Return all entries about an object, the oldest first."""
-    found = dict(_entries(tx, it))
-    for store in elsewhere:
-        found |= dict(store.read(partial(_entries, it=it)))
-    return [entry for _, entry in sorted(found.items(), key=lambda each: (each[1].at, each[0]))]
+    """Return all entries about an object, the oldest first: those of a database as they were written, merged by time
+    with those of others.
+    """
+    own = _entries(tx, it)
+    known = {number for number, _ in own}
+    others = [[each for each in store.read(partial(_entries, it=it)) if each[0] not in known] for store in elsewhere]
+    merged = merge(*others, own, key=lambda each: each[1].at)  # which keeps the order of each, whatever a clock did
+    return [entry for _, entry in merged]
 
 
 def _entries(tx: Tx, it: GovernedObject) -> list[tuple[int, Entry]]:
-    """Return the entries about an object in one database, with their numbers."""
+    """Return the entries about an object in one database, with their numbers, the oldest first."""
     found: list[tuple[int, Entry]] = []
     before: int | None = None
     while page := tx.audit.find(object_id=it.id, object_type=it.kind, owner=it.owner, limit=1000, before=before):
         found += page
         before = page[-1][0]
-    return found
+    return found[::-1]
 
 
 def _check_jobs(tx: Tx, most: int) -> list[Broken]:

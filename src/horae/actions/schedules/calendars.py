@@ -16,7 +16,7 @@ from horae.core.cursors import MAX_PAGE
 from horae.core.jobs.job import SYSTEM
 from horae.core.schedules.day_lists import Calendar, check_calendar
 from horae.core.schedules.schedule import Schedule
-from horae.errors import Conflict, InvalidInput, NotFound, VersionConflict
+from horae.errors import Conflict, InvalidInput, NotFound, StoreError, VersionConflict
 from horae.ports.schedules import ScheduleFilter
 from horae.ports.store import Tx
 from horae.ports.world import World
@@ -36,7 +36,8 @@ def set_calendar(
 ) -> Calendar:
     """Make a calendar, or replace its days; the schedules that use it follow. With *version*, only at that version.
 
-    A new calendar has version 1; before that it is at version 0.
+    A new calendar has version 1; before that it is at version 0. In a cluster it is decided on at home and copied to
+    every database; one that is away keeps the old days until this is repeated, or shards are moved there.
     """
     now = world.clock.now()
     if isinstance(days, str) or not isinstance(days, Sequence):
@@ -59,10 +60,21 @@ def set_calendar(
 
     made = world.route().store.transact(write)
     world.route().store.wake(["*"])
-    for shard in _copies(world):
-        shard.route().store.transact(partial(_copy, shard, made, actor))
-        shard.route().store.wake(["*"])
+    _copy_everywhere(world, made, actor)
     return made
+
+
+def _copy_everywhere(world: World, calendar: Calendar, actor: str) -> None:
+    """Copy a calendar to the other databases of a cluster; where one is away, that is the error, after all others."""
+    problems = list[StoreError]()
+    for shard in _copies(world):
+        try:
+            shard.route().store.transact(partial(_copy, shard, calendar, actor))
+            shard.route().store.wake(["*"])
+        except StoreError as problem:
+            problems.append(problem)
+    if problems:
+        raise problems[0]
 
 
 def _copies(world: World) -> list[World]:
@@ -125,7 +137,7 @@ def list_calendars(world: World) -> list[Calendar]:
 
 
 def get_calendar(world: World, name: str) -> tuple[Calendar, list[Schedule]]:
-    """Return a calendar and the schedules that use it, read in one moment."""
+    """Return a calendar and the schedules that use it, in each database read in one moment."""
 
     def read(tx: Tx) -> tuple[Calendar, list[Schedule]]:
         found = tx.calendars.get(name)
@@ -133,7 +145,10 @@ def get_calendar(world: World, name: str) -> tuple[Calendar, list[Schedule]]:
             raise NotFound("calendar_unknown", name=name)
         return found, _users(tx, name)
 
-    return world.route().store.read(read)
+    found, users = world.route().store.read(read)
+    for shard in _copies(world):
+        users += shard.route().store.read(lambda tx: _users(tx, name))
+    return found, users
 
 
 def _users(tx: Tx, name: str) -> list[Schedule]:
