@@ -9,7 +9,7 @@ from horae.actions import cluster as verbs
 from horae.actions import looks, moves
 from horae.actions.attention import events, inbox, journal, lanes, queries, turns, waits
 from horae.actions.attention.lanes import Drive
-from horae.actions.jobs import batch, claims, endings, jobs, machinery
+from horae.actions.jobs import acts, batch, claims, endings, jobs, machinery
 from horae.actions.jobs.batch import BatchRequest
 from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.requests import Request
@@ -20,7 +20,7 @@ from horae.core.cluster.moves import Parcel
 from horae.core.cluster.numbers import birthplace, vshard_in
 from horae.core.cluster.shard_map import HOME, ShardMap
 from horae.core.jobs.job import Job, Lease, Outcome
-from horae.errors import Conflict, LaneLost, LeaseLost, NotFound, StaleMap, StoreBusy
+from horae.errors import Conflict, LaneLost, LeaseLost, NotAllowed, NotFound, StaleMap, StoreBusy
 from horae.ports.definitions import StoredDefinition
 from horae.ports.store import Tx
 from horae.ports.world import World
@@ -192,6 +192,24 @@ def test_a_job_that_something_is_expected_of_moves_and_its_miss_is_found(cluster
         endings.settle(shard, [(job, Outcome("succeeded"))])
     moves.move(world, [vshard_of(world, owner), map_of(world).vshard_of(key=key)], "first")
     assert sorted(missing(world, "recovered")) == sorted([tenant, house])  # its run stays behind: judged before it left
+
+
+def test_an_act_that_is_over_moves_and_can_be_undone_there(clusters: Clusters) -> None:
+    world = two(clusters)
+    owner = owner_in(world, 1)
+    later = clusters.clock.now() + timedelta(hours=1)
+    job = jobs.enqueue(world, Request("mail", {}, owner=owner, run_at=later)).id
+    act = acts.start(world, "reschedule", "handler:mail", delay=timedelta(hours=5), owner=owner)
+    serve(world)
+    assert jobs.get(world, job).run_at > later
+    moves.move(world, [vshard_of(world, owner)], "db-2")
+    assert acts.get(world, act.id, owner=owner).state == "done"
+    acts.undo(world, act.id, owner=owner)
+    with pytest.raises(NotAllowed, match="bulk acts"):
+        moves.move(world, [vshard_of(world, owner)], "first")
+    serve(world)
+    assert jobs.get(world, job).run_at == later
+    moves.move(world, [vshard_of(world, owner)], "first")
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------
