@@ -229,6 +229,22 @@ def test_a_database_draws_its_own_numbers_whatever_rows_have_come_to_it(clusters
     assert len({each.number for each in [first, *made, *found]}) == 5
 
 
+def test_a_process_from_before_the_cluster_cannot_make_rows_that_name_no_shard(clusters: Clusters) -> None:
+    [url] = clusters.urls(1)
+    before = clusters.open(url)
+    inbox.add(before, "desk", "note", owner="ada")
+    verbs.init(clusters.open(url), name="first", address=url)
+    for attempt in (
+        lambda: inbox.add(before, "desk", "note", owner="ada"),
+        lambda: inbox.add(before, "other", "note", owner="ada"),
+        lambda: batch.create(before, a_batch("ada")),
+    ):
+        with pytest.raises(Exception, match=r"cluster|null"):
+            attempt()
+    task = inbox.add(clusters.open(url), "desk", "note", owner="ada").task
+    assert vshard_in(task.number) == vshard_of(clusters.open(url), "ada")
+
+
 # -- lanes -------------------------------------------------------------------------------------------------------------
 
 
