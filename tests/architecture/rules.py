@@ -73,8 +73,8 @@ CODECS = {
     "audit.entries.without_floats", "cluster.numbers.first_draw", "cluster.numbers.job_id",
     "cluster.numbers.number_from", "cluster.numbers.read_number", "cluster.numbers.vshard_in", "dataclass.dataclass",
     "histograms.histogram_from", "histograms.histogram_text", "jobs.job.band_of", "jobs.job.make_job",
-    "jobs.parameters.parameter_from",
-    "jobs.parameters.parameter_json", "jobs.payloads.name", "schedules.schedule.make_schedule", "time.instants",
+    "jobs.parameters.parameter_from", "jobs.parameters.parameter_json", "jobs.payloads.name",
+    "schedules.schedule.make_schedule", "time.instants",
     "time.instants.instant", "time.instants.micros", "time.spans.span", "timeouts.client_limit",
     "timeouts.milliseconds",
 }  # fmt: skip

@@ -12,12 +12,11 @@ from horae.actions import cluster as verbs
 from horae.actions import moves
 from horae.actions.access import owners, tokens
 from horae.actions.adapters import documents
-from horae.actions.attention import lanes
-from horae.actions.jobs import claims, endings, jobs
+from horae.actions.jobs import acts, claims, endings, jobs
 from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.labels import label_jobs
 from horae.actions.jobs.requests import Request
-from horae.actions.schedules import calendars, fires, schedules
+from horae.actions.schedules import fires, schedules
 from horae.core.access.owners import OwnerSettings
 from horae.core.cluster.moves import Parcel, drain_moves, even_moves, read_vshards
 from horae.core.cluster.numbers import birthplace, first_draw, vshard_in
@@ -29,7 +28,7 @@ from horae.ports.definitions import StoredDefinition
 from horae.ports.store import Tx
 from horae.ports.world import World
 from horae.runtime.sources.store import StoreSource
-from horae.stores.cluster.classes import CLASSES, Moves, Refuses
+from horae.stores.cluster.classes import CLASSES, Moves
 from horae.stores.metadata import metadata
 from horae.testing.builders import a_schedule
 from tests.cluster.conftest import Clusters
@@ -75,7 +74,7 @@ def count_rows(world: World, table: str) -> list[int]:
 def test_every_table_is_classified() -> None:
     assert set(CLASSES) == set(metadata.tables), "say in stores/cluster/classes.py what becomes of its rows in a move"
     for name, kind in CLASSES.items():
-        if isinstance(kind, Moves | Refuses):
+        if isinstance(kind, Moves):
             assert kind.column in metadata.tables[name].c
 
 
@@ -283,11 +282,11 @@ def test_a_job_that_waits_for_a_slot_does_not_wait_for_ever(clusters: Clusters) 
     assert len(take(world)) == 2
 
 
-def test_rows_that_cannot_move_yet_refuse_the_move_and_nothing_changes(clusters: Clusters) -> None:
+def test_an_act_that_is_not_over_refuses_the_move_and_nothing_changes(clusters: Clusters) -> None:
     world, ids = filled(clusters, 1)
     [owner] = ids
-    lanes.in_lane(world, "desk", owner, lambda writer: None)
-    with pytest.raises(NotAllowed, match="lanes"):
+    acts.start(world, "cancel", "handler:mail", owner=owner)
+    with pytest.raises(NotAllowed, match="bulk acts"):
         moves.move(world, shards_of(world, ids), "db-2")
     assert verbs.look(world).is_well
     assert jobs.enqueue(world, Request("mail", {}, owner=owner)).id
@@ -346,15 +345,6 @@ def test_a_move_that_stopped_after_any_step_is_finished_by_repair(clusters: Clus
     assert StoreSource(shard, world).settle([(held, Outcome("succeeded"))])[held.id] is not None
 
 
-def test_schedules_with_a_calendar_stay_because_calendars_are_the_home_s(clusters: Clusters) -> None:
-    world, _ = clusters.make(2)
-    key = next(f"s{n}" for n in range(50) if map_of(world).database_of(map_of(world).vshard_of(key=f"s{n}")) == 1)
-    calendars.set_calendar(world, "holidays", ["2030-01-08"])
-    schedules.create(world, a_schedule(key, calendar="holidays"))
-    with pytest.raises(NotAllowed, match="calendar"):
-        moves.move(world, {map_of(world).vshard_of(key=key)} - {HOME}, "db-2")
-
-
 def test_a_database_never_draws_the_numbers_of_another(clusters: Clusters) -> None:
     world, ids = filled(clusters, 1)
     [owner] = ids
@@ -371,17 +361,6 @@ def test_a_database_never_draws_the_numbers_of_another(clusters: Clusters) -> No
         jobs.enqueue(world, Request("mail", {}, owner=owner))
     moves.move(world, shards_of(world, ids), "db-2")
     assert birthplace(jobs.enqueue(world, Request("mail", {}, owner=owner)).number) == 2
-
-
-def test_a_job_that_something_is_expected_of_stays_until_that_is_over(clusters: Clusters) -> None:
-    world, kept = filled(clusters, 1)
-    [owner] = kept
-    jobs.enqueue(world, Request("mail", {}, owner=owner, expect="within 10m"))
-
-    with pytest.raises(NotAllowed) as refused:
-        moves.move(world, shards_of(world, [owner]), to="db-2")
-
-    assert refused.value.facts["what"] == "expectations of single jobs"
 
 
 def test_a_tenant_s_token_is_known_wherever_the_tenant_lives(clusters: Clusters) -> None:

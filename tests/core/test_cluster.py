@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from horae.core.attention.numbers import task_name, task_number
 from horae.core.cluster.numbers import (
     DRAWS,
     FIRST_NUMBER,
@@ -21,6 +22,7 @@ from horae.core.cluster.numbers import (
 )
 from horae.core.cluster.placement import vshard_of_job
 from horae.core.cluster.shard_map import HOME, ShardMap, first_map
+from horae.core.jobs.batch import batch_number
 from horae.core.jobs.job import NewJob, job_number
 from horae.errors import Conflict, InvalidInput, NotFound
 from horae.testing.clock import NOON
@@ -113,6 +115,20 @@ def test_an_id_from_before_the_cluster_stays_as_it_was() -> None:
     assert vshard_of_id("job_42") is None
     assert birthplace(42) == 1
     assert vshard_in(FIRST_NUMBER - 1) is None
+
+
+def test_ids_of_batches_and_tasks_name_their_shard_and_those_of_before_stay() -> None:
+    number = number_from(first_draw(3) + 5, 17)
+    assert (task_name(number), task_name(12)) == (f"t17x{number}", "t12")
+    assert [task_number(each) for each in (f"t17x{number}", "t12")] == [number, 12]
+    assert batch_number(f"batch_17x{number}") == number
+    assert batch_number("batch_3") == 3
+    for wrong in (f"t18x{number}", "t", "t0", "tx1", "12"):
+        with pytest.raises(NotFound):
+            task_number(wrong)
+    for wrong in (f"batch_18x{number}", "batch_", "3"):
+        with pytest.raises(NotFound):
+            batch_number(wrong)
 
 
 def test_an_id_whose_shard_contradicts_its_number_names_nothing() -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from horae.core.audit.chain import ChainCheck, Complaint, Head, Seal, Verified
 from horae.core.audit.entries import Entry, entry_body, hash_entry
 from horae.core.audit.exports import Line, closing_line, entry_line, header_line, last_line
+from horae.core.cluster.numbers import birthplace
 from horae.core.jobs.job import SYSTEM
 from horae.errors import NotAllowed
 from horae.ports.store import Tx
@@ -32,9 +34,36 @@ class Sealed:
 def find_entries(
     world: World, *, limit: int = 100, before: int | None = None, object_id: str | None = None, **wanted: str | None
 ) -> list[tuple[int, Entry]]:
-    """Return entries with their numbers, newest first; *wanted* narrows by object_type, owner, actor and verb."""
-    store = world.route(owner=wanted.get("owner"), id=object_id).store
-    return store.read(lambda tx: tx.audit.find(object_id=object_id, limit=limit, before=before, **wanted))
+    """Return entries with their numbers, newest first; *wanted* narrows by object_type, owner, actor and verb.
+
+    Entries stay where they were written when their tenant moves. Those of the database that keeps the tenant now come
+    first, then those of the others; one that does not answer is an error, but only once its entries are reached.
+    """
+    owner = wanted.get("owner")
+
+    def find(tx: Tx, most: int, below: int | None) -> list[tuple[int, Entry]]:
+        return tx.audit.find(object_id=object_id, limit=most, before=below, **wanted)
+
+    if world.cluster is None or owner is None or owner == SYSTEM:
+        return world.route(owner=owner, id=object_id).store.read(lambda tx: find(tx, limit, before))
+    found: list[tuple[int, Entry]] = []
+    places = _places_of(world, owner)
+    first = 0 if before is None else [number for number, _ in places].index(birthplace(before))
+    for number, shard in places[first:]:
+        below = before if before is not None and birthplace(before) == number else None
+        found += shard.route().store.read(partial(find, most=limit - len(found), below=below))
+        if len(found) >= limit:
+            break
+    return found
+
+
+def _places_of(world: World, owner: str) -> list[tuple[int, World]]:
+    """Return the databases of a cluster with their numbers, the one that keeps a tenant first, the newest next."""
+    assert world.cluster is not None
+    shard_map = world.cluster.shard_map
+    own = shard_map.database_of(shard_map.vshard_of(owner=owner))
+    numbers = sorted((each.number for each in shard_map.members), key=lambda each: (each != own, -each))
+    return [(each, world.cluster.whole(world, each)) for each in numbers]
 
 
 # -- sealing -----------------------------------------------------------------------------------------------------------
@@ -88,7 +117,7 @@ def verify_audit(world: World, *, owner: str | None = None, heads: Mapping[str, 
     *heads* are heads kept elsewhere, by owner: each must still be in its chain.
     """
     kept = dict(heads or {})
-    if world.cluster is not None and owner in (None, SYSTEM):
+    if world.cluster is not None:
         return _verify_everywhere(world, owner, kept)
 
     def read(tx: Tx) -> list[Verified]:
@@ -101,11 +130,14 @@ def verify_audit(world: World, *, owner: str | None = None, heads: Mapping[str, 
 
 
 def _verify_everywhere(world: World, owner: str | None, kept: Mapping[str, str]) -> list[Verified]:
-    """Check the chains of every database of a cluster; each has one of the house. One that is away is an error."""
-    found = [each for shard in world.shards() for each in verify_audit(shard, owner=owner)]
+    """Check the chains of every database of a cluster; each has one of the house, and of a tenant that was there. One
+    that is away is an error.
+    """
+    found = [each for shard in world.databases() for each in verify_audit(shard, owner=owner)]
+    if owner is not None and owner != SYSTEM:
+        found = [each for each in found if each.entries or each.complaints] or found[:1]
     for name, link in kept.items():
-        places = world.within(owner=None if name == SYSTEM else name)
-        checked = [verify_audit(shard, owner=name, heads={name: link})[0] for shard in places]
+        checked = [verify_audit(shard, owner=name, heads={name: link})[0] for shard in world.databases()]
         if all(each.complaints for each in checked):
             found.append(checked[0])
     return found
@@ -133,9 +165,9 @@ def export_audit(world: World, *, owner: str | None = None) -> Iterator[Line]:
     """Yield the lines of an export: every owner's chain, or one, as far as it has come now.
 
     Each page is a transaction of its own: sealed entries do not change, so that a long export delays nobody. In a
-    cluster the house has a chain in each database, which one file cannot hold yet: a tenant's chain can be exported.
+    cluster the house has a chain in each database, and so has a tenant that has moved; one file cannot hold them yet.
     """
-    if world.cluster is not None and owner in (None, SYSTEM):
+    if world.cluster is not None and _count_chains(world, owner) > 1:
         raise NotAllowed("audit_export_of_cluster")
     store = world.route(owner=owner).store
 
@@ -150,6 +182,13 @@ def export_audit(world: World, *, owner: str | None = None) -> Iterator[Line]:
         yield from _export_chain(world, head)
         yield closing_line(head)
     yield last_line(chains, entries)
+
+
+def _count_chains(world: World, owner: str | None) -> int:
+    """Return how many databases of a cluster have a chain of an owner; the house has one in each."""
+    if owner is None or owner == SYSTEM:
+        return len(world.databases())
+    return sum(bool(shard.route().store.read(lambda tx: tx.audit.heads([owner]))) for shard in world.databases())
 
 
 def _export_chain(world: World, head: Head) -> Iterator[Line]:

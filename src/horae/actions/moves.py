@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from horae.actions.cluster import copy_map, decide_map, entry_for, known_map, shards_of
+from horae.actions.jobs.expectations import judge_open
+from horae.actions.schedules.calendars import follow_all
 from horae.core.cluster.messages import HINT
 from horae.core.cluster.moves import Cargo, Parcel, drain_moves, even_moves, parcels_of
 from horae.core.cluster.shard_map import HOME
@@ -129,6 +131,7 @@ def pack(world: World, parcel: Parcel) -> int:
     shards, shard_map = shards_of(world), known_map(world)
     source, target = shards.store_of(parcel.source), shards.store_of(parcel.target)
     cargo = Cargo(shard_map, parcel.vshards)
+    judge_open(shards.whole(world, parcel.source))
     source.transact(lambda tx: tx.cluster.copy_map(shard_map))
     target.transact(lambda tx: tx.parcels.expect(parcel))
     try:
@@ -174,6 +177,7 @@ def unpack(world: World, parcel: Parcel) -> None:
 
     def write(tx: Tx) -> None:
         numbers = tx.parcels.unpack(parcel, content) or []
+        follow_all(shards.whole(world, parcel.target), tx)
         for start in range(0, len(numbers), LABELLED_AT_ONCE):
             found = tx.labels.read_numbered(numbers[start : start + LABELLED_AT_ONCE])
             tx.labels.add(blocks_of(found))
@@ -198,22 +202,6 @@ def open_parcels(world: World) -> list[Parcel]:
         with suppress(HoraeError):
             found += shards_of(world).store_of(member.number).read(lambda tx: tx.parcels.packed())
     return found
-
-
-def is_on_the_way(world: World, vshard: int) -> bool:
-    """Return whether the rows of a virtual shard are in no database just now.
-
-    A new map is in the first database before it is in the one that the shard goes to: until that one knows it, the rows
-    have not come.
-    """
-    shards = shards_of(world)
-    place = shards.refresh().database_of(vshard)
-
-    def has_come(tx: Tx) -> bool:
-        known = tx.cluster.read_map()
-        return known is not None and known.database_of(vshard) == place and vshard not in tx.cluster.marked()
-
-    return not shards.store_of(place).read(has_come)
 
 
 def _ranges(vshards: Collection[int]) -> str:

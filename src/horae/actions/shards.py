@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from horae.core.cluster.numbers import vshard_of_id
 from horae.core.jobs.job import SYSTEM
-from horae.errors import ConfigurationError, NotAllowed, StoreError
+from horae.errors import ConfigurationError, NotAllowed, StoreBusy, StoreError
 from horae.ports.world import World
 
 if TYPE_CHECKING:
     from horae.core.cluster.shard_map import Member
+    from horae.ports.store import Tx
 
 T = TypeVar("T")
 AWAY = (StoreError, ConfigurationError)  # the latter: what answers at its address is not that member
@@ -64,6 +66,22 @@ def ask_all(world: World, ask: Callable[[World], T]) -> list[T]:
     if world.cluster is None:
         return [ask(world)]
     return list(ask_each(world, lambda shard, _: ask(shard))[0].values())
+
+
+def seek(world: World, name: str, owner: str | None, read: Callable[[Tx], T | None]) -> T | None:
+    """Read something by its id. One from before the cluster names no shard, and its owner may have moved: where the
+    caller knows no owner every database is asked, because ids are unique among them.
+    """
+    found = world.route(owner=owner, id=name).store.read(read)
+    if found is not None or world.cluster is None or owner is not None or vshard_of_id(name) is not None:
+        return found
+    for shard in world.databases():
+        found, on_the_way = shard.route().store.read(lambda tx: (read(tx), tx.parcels.packed()))
+        if found is not None:
+            return found
+        if on_the_way:
+            raise StoreBusy("vshard_busy", vshard=on_the_way[0].vshards[0])
+    return None
 
 
 def refuse_partial(world: World, owner: str | None) -> None:

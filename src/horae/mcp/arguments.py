@@ -27,7 +27,7 @@ def storable(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(storable)]
-TaskId = Annotated[str, Field(pattern=r"^t[0-9]{1,19}$", description="The id of a task, such as t12.")]
+TaskId = Annotated[str, Field(pattern=r"^t([0-9]{1,4}x)?[0-9]{1,19}$", description="The id of a task, such as t12.")]
 Goal = Annotated[str, Field(min_length=1, max_length=MAX_GOAL, description="What shall be achieved, in plain words.")]
 Key = Annotated[
     str,

@@ -57,7 +57,8 @@ class LaneSession:
     """One lane, driven by the host that calls the tools of a server."""
 
     def __init__(self, world: World, lane: str, owner: str, driver: str, *, lets_go: bool = False) -> None:
-        self.world, self.lane, self.owner, self.driver = world, lane, owner, driver
+        self.world, self.lane, self.owner, self.driver = world.route(owner=owner), lane, owner, driver
+        self._databases = world  # of which one keeps the lane, and its jobs
         self.policy = Policy()
         self.lock = threading.RLock()  # a host may call tools side by side; turns are taken one after the other
         self._lets_go = lets_go
@@ -197,7 +198,8 @@ class LaneSession:
 
     def _ensure_drive(self) -> Drive:
         self._used_at = self.world.clock.monotonic()
-        serve_due(self.world, self.driver)
+        [shard] = self._databases.within(owner=self.owner)
+        serve_due(shard, self.driver)
         if self._keeper is not None and self._keeper.lost:
             self._lose()
         if self._drive is None:

@@ -48,6 +48,9 @@ class ClusterRows(Protocol):
     def marked(self) -> list[int]:
         """Return the virtual shards of this database that are marked as moving."""
 
+    def kept(self, vshards: Collection[int]) -> set[int]:
+        """Return those of these virtual shards that this database keeps, by its own copy of the map, and has opened."""
+
     def is_unused(self) -> bool:
         """Return whether nothing is stored here that belongs to a virtual shard other than the home."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import ColumnElement, Row, Select, bindparam, func, insert, select, text, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, func, insert, select, text, update
 
 from horae.core.attention.lanes import LIVE as LIVE_STATES
 from horae.core.attention.lanes import Event, Kept, Lane, StoredFact, Task, TaskWait
@@ -15,6 +15,7 @@ from horae.core.jobs.machinery import MACHINERY
 from horae.core.time.instants import micros
 from horae.errors import Conflict
 from horae.ports.attention import LaneTally
+from horae.stores.cluster.numbered import NUMBER
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.declaration import Declaration
 from horae.stores.journal import JournalRows, read_line
@@ -33,6 +34,9 @@ from horae.stores.tables.attention import (
     waits,
 )
 from horae.stores.tables.jobs import jobs
+
+if TYPE_CHECKING:
+    from horae.stores.cluster.shard import Entrance
 
 K = TypeVar("K", Task, TaskWait, Event, StoredFact)
 KEPT: dict[type[Any], Declaration[Any]] = {Task: TASKS, TaskWait: WAITS, Event: EVENTS, StoredFact: FACTS}
@@ -120,6 +124,11 @@ FIRST_DUE = {kinds: _first_due(kinds) for kinds in (False, True)}
 class Attention(JournalRows):
     """The lanes of one transaction."""
 
+    def __init__(self, connection: Connection, entrance: Entrance | None = None) -> None:
+        super().__init__(connection)
+        self._entrance = entrance
+        self._owners: dict[int, str] = {}  # of the lanes that were read; what is added to one is kept with its owner
+
     # -- lanes ---------------------------------------------------------------------------------------------------
 
     def lane(self, name: str, owner: str, *, lock: bool = False) -> Lane | None:
@@ -130,7 +139,11 @@ class Attention(JournalRows):
 
     def _lane(self, query: Select[Any], parameters: dict[str, Any]) -> Lane | None:
         row = self.connection.execute(query, parameters).first()
-        return None if row is None else LANES.read(row)
+        if row is None:
+            return None
+        found = LANES.read(row)
+        self._owners[found.number] = found.owner
+        return found
 
     def lanes(self, owner: str | None, *, limit: int, after: int) -> list[Lane]:
         query = select(*LANES.select).where(lanes.c.id > after).order_by(lanes.c.id).limit(limit)
@@ -165,8 +178,13 @@ class Attention(JournalRows):
     def make_lane(self, name: str, owner: str, now: datetime) -> None:
         """Make a lane unless it exists."""
         before, behind = BY_NAME[self.connection.dialect.name].insert_ignore
-        sql = f"{before} {lanes.name} (owner, name, epoch, seq, created_at) VALUES (:owner, :name, 0, 0, :at) {behind}"
-        self.connection.execute(text(sql), {"owner": owner, "name": name, "at": micros(now)})
+        row = {"owner": owner, "name": name, "epoch": 0, "seq": 0, "created_at": micros(now), **self._number(owner)}
+        names, values = ", ".join(row), ", ".join(f":{each}" for each in row)
+        self.connection.execute(text(f"{before} {lanes.name} ({names}) VALUES ({values}) {behind}"), row)
+
+    def _number(self, owner: str) -> dict[str, int]:
+        """Return the number of a new row where it carries a shard; the database gives it otherwise."""
+        return {} if self._entrance is None else {NUMBER: self._entrance.number(self.connection, owner)[0]}
 
     def save_lane(self, lane: Lane) -> None:
         self.connection.execute(SAVE_LANE, {**LANES.changes(lane), "which": lane.number})
@@ -175,7 +193,8 @@ class Attention(JournalRows):
 
     def add(self, kept: K) -> K:
         """Store a new row; return it with its number."""
-        done = self.connection.execute(INSERTS[type(kept)], KEPT[type(kept)].row(kept))
+        number = {} if self._entrance is None else self._number(self._owners[kept.lane])
+        done = self.connection.execute(INSERTS[type(kept)], {**KEPT[type(kept)].row(kept), **number})
         assert done.inserted_primary_key is not None
         return replace(kept, number=int(done.inserted_primary_key[0]))
 

@@ -139,13 +139,13 @@ class Transaction:
     def acts(self) -> Acts:
         from horae.stores.jobs.acts import Acts
 
-        return Acts(self.connection)
+        return Acts(self.connection, self.entrance)
 
     @cached_property
     def batches(self) -> Batches:
         from horae.stores.jobs.batch import Batches
 
-        return Batches(self.connection)
+        return Batches(self.connection, self.entrance)
 
     @cached_property
     def queues(self) -> Queues:
@@ -181,13 +181,13 @@ class Transaction:
     def expectations(self) -> Expectations:
         from horae.stores.schedules.expectations import Expectations
 
-        return Expectations(self.connection)
+        return Expectations(self.connection, self.entrance)
 
     @cached_property
     def views(self) -> Views:
         from horae.stores.views import Views
 
-        return Views(self.connection)
+        return Views(self.connection, self.entrance)
 
     @cached_property
     def pulse(self) -> Pulse:
@@ -247,7 +247,7 @@ class Transaction:
     def schedules(self) -> Schedules:
         from horae.stores.schedules.schedules import Schedules
 
-        return Schedules(self.connection)
+        return Schedules(self.connection, self.entrance)
 
     @cached_property
     def scheduled_tasks(self) -> ScheduledTasks:
@@ -325,13 +325,13 @@ class Transaction:
     def attention(self) -> Attention:
         from horae.stores.attention import Attention
 
-        return Attention(self.connection)
+        return Attention(self.connection, self.entrance)
 
     @cached_property
     def objects(self) -> Objects:
         from horae.stores.governance.objects import Objects
 
-        return Objects(self.connection)
+        return Objects(self.connection, self.entrance)
 
     @cached_property
     def evidence(self) -> EvidenceRows:
@@ -343,7 +343,7 @@ class Transaction:
     def budgets(self) -> Budgets:
         from horae.stores.governance.budgets import Budgets
 
-        return Budgets(self.connection)
+        return Budgets(self.connection, self.entrance)
 
     @cached_property
     def policies(self) -> Policies:
@@ -361,19 +361,19 @@ class Transaction:
     def decisions(self) -> Decisions:
         from horae.stores.governance.decisions import Decisions
 
-        return Decisions(self.connection)
+        return Decisions(self.connection, self.entrance)
 
     @cached_property
     def reviews(self) -> Reviews:
         from horae.stores.governance.decisions import Reviews
 
-        return Reviews(self.connection)
+        return Reviews(self.connection, self.entrance)
 
     @cached_property
     def rollbacks(self) -> Rollbacks:
         from horae.stores.governance.decisions import Rollbacks
 
-        return Rollbacks(self.connection)
+        return Rollbacks(self.connection, self.entrance)
 
     @cached_property
     def reports(self) -> Reports:

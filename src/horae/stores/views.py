@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, delete, func, insert, or_, select, update
+from sqlalchemy import delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from horae.core.views import View
 from horae.errors import Conflict
+from horae.stores.cluster.numbered import NumberedRows
 from horae.stores.tables.views import VIEWS, views
 
 
-class Views:
+class Views(NumberedRows):
     """The views inside one transaction."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
 
     def get(self, number: int, *, lock: bool = False) -> View | None:
         query = select(*VIEWS.select).where(views.c.id == number)
@@ -39,7 +37,7 @@ class Views:
 
     def add(self, view: View) -> int:
         try:
-            made = self.connection.execute(insert(views), VIEWS.row(view))
+            made = self.connection.execute(insert(views), self.with_number(VIEWS.row(view), view.owner))
         except IntegrityError as problem:
             raise Conflict("view_just_made", name=view.name) from problem
         return int(made.inserted_primary_key[0]) if made.inserted_primary_key else 0

@@ -1,8 +1,8 @@
 """The sentences about the audit: what is wrong with its chains and with how the database guards it, by reason."""
 
 ERRORS = {
-    "audit_export_of_cluster": "The house has a chain in each database of a cluster; one file cannot hold them yet. "
-    "Name a tenant with owner=, or verify in place: horae audit verify.",
+    "audit_export_of_cluster": "The house has a chain in each database of a cluster, and so has a tenant that has "
+    "moved; one file cannot hold them yet. Name a tenant with owner=, or verify in place: horae audit verify.",
     "audit_head_unreadable": "A head kept elsewhere is written OWNER=HASH, with the 64 hexadecimal digits that "
     "`horae audit verify` or `horae audit export` printed, not {head!r}.",
     "audit_heads_differ": "Two different heads were given for the owner {owner}. Give one.",

@@ -10,7 +10,7 @@ from horae.actions.attention.waits import close_wait, close_waits, wake
 from horae.actions.jobs.jobs import truncate
 from horae.core.attention.facts import AWAITED
 from horae.core.attention.lanes import Task, TaskWait
-from horae.core.attention.numbers import task_number
+from horae.core.attention.numbers import task_name, task_number
 from horae.core.attention.task import FINAL, Policy
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.payloads import decode, true_or_false
@@ -150,5 +150,5 @@ def _has_heard(writer: LaneWriter, task: Task, ended: Task) -> bool:
 def task_of_lane(writer: LaneWriter, number: int) -> Task:
     found = writer.tx.attention.task(number)
     if found is None or found.lane != writer.lane.number:
-        raise NotFound("task_unknown", id=f"t{number}", lane=writer.lane.name)
+        raise NotFound("task_unknown", id=task_name(number), lane=writer.lane.name)
     return found

@@ -10,6 +10,7 @@ from horae.actions.attention.endings import end_cancelled
 from horae.actions.attention.lanes import LaneWriter
 from horae.actions.attention.waits import close_event
 from horae.core.attention.lanes import Lane, Task
+from horae.core.attention.numbers import task_name
 from horae.core.attention.task import Control, Policy, SafePoint, at_safe_point, choose, weight
 from horae.core.time.instants import iso
 from horae.ports.store import Tx
@@ -93,7 +94,8 @@ def meanwhile(writer: LaneWriter, task: Task) -> list[dict[str, Any]]:
     lines = writer.tx.attention.lines(writer.lane.number, since=since, limit=1000)
     left = max((line.seq for line in lines if line.task == task.number and line.after == "suspended"), default=0)
     others = [line for line in lines if line.seq > left and line.task != task.number and line.after is not None]
-    return [{"at": iso(line.at), "task": f"t{line.task}", "became": line.after} for line in others[-MAX_MEANWHILE:]]
+    last = others[-MAX_MEANWHILE:]
+    return [{"at": iso(line.at), "task": task_name(line.task or 0), "became": line.after} for line in last]
 
 
 def safe_point(writer: LaneWriter, focus: Task, control: Control, policy: Policy) -> Task | None:
@@ -116,7 +118,7 @@ def safe_point(writer: LaneWriter, focus: Task, control: Control, policy: Policy
     if verdict.verdict == "go on":
         return focus
     stack_index = max((task.stack_index or 0 for task in stack), default=-1) + 1
-    by = None if verdict.by is None else f"t{verdict.by}"
+    by = None if verdict.by is None else task_name(verdict.by)
     cause = {"by": by, "why": verdict.verdict}
     writer.fact(focus, "interrupted", cause)
     writer.move(

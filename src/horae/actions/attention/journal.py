@@ -116,7 +116,7 @@ class JournalHead:
 def head(world: World, lane: str, *, owner: str = SYSTEM) -> JournalHead:
     """Seal what is written so far and return the head of the journal; kept elsewhere, it proves what was there."""
     found = get_lane(world, lane, owner=owner)
-    while seal(world, found.number):
+    while seal(world.route(owner=owner), found.number):
         pass
     last = world.route(owner=owner).store.read(lambda tx: tx.attention.last_sealed(found.number))
     return JournalHead(lane, owner, *((0, GENESIS) if last is None else (last.seq, str(last.hash))))

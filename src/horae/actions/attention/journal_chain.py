@@ -51,7 +51,8 @@ def take_picture(world: World, lane: int) -> bool:
         return False
 
     def write(tx: Tx) -> None:
-        tx.attention.lane_by_number(lane, lock=True)
+        if tx.attention.lane_by_number(lane, lock=True) is None:  # it has left this database meanwhile
+            return
         if tx.attention.last_picture(lane)[0] < picture.seq:
             tx.attention.keep_picture(picture)
 

@@ -36,6 +36,7 @@ class Drive:
     lane: int
     driver: str
     epoch: int
+    owner: str = SYSTEM  # by which the lane is found, wherever its shard is
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +174,11 @@ def in_lane(world: World, lane: str, owner: str, work: Callable[[LaneWriter], T]
         assert found is not None
         return found
 
-    return _write_lane(world, find, work, quietly=quietly)
+    return _write_lane(world.route(owner=owner), find, work, quietly=quietly)
 
 
-def in_known_lane(world: World, number: int, work: Callable[[LaneWriter], T]) -> T:
-    """Do *work* in an existing lane."""
+def in_known_lane(world: World, number: int, work: Callable[[LaneWriter], T], *, owner: str | None = None) -> T:
+    """Do *work* in an existing lane; its *owner* is needed where *world* is that of several databases."""
 
     def find(tx: Tx) -> Lane:
         found = tx.attention.lane_by_number(number, lock=True)
@@ -185,12 +186,13 @@ def in_known_lane(world: World, number: int, work: Callable[[LaneWriter], T]) ->
             raise NotFound("lane_unknown", lane=str(number))
         return found
 
-    return _write_lane(world, find, work)
+    return _write_lane(world.route(owner=owner), find, work)
 
 
 def write_as_driver(world: World, drive: Drive, control: Control, work: Callable[[LaneWriter], T]) -> T:
     """Do *work* in a lane, or refuse it where *drive* is not its driver; quietly, as a driver knows its work."""
-    return _write_lane(world, lambda tx: check_driver(tx, drive), work, control, quietly=True)
+    here = world.route(owner=drive.owner)
+    return _write_lane(here, lambda tx: check_driver(tx, drive), work, control, quietly=True)
 
 
 def check_driver(tx: Tx, drive: Drive) -> Lane:
@@ -268,7 +270,7 @@ def set_control(
         writer.line(CONTROL, focus, by=actor, reason=reason or None, switches=override)
         return writer.lane
 
-    return in_known_lane(world, get_lane(world, lane, owner=owner).number, write)  # never makes a lane
+    return in_known_lane(world, get_lane(world, lane, owner=owner).number, write, owner=owner)  # never makes a lane
 
 
 # -- driving -----------------------------------------------------------------------------------------------------------
@@ -289,18 +291,16 @@ def acquire(
 
     def write(writer: LaneWriter) -> Drive | None:
         steady = world.clock.steady()
-        held = writer.lane.is_driven(steady)
-        if held and writer.lane.driver != driver:
+        if writer.lane.is_driven(steady) and writer.lane.driver != driver:
             return None
         died = writer.lane.driver is not None
         kept = writer.lane.rules if new_rules is None else new_rules
-        until = steady + lease
-        epoch = writer.lane.epoch + 1
+        until, epoch = steady + lease, writer.lane.epoch + 1
         writer.lane = replace(writer.lane, driver=driver, epoch=epoch, leased_until=until, rules=kept, kinds=known)
         focus = writer.tx.attention.focus(writer.lane.number)
         if focus is not None and (died or focus.phase == "act"):  # one that was asked to stop may be inside an action
             recover(writer, focus, how, died=died)
-        return Drive(writer.lane.number, driver, writer.lane.epoch)
+        return Drive(writer.lane.number, driver, writer.lane.epoch, owner)
 
     if _is_driven(world, lane, owner, driver):
         return None
@@ -339,7 +339,7 @@ def renew(world: World, drive: Drive, lease: timedelta) -> None:
     def write(tx: Tx) -> None:
         tx.attention.save_lane(replace(check_driver(tx, drive), leased_until=world.clock.steady() + lease))
 
-    world.route().store.transact(write, hot=True)
+    world.route(owner=drive.owner).store.transact(write, hot=True)
 
 
 def let_go(world: World, drive: Drive) -> None:
@@ -351,8 +351,8 @@ def let_go(world: World, drive: Drive) -> None:
             tx.attention.save_lane(replace(found, driver=None, leased_until=None))
             seal_within(tx, drive.lane)
 
-    world.route().store.transact(write, hot=True)
-    world.route().store.wake([hint(drive.lane)])
+    world.route(owner=drive.owner).store.transact(write, hot=True)
+    world.route(owner=drive.owner).store.wake([hint(drive.lane)])
 
 
 # -- queries -----------------------------------------------------------------------------------------------------------

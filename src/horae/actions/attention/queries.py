@@ -10,8 +10,9 @@ from horae.actions.attention.focus import strongest_rival
 from horae.actions.attention.lanes import effective, find_lanes, get_lane
 from horae.actions.consistency import one_moment
 from horae.actions.jobs.leases import with_wall_lease
+from horae.actions.shards import seek
 from horae.core.attention.lanes import Event, Kept, Lane, StoredFact, Task, TaskWait, WaitKind
-from horae.core.attention.numbers import task_number
+from horae.core.attention.numbers import task_name, task_number, wait_name
 from horae.core.attention.task import TASK, Control, Policy, at_safe_point
 from horae.core.cursors import page_size
 from horae.core.jobs.job import SYSTEM
@@ -121,17 +122,19 @@ def story(
 
 def find_task(world: World, number: int) -> Task | None:
     """Return a task as it is stored; None where there is none."""
-    return world.route().store.read(lambda tx: tx.attention.task(number))
+    return world.route(id=task_name(number)).store.read(lambda tx: tx.attention.task(number))
 
 
 def new_facts(world: World, task: int) -> list[StoredFact]:
     """Return what a task's next turn will learn."""
-    return world.route().store.read(lambda tx: tx.attention.new_facts(task))
+    return world.route(id=task_name(task)).store.read(lambda tx: tx.attention.new_facts(task))
 
 
 def open_waits_and_facts(world: World, task: int) -> tuple[list[TaskWait], list[StoredFact]]:
     """Return what a task waits for, and what its next turn will learn."""
-    return world.route().store.read(lambda tx: (tx.attention.waits_of(task), tx.attention.new_facts(task)))
+    return world.route(id=task_name(task)).store.read(
+        lambda tx: (tx.attention.waits_of(task), tx.attention.new_facts(task))
+    )
 
 
 def check_grant(world: World, task: Task, grant: str) -> bool:
@@ -152,7 +155,7 @@ def find_wait(world: World, number: int) -> tuple[TaskWait | None, Event | None]
         wait = tx.attention.wait(number)
         return wait, None if wait is None or wait.event is None else tx.attention.event(wait.event)
 
-    return world.route().store.read(read)
+    return world.route(id=wait_name(number)).store.read(read)
 
 
 def everything(world: World, lane: str, *, owner: str = SYSTEM) -> dict[str, list[Kept]]:
@@ -179,12 +182,15 @@ def would_yield(world: World, task: Task, control: Control, policy: Policy) -> b
 def confirmation(world: World, number: int, *, owner: str | None = None) -> tuple[WaitOfTask, Lane]:
     """Return a confirmation, open or answered, and its lane, by its number alone; with *owner* only one of its own."""
 
-    def read(tx: Tx) -> tuple[WaitOfTask, Lane]:
+    def read(tx: Tx) -> tuple[WaitOfTask, Lane] | None:
         wait = tx.attention.wait(number)
         lane = None if wait is None else tx.attention.lane_by_number(wait.lane)
         task = None if wait is None else tx.attention.task(wait.task)
         if wait is None or lane is None or task is None or wait.kind != "confirm" or owner not in (None, lane.owner):
-            raise NotFound("confirmation_number_unknown", id=number)
+            return None
         return WaitOfTask(wait, task), lane
 
-    return world.route(owner=owner).store.read(read)
+    found = seek(world, wait_name(number), owner, read)
+    if found is None:
+        raise NotFound("confirmation_number_unknown", id=number)
+    return found

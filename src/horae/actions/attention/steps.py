@@ -21,7 +21,7 @@ def recall_step(world: World, drive: Drive, task: int, scope: str, name: str) ->
         check_driver(tx, drive)
         return tx.ledger.get_of_task(task, scope, name)
 
-    return kept_result(world.route().store.transact(read))
+    return kept_result(world.route(owner=drive.owner).store.transact(read))
 
 
 def keep_step(world: World, drive: Drive, task: int, scope: str, name: str, value: Any) -> Any:
@@ -39,4 +39,4 @@ def keep_step(world: World, drive: Drive, task: int, scope: str, name: str, valu
             tx.ledger.put_of_task(task, scope, name, text, world.clock.now())
         return text if known is None else known
 
-    return decode(world.route().store.transact(write))["value"]
+    return decode(world.route(owner=drive.owner).store.transact(write))["value"]

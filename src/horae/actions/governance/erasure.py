@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 from horae.actions.attention.lanes import K, LaneWriter, in_known_lane
@@ -25,6 +26,7 @@ from horae.core.governance.objects import GovernedObject, ObjectFilter
 from horae.core.governance.proposals import subject_key
 from horae.core.governance.transitions import walk
 from horae.core.jobs.agent_words import AGENT_WORDS
+from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.payloads import label
 from horae.errors import Conflict, InvalidInput, NotFound
 from horae.ports.store import Tx
@@ -74,12 +76,82 @@ def erase(
     done, texts = Erased(more=more), [] if about is None else [about]
     subjects = list[str]()
     for each in found:
-        contents, jobs = _erase_object(world, each, caller, reason)
+        contents, jobs = _erase_everywhere(world, each, caller, reason)
         done = replace(done, objects=done.objects + 1, jobs=done.jobs + jobs)
         texts += [f"{each.kind}:{each.id}", *contents]
         subjects.append(each.subject)
     done = replace(done, attention=_erase_attention(world, owner, [f'"{each.id}"' for each in found], texts + subjects))
     return erase_words(world, owner, texts, done, actor=caller.actor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Traces:
+    """What is to be found of an object where its tenant was before it moved."""
+
+    names: Sequence[tuple[str, str]]  # types and ids of what entries are about
+    needles: Sequence[str]  # texts that histories of agents' jobs repeat
+    jobs: Sequence[int]  # that were about it, wherever their last attempt was
+
+
+def _traces_of(world: World, it: GovernedObject) -> _Traces:
+    def read(tx: Tx) -> _Traces:
+        contents = [each.content for each in tx.objects.versions(it.number) if each.content]
+        cited = tx.decisions.by_number(each.decision for each in tx.decisions.citing([it.number]))
+        names = [(it.kind, it.id), *((DECISION, each.id) for each in cited)]
+        return _Traces(names, _needles([f"{it.kind}:{it.id}", it.subject, *contents]), ())
+
+    found = world.route(owner=it.owner).store.read(read)
+    about = [
+        shard.route().store.read(lambda tx: tx.erasures.jobs_about(it.owner, it.kind, it.id))
+        for shard in world.databases()
+    ]
+    return replace(found, jobs=sorted({number for each in about for number in each}))
+
+
+def _erase_everywhere(world: World, it: GovernedObject, caller: Caller, reason: str) -> tuple[list[str], int]:
+    """Erase an object, and first what its tenant has left in other databases: reasons of entries, words of runs.
+
+    The object alone knows what to look for, so it comes last: where a database does not answer that is an error, the
+    object is as it was, and the call is to be repeated. One that moved meanwhile has left something at its last place.
+    """
+    if world.cluster is None:
+        return _erase_object(world, it, caller, reason)
+    traces, place = _traces_of(world, it), _place_of(world, it.owner)
+    _erase_left_behind(world, it, traces)
+    erased = _erase_object(world, it, caller, reason, traces.jobs)
+    if _place_of(world, it.owner) != place:
+        _erase_left_behind(world, it, traces)
+    return erased
+
+
+def _place_of(world: World, owner: str) -> int:
+    assert world.cluster is not None
+    shard_map = world.cluster.refresh()
+    return shard_map.database_of(shard_map.vshard_of(owner=None if owner == SYSTEM else owner))
+
+
+def _erase_left_behind(world: World, it: GovernedObject, traces: _Traces) -> None:
+    here = world.within(owner=it.owner)[0].route().store
+    for shard in world.databases():
+        if shard.route().store is here:
+            continue
+        shard.route().store.transact(lambda tx: tx.audit.erase_reasons(it.owner, traces.names))
+        shard.route().store.transact(lambda tx: tx.erasures.jobs(traces.jobs))
+        if not traces.needles:
+            continue
+        shard.route().store.transact(lambda tx: tx.erasures.steps_of_jobs(it.owner, traces.needles))
+        while shard.route().store.transact(partial(_empty_history, it.owner, traces.needles)):
+            continue
+
+
+def _empty_history(owner: str, needles: Sequence[str], tx: Tx) -> int:
+    return tx.erasures.empty_history(owner, sorted(AGENT_WORDS), needles, limit=AT_ONCE)
+
+
+def _needles(texts: Sequence[str]) -> list[str]:
+    """Return texts that are long enough to be looked for, as people write them and as they stand in JSON."""
+    plain = sorted({each for each in texts if SHORTEST <= len(each) <= LONGEST})
+    return sorted({*plain, *map(_as_stored, plain)})
 
 
 def _find(
@@ -95,11 +167,15 @@ def _find(
     return world.route(owner=owner).store.read(read)
 
 
-def _erase_object(world: World, it: GovernedObject, caller: Caller, reason: str) -> tuple[list[str], int]:
-    return world.route(owner=it.owner).store.transact(lambda tx: _erase(world, tx, it, caller, reason))
+def _erase_object(
+    world: World, it: GovernedObject, caller: Caller, reason: str, jobs: Sequence[int] = ()
+) -> tuple[list[str], int]:
+    return world.route(owner=it.owner).store.transact(lambda tx: _erase(world, tx, it, caller, reason, jobs))
 
 
-def _erase(world: World, tx: Tx, it: GovernedObject, caller: Caller, reason: str) -> tuple[list[str], int]:
+def _erase(
+    world: World, tx: Tx, it: GovernedObject, caller: Caller, reason: str, jobs: Sequence[int]
+) -> tuple[list[str], int]:
     """Erase one object with all that is stored about it; return what it said, and how many jobs were about it."""
     writer = ObjectWriter(world, tx, By.caller(caller, reason), world.clock.now())
     locked = tx.objects.lock([it.number])[it.number]
@@ -117,7 +193,9 @@ def _erase(world: World, tx: Tx, it: GovernedObject, caller: Caller, reason: str
     tx.erasures.object(it.number)
     tx.erasures.decisions([each.number for each in cited])
     tx.erasures.reviews(it.owner, it.number, decided)
-    return contents, len(tx.erasures.jobs(it.owner, it.kind, it.id))
+    numbers = sorted({*jobs, *tx.erasures.jobs_about(it.owner, it.kind, it.id)})
+    tx.erasures.jobs(numbers)
+    return contents, len(numbers)
 
 
 # -- what agents keep of conversations --------------------------------------------------------------------------------
@@ -129,13 +207,12 @@ def erase_words(world: World, owner: str, texts: Sequence[str], done: Erased, *,
     A thread or a session goes as a whole. A schedule by which an agent told itself something is deleted, and its jobs
     are cancelled; of one that runs now nothing is erased, and ``more`` says so.
     """
-    plain = sorted({each for each in texts if SHORTEST <= len(each) <= LONGEST})
+    needles = _needles(texts)
     store = world.route(owner=owner).store
     unreadable = store.read(lambda tx: tx.conversations.count_encrypted(owner))
     done = replace(done, unreadable=unreadable)
-    if not plain:
+    if not needles:
         return done
-    needles = sorted({*plain, *map(_as_stored, plain)})
     gone = 0
     while count := store.transact(lambda tx: tx.conversations.delete_threads(owner, needles, limit=AT_ONCE)):
         gone += count
@@ -178,15 +255,15 @@ def _erase_attention(world: World, owner: str, quoted: Sequence[str], texts: Seq
     store.transact(lambda tx: tx.erasures.steps_of_tasks(owner, needles))
     while rows := store.read(lambda tx: tx.erasures.attention(owner, needles, limit=ROWS)):
         lanes = sorted({row.lane for row in rows})
-        changed = sum(_empty_in_lane(world, lane, [row for row in rows if row.lane == lane]) for lane in lanes)
+        changed = sum(_empty_in_lane(world, owner, lane, [row for row in rows if row.lane == lane]) for lane in lanes)
         erased += changed
         if not changed:
             break
     return erased
 
 
-def _empty_in_lane(world: World, lane: int, rows: Sequence[Kept]) -> int:
-    return in_known_lane(world, lane, lambda writer: _empty(writer, rows))
+def _empty_in_lane(world: World, owner: str, lane: int, rows: Sequence[Kept]) -> int:
+    return in_known_lane(world, lane, lambda writer: _empty(writer, rows), owner=owner)
 
 
 def _as_stored(text: str) -> str:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
+from heapq import merge
 
 from horae.actions.governance.policies import policies_of
 from horae.actions.governance.surroundings import FLOOR, SHARE
 from horae.core.audit.entries import Entry
 from horae.core.governance.invariants import Broken, check_object
 from horae.core.governance.objects import GovernedObject
-from horae.ports.store import Tx
+from horae.ports.store import Store, Tx
 from horae.ports.world import World
 
 PAGE = 200  # objects read at once
 
 
 def check_objects(world: World, *, owner: str | None = None, most: int = 1000) -> list[Broken]:
-    """Return up to *most* things that do not hold, over all objects or those of one owner, as of one moment."""
+    """Return up to *most* things that do not hold, over all objects or those of one owner, as of one moment.
+
+    In a cluster also entries count that have stayed in other databases.
+    """
+    elsewhere = [] if world.cluster is None else [shard.route().store for shard in world.databases()]
 
     def read(tx: Tx) -> list[Broken]:
         found: list[Broken] = []
         for page in _pages(tx, owner):
-            found += _check_page(tx, page)
+            found += _check_page(tx, page, elsewhere)
             if len(found) >= most:
                 break
         return (found + _check_removals(tx, owner) + _check_jobs(tx, most))[:most]
@@ -36,24 +42,35 @@ def _pages(tx: Tx, owner: str | None) -> Iterator[list[GovernedObject]]:
         after = page[-1].number
 
 
-def _check_page(tx: Tx, page: list[GovernedObject]) -> list[Broken]:
+def _check_page(tx: Tx, page: list[GovernedObject], elsewhere: Sequence[Store]) -> list[Broken]:
     policies = policies_of(tx, {each.owner for each in page})
     jobs = tx.objects.live_jobs(page)
     found: list[Broken] = []
     for it in page:
         versions = list(reversed(tx.objects.versions(it.number)))
-        found += check_object(it, policies.of(it), jobs.get(it.number), _entries(tx, it), versions)
+        found += check_object(it, policies.of(it), jobs.get(it.number), _all_entries(tx, it, elsewhere), versions)
     return found
 
 
-def _entries(tx: Tx, it: GovernedObject) -> list[Entry]:
-    """Return all entries about an object, the oldest first."""
+def _all_entries(tx: Tx, it: GovernedObject, elsewhere: Sequence[Store]) -> list[Entry]:
+    """Return all entries about an object, the oldest first: those of a database as they were written, merged by time
+    with those of others.
+    """
+    own = _entries(tx, it)
+    known = {number for number, _ in own}
+    others = [[each for each in store.read(partial(_entries, it=it)) if each[0] not in known] for store in elsewhere]
+    merged = merge(*others, own, key=lambda each: each[1].at)  # which keeps the order of each, whatever a clock did
+    return [entry for _, entry in merged]
+
+
+def _entries(tx: Tx, it: GovernedObject) -> list[tuple[int, Entry]]:
+    """Return the entries about an object in one database, with their numbers, the oldest first."""
     found: list[tuple[int, Entry]] = []
     before: int | None = None
     while page := tx.audit.find(object_id=it.id, object_type=it.kind, owner=it.owner, limit=1000, before=before):
         found += page
         before = page[-1][0]
-    return [entry for _, entry in reversed(found)]
+    return found[::-1]
 
 
 def _check_jobs(tx: Tx, most: int) -> list[Broken]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from horae.actions.audit import find_entries
 from horae.actions.governance.gates import gate_changed
 from horae.actions.governance.reasons import private_reason
 from horae.core.access.callers import Caller
@@ -88,9 +89,7 @@ def persona_history(
     """Return who set a persona to what, newest first; from the audit, which nobody can change."""
     page_size(limit)
     name = agent_name(agent)
-    return world.route(owner=owner).store.read(
-        lambda tx: tx.audit.find(object_id=name, object_type=PERSONA, owner=owner, limit=limit, before=before)
-    )
+    return find_entries(world, limit=limit, before=before, object_id=name, object_type=PERSONA, owner=owner)
 
 
 def _rules(persona: Persona) -> dict[str, Any]:

@@ -6,10 +6,11 @@ None of these verbs writes anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal, cast, get_args
 
+from horae.actions.audit import find_entries
 from horae.actions.governance.object_writer import find_one
 from horae.actions.governance.policies import policies_of
 from horae.actions.governance.surroundings import read_surroundings
@@ -295,8 +296,7 @@ def object_about(world: World, job: Job) -> GovernedObject | None:
 
 def last_entry_about(world: World, job: Job) -> int | None:
     """Return the number of the last entry about the object of a job that links this job."""
-    about = {"object_id": job.object_id, "object_type": job.object_type, "owner": job.owner}
-    found = world.route(owner=job.owner).store.read(lambda tx: tx.audit.find(limit=20, before=None, **about))
+    found = find_entries(world, limit=20, object_id=job.object_id, object_type=job.object_type, owner=job.owner)
     return next((number for number, entry in found if entry.job == job.id), None)
 
 
@@ -320,7 +320,12 @@ def explain(
             () if caller is None else open_verbs(it, policy, now, caller),
         )  # fmt: skip
 
-    return world.route(owner=owner).store.read(read)
+    explained = world.route(owner=owner).store.read(read)
+    if explained.last is None and world.cluster is not None:  # it has just moved, and the last one is elsewhere
+        it = explained.object
+        last = find_entries(world, limit=1, object_id=it.id, object_type=it.kind, owner=owner)
+        explained = replace(explained, last=next(iter(last), None))
+    return explained
 
 
 def waits(world: World, explained: Explanation, *, owner: str | None) -> tuple[Reason, ...]:
@@ -339,12 +344,16 @@ def history(
     """Return the entries about an object, newest first, and its versions."""
     page_size(limit)
 
-    def read(tx: Tx) -> History:
+    def read(tx: Tx) -> tuple[GovernedObject, History]:
         it = find_one(tx, owner, object_id, kind)
         entries = tx.audit.find(object_id=it.id, object_type=it.kind, owner=owner, limit=limit, before=before)
-        return History(entries, tx.objects.versions(it.number, limit=limit))
+        return it, History(entries, tx.objects.versions(it.number, limit=limit))
 
-    return world.route(owner=owner).store.read(read)
+    it, found = world.route(owner=owner).store.read(read)
+    if world.cluster is None:
+        return found
+    entries = find_entries(world, limit=limit, before=before, object_id=it.id, object_type=it.kind, owner=owner)
+    return replace(found, entries=entries)
 
 
 def forecast(

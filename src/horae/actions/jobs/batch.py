@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from horae.actions.jobs.jobs import cancel as cancel_job
 from horae.actions.jobs.requests import Request, new_job
+from horae.actions.shards import seek
 from horae.core.audit.entries import Entry
 from horae.core.cluster.numbers import job_id
 from horae.core.cursors import page_size
@@ -70,7 +71,7 @@ def create(world: World, asked: BatchRequest, *, actor: str = SYSTEM, allowed: i
             there = tx.jobs.unfinished(batch.owner, allowed)
             if there + len(members) + len(callbacks) > allowed:
                 raise QuotaExceeded("jobs", allowed, "too_many_jobs", owner=batch.owner, unfinished=there)
-        held = [replace(row, held_for=f"batch_{number}") for row in callbacks.values()]
+        held = [replace(row, held_for=replace(batch, number=number).id) for row in callbacks.values()]
         placed = [each.number for each in tx.jobs.insert([*members, *held], now)]
         called: dict[str, Any] = dict(zip(callbacks, placed[len(members) :], strict=True))
         stored = replace(batch, number=number, **called)
@@ -133,7 +134,7 @@ def _known(tx: Tx, asked: Batch) -> Batch:
 def get(world: World, batch_id: str, *, owner: str | None = None) -> Batch:
     """Return one batch with its counts; with *owner* only one of that tenant."""
     number = batch_number(batch_id)
-    found = world.route(owner=owner).store.read(lambda tx: tx.batches.get(number))
+    found = seek(world, batch_id, owner, lambda tx: tx.batches.get(number))
     if found is None or owner not in (None, found.owner):
         raise NotFound("batch_unknown", id=batch_id)
     return found
@@ -169,9 +170,9 @@ def members(
 ) -> tuple[list[int], int | None]:
     """Return jobs of a batch by number, and the number after which the next page begins."""
     page_size(limit)
-    number = get(world, batch_id, owner=owner).number
-    found = world.route(owner=owner).store.read(
-        lambda tx: tx.batches.jobs(number, state=state, limit=limit + 1, after=after)
+    batch = get(world, batch_id, owner=owner)
+    found = world.route(owner=batch.owner, id=batch.id).store.read(
+        lambda tx: tx.batches.jobs(batch.number, state=state, limit=limit + 1, after=after)
     )
     return found[:limit], found[limit - 1] if len(found) > limit else None
 
@@ -193,7 +194,7 @@ def cancel(world: World, batch_id: str, *, actor: str = SYSTEM, reason: str = ""
         tx.batches.cancel(batch.number, reason or "cancelled")
         tx.audit.append(_entry(batch, "cancel_batch", actor, now, reason=reason, before={"open": batch.open}))
 
-    world.route(owner=batch.owner).store.transact(write)
+    world.route(owner=batch.owner, id=batch.id).store.transact(write)
     cancel_members(world, batch, actor=actor, reason=reason)
     return get(world, batch_id, owner=owner)
 

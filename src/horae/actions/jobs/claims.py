@@ -10,6 +10,8 @@ from typing import Any
 
 from horae.actions.jobs.admission import claim_admitted
 from horae.actions.jobs.requests import DEFAULT_QUEUE
+from horae.actions.looks import busy as busy_shard
+from horae.actions.looks import left_since, look
 from horae.actions.shards import ask_all, ask_each, group_by_shard, members
 from horae.core.cursors import page_size
 from horae.core.jobs.job import ORDERS, Job, Lease, Order, renewal_pause
@@ -125,28 +127,60 @@ def check_lease(lease: timedelta) -> None:
 def renew(world: World, leases: Iterable[Lease], *, lease: timedelta = DEFAULT_LEASE) -> Renewed:
     """Extend leases from now on; a job that is missing from the answer is lost."""
     if world.cluster is not None:
-        parts = [
-            renew(shard, few, lease=lease) for shard, few in group_by_shard(world, leases, lambda each: each.job_id)
-        ]
-        held, cancelled, busy = (
-            frozenset[int]().union(*(getattr(each, name) for each in parts)) for name in ("held", "cancelled", "busy")
-        )
-        return Renewed(held, cancelled, busy)
+        return _renew_by_map(world, list(leases), lease)
     return world.route().store.renew(leases, until=world.clock.steady() + lease)
+
+
+def _renew_by_map(world: World, leases: Sequence[Lease], lease: timedelta) -> Renewed:
+    """Extend leases of a cluster where their jobs are; one that is on the way is held, but not extended."""
+    renewed = _renew_each(world, leases, lease)
+    lost = [each for each in leases if each.job_number not in renewed.held | renewed.busy]
+    if not lost:
+        return renewed
+    before = look(world, [each.job_number for each in lost])
+    more = _renew_each(world, [each for each in lost if each.job_number not in before.away], lease)
+    found = before.away | more.held | more.busy
+    away = before.away | left_since(world, before, [each.job_number for each in lost if each.job_number not in found])
+    return merge_renewed([renewed, more, Renewed(frozenset(), frozenset(), away)])
+
+
+def _renew_each(world: World, leases: Sequence[Lease], lease: timedelta) -> Renewed:
+    """Extend leases in the databases that keep their jobs by the known map."""
+    shards = group_by_shard(world, leases, lambda each: each.job_id)
+    return merge_renewed([renew(shard, few, lease=lease) for shard, few in shards])
+
+
+def merge_renewed(parts: Sequence[Renewed]) -> Renewed:
+    """Return one answer for several renewals."""
+    held, cancelled, busy = (
+        frozenset[int]().union(*(getattr(each, name) for each in parts)) for name in ("held", "cancelled", "busy")
+    )
+    return Renewed(held, cancelled, busy)
 
 
 def progress(world: World, lease: Lease, value: Any) -> None:
     """Store how far the attempt has come."""
-    text = encode(value, "progress", world.max_payload_bytes)
-    if not world.route(id=lease.job_id).store.note(lease, progress=text, now=world.clock.now()):
-        raise LeaseLost(lease.job_id, lease.token)
+    _note(world, lease, progress=encode(value, "progress", world.max_payload_bytes))
 
 
 def checkpoint(world: World, lease: Lease, value: Any) -> None:
     """Store what a later attempt needs to go on from here."""
-    text = encode(value, "checkpoint", world.max_payload_bytes)
-    if not world.route(id=lease.job_id).store.note(lease, checkpoint=text, now=world.clock.now()):
-        raise LeaseLost(lease.job_id, lease.token)
+    _note(world, lease, checkpoint=encode(value, "checkpoint", world.max_payload_bytes))
+
+
+def _note(world: World, lease: Lease, **texts: str | None) -> None:
+    """Write beside a held job; in a cluster where it is, and refuse it while it is on the way."""
+    if world.route(id=lease.job_id).store.note(lease, now=world.clock.now(), **texts):
+        return
+    if world.cluster is not None:
+        number, before = lease.job_number, look(world, [lease.job_number])
+        if number in before.away:
+            raise busy_shard(world, number)
+        if world.route(id=lease.job_id).store.note(lease, now=world.clock.now(), **texts):
+            return
+        if left_since(world, before, [number]):
+            raise busy_shard(world, number)
+    raise LeaseLost(lease.job_id, lease.token)
 
 
 def once(

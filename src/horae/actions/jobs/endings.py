@@ -10,6 +10,7 @@ from typing import Any
 
 from horae.actions.jobs.jobs import entry_of, get, truncate
 from horae.actions.jobs.rules import Drafted, settle_by_rules, split
+from horae.actions.looks import busy, known_to, left_since, look
 from horae.actions.shards import ask_all, group_by_shard
 from horae.core.audit.entries import Entry
 from horae.core.governance.budgets import amounts_from
@@ -30,13 +31,32 @@ def settle(world: World, endings: Sequence[tuple[Job, Outcome]]) -> dict[str, Ch
     from the answer could not be written now, although others were: try it again.
     """
     if world.cluster is not None:
-        changes: dict[str, Change | None] = {}
-        for shard, few in group_by_shard(world, endings, lambda each: each[0].id):
-            changes |= settle(shard, few)
-        return changes
+        return _settle_by_map(world, endings)
     now = world.clock.now()
     settlements = [settlement(job, outcome, now=now, roll=world.dice.roll()) for job, outcome in endings]
     return _settle(world, [job for job, _ in endings], settlements, now)
+
+
+def _settle_by_map(world: World, endings: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
+    """End held jobs of a cluster where they are; one that is on the way is missing from the answer: try it again."""
+    changes = _settle_each(world, endings)
+    lost = [each for each in endings if each[0].id in changes and changes[each[0].id] is None]
+    if not lost:
+        return changes
+    before = look(world, [job.number for job, _ in lost])
+    there = [each for each in lost if each[0].number not in before.away]
+    kept = {job: change for job, change in changes.items() if change is not None} | _settle_each(world, there)
+    left = left_since(world, before, [job.number for job, _ in there if kept.get(job.id) is None])
+    again = {job.id for job, _ in there if job.number in left}
+    return {job: change for job, change in kept.items() if job not in again}
+
+
+def _settle_each(world: World, endings: Sequence[tuple[Job, Outcome]]) -> dict[str, Change | None]:
+    """End jobs in the databases that keep them by the known map."""
+    changes: dict[str, Change | None] = {}
+    for shard, few in group_by_shard(world, endings, lambda each: each[0].id):
+        changes |= settle(shard, few)
+    return changes
 
 
 def _settle(
@@ -162,8 +182,10 @@ def _end(
     now = world.clock.now()
     done = settlement(job, outcome, now=now, roll=world.dice.roll())
     final = done if entry is None else replace(done, entry=entry)
-    [keeper] = world.within(id=job.id)
+    known, [keeper] = None if world.cluster is None else known_to(world), world.within(id=job.id)
     if _settle(keeper, [job], [final], now)[job.id] is None:
+        if known is not None and left_since(world, known, [job.number]):
+            raise busy(world, job.number)
         raise LeaseLost(job.id, token)
     return get(world, job_id)
 

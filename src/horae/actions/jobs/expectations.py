@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from horae.actions.jobs.quiet_owners import quiet_until
@@ -26,6 +27,7 @@ from horae.ports.world import World
 
 log = logging.getLogger("horae.expectations")
 ACTOR = "system/expectations"
+AT_ONCE = 200  # records that are judged in one transaction
 
 
 def check_job_expectation(world: World, check: Job) -> datetime | None:
@@ -37,18 +39,36 @@ def check_job_expectation(world: World, check: Job) -> datetime | None:
 
     def write(tx: Tx) -> datetime | None:
         row = tx.expectations.of_job(subject_of(number), lock=True)
-        if row is None or row.check_job != check.number:
-            return None
-        now, job = world.clock.now(), tx.jobs.get(number)
-        found = judge_job(row, job, now, held_until=_held_until(tx, job, now))
-        if found.row is None:
-            tx.expectations.remove(row.number)
-        elif found.row != row:
-            tx.expectations.put(found.row)
-            _tell(tx, row, found.row, now)
-        return found.again_at
+        return None if row is None or row.check_job != check.number else _judge(tx, row, number, world.clock.now())
 
     return world.route(owner=check.owner, id=str(check.payload["job"])).store.transact(write)
+
+
+def _judge(tx: Tx, row: MissedRun, number: int, now: datetime) -> datetime | None:
+    job = tx.jobs.get(number)
+    found = judge_job(row, job, now, held_until=_held_until(tx, job, now))
+    if found.row is None:
+        tx.expectations.remove(row.number)
+    elif found.row != row:
+        tx.expectations.put(found.row)
+        _tell(tx, row, found.row, now)
+    return found.again_at
+
+
+def judge_open(world: World) -> None:
+    """Judge what is missing of single jobs now, before it leaves the database of their runs with its shard."""
+
+    def write(tx: Tx, before: int | None) -> int | None:
+        rows = tx.expectations.find(state="open", limit=AT_ONCE, before=before)
+        for each in rows:
+            row = None if each.job_number is None else tx.expectations.of_job(each.subject, lock=True)
+            if row is not None and row.job_number is not None:
+                _judge(tx, row, row.job_number, world.clock.now())
+        return rows[-1].number if len(rows) == AT_ONCE else None
+
+    further = world.route().store.transact(lambda tx: write(tx, None))
+    while further is not None:
+        further = world.route().store.transact(partial(write, before=further))
 
 
 def _held_until(tx: Tx, job: Job | None, now: datetime) -> datetime | None:

@@ -28,6 +28,7 @@ from horae.actions.schedules.entries import entry_for
 from horae.actions.schedules.expectations import check_expectation, lacks_check, repair_check
 from horae.actions.schedules.schedules import with_next_fire
 from horae.core.attention.lanes import Task, TaskWait
+from horae.core.attention.numbers import task_name
 from horae.core.attention.task import FINAL
 from horae.core.jobs.job import Job, Outcome
 from horae.core.jobs.machinery import (
@@ -48,7 +49,7 @@ from horae.core.jobs.machinery import (
 )
 from horae.core.schedules.expectations import MissedRun
 from horae.core.schedules.schedule import Schedule, next_fire
-from horae.errors import HoraeError, StoreBusy, StoreError
+from horae.errors import HoraeError, StaleMap, StoreBusy, StoreError
 from horae.ports.claims import Claim
 from horae.ports.store import Tx
 from horae.ports.world import World
@@ -90,7 +91,7 @@ def outcome_of_due(world: World, job: Job) -> Outcome:
         if job.handler in BATCHES:
             return Outcome("snoozed", delay=timedelta(0)) if BATCHES[job.handler](world, job) else Outcome("succeeded")
         again = _come_due(world, job)
-    except StoreBusy:  # a frozen process holds this lane's lock: the jobs of other lanes must not wait for it
+    except (StaleMap, StoreBusy):  # its shard has left, or a frozen process holds its lane: others must not wait for it
         what = "a row of its batch" if job.handler in BATCHES else "its lane"
         return Outcome("snoozed", error=f"{what} is locked by another transaction", delay=LEASE)
     except StoreError:
@@ -150,7 +151,9 @@ class Missing:
 
     def sentences(self) -> list[str]:
         """Return one sentence for each."""
-        lines = [f"wait {each.number} of t{each.task} ({each.kind}) has no job that ends it" for each in self.waits]
+        lines = [
+            f"wait {each.number} of {task_name(each.task)} ({each.kind}) has no job that ends it" for each in self.waits
+        ]
         lines += [f"{each.id} has no job for its {_missing_job(each)}" for each in self.tasks]
         lines += [f"schedule {each.key} is on and has no next fire" for each in self.schedules]
         lines += [f"schedule {each.key} has no job that checks its expectation" for each in self.expected]

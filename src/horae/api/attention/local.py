@@ -30,7 +30,7 @@ from horae.api.here import Here
 from horae.api.operation import Tail
 from horae.api.values import enrich, to_public
 from horae.core.attention import lanes as core
-from horae.core.attention.numbers import task_number
+from horae.core.attention.numbers import task_name, task_number
 from horae.core.attention.task import Reach
 from horae.core.cursors import cursor_from, page_size, read_cursor
 from horae.core.jobs.masking import mask
@@ -112,7 +112,7 @@ def find_tasks(
     before = _number(cursor)
     found = queries.find_tasks(
         here.world, lane, owner=home(here, owner), states=states, limit=limit,
-        before="" if before is None else f"t{before}",
+        before="" if before is None else task_name(before),
     )  # fmt: skip
     return found, cursor_from([found[-1].number]) if len(found) == limit else None
 

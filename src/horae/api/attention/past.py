@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from horae.api.attention.values import PastLane, Task, Wait, WaitingTask
+from horae.core.attention.numbers import task_name
 from horae.core.attention.task import Policy, Weighed, in_order
 from horae.core.time.instants import from_iso
 
@@ -58,11 +59,12 @@ def _task(row: Row) -> Task:
     moments = ("created_at", "start_at", "ready_since", "due_by", "expires_at")
     same: Row = {name: row[name] for name in kept} | {name: _at(row[name]) for name in moments}
     parent = row.get("parent")  # a journal of before does not know it
-    return Task(id=f"t{row['number']}", priority=row["base"], parent=None if parent is None else f"t{parent}", **same)
+    above = None if parent is None else task_name(parent)
+    return Task(id=task_name(row["number"]), priority=row["base"], parent=above, **same)
 
 
 def _open_waits(past: PastLane, task: Task) -> tuple[Wait, ...]:
-    own = (row for row in past.waits.values() if row["state"] == "open" and f"t{row['task']}" == task.id)
+    own = (row for row in past.waits.values() if row["state"] == "open" and task_name(row["task"]) == task.id)
     return tuple(
         Wait(
             id=row["number"], task=task.id, key=row["key"], kind=row["kind"], state=row["state"],

@@ -40,7 +40,7 @@ USER, OPERATOR = ("tasks",), ("admin",)
 LANES = "/attention/lanes"
 LANE = f"{LANES}/{{lane}}"
 TASK = f"{LANE}/tasks/{{task_id}}"
-_TASK_ID = re.compile("t[0-9]{1,19}")
+_TASK_ID = re.compile("t([0-9]{1,4}x)?[0-9]{1,19}")
 
 
 class Attention(Room[S]):

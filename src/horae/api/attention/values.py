@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from horae.api.values import Get, to_public
 from horae.core.attention.lanes import EventState, WaitKind, WaitState, left_alone
+from horae.core.attention.numbers import task_name
 from horae.core.attention.task import Phase, TaskState
 from horae.core.jobs.payloads import decode
 from horae.core.values import PYDANTIC
@@ -36,7 +37,7 @@ LONGEST_GOAL = 4000
 
 
 def task_id(number: int | None) -> str | None:
-    return None if number is None else f"t{number}"
+    return None if number is None else task_name(number)
 
 
 def _decode(text: str | None) -> Any:
@@ -388,5 +389,5 @@ class PastLane:
 def past_lane(seq: int, tables: dict[str, dict[int, dict[str, Any]]]) -> PastLane:
     """Name the tables of a folded journal as people do."""
     rows = {f"{table}s": {str(number): row for number, row in found.items()} for table, found in tables.items()}
-    rows["tasks"] = {f"t{number}": row for number, row in rows["tasks"].items()}
+    rows["tasks"] = {task_name(int(number)): row for number, row in rows["tasks"].items()}
     return PastLane(seq=seq, **rows)

@@ -26,6 +26,7 @@ from horae.cli.demo.story import ACK, BEGINS, SHORT, Outside, Pager, Spans, Time
 from horae.cli.terminal import Terminal
 from horae.clock import StoryClock, SystemClock, pause_async
 from horae.core.attention.lanes import Line, TaskWait
+from horae.core.attention.numbers import task_name
 from horae.core.time.instants import iso
 from horae.errors import NotFound
 from horae.runtime.lanes.driver import LaneDriver
@@ -274,7 +275,7 @@ class Screen:
     def print_row(self, row: Row) -> None:
         self.clear()
         if self.terminal.is_json:
-            fields = {"task": f"t{row.task}", "path": row.path, "remark": row.remark}
+            fields = {"task": task_name(row.task), "path": row.path, "remark": row.remark}
             name = "recovered" if row.lines[0].cause == "recovered" else "moved"
             self.terminal.event({"event": name, "at": iso(row.at), **fields})
         else:

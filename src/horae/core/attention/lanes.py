@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from horae.core.attention.directives import Effect
 from horae.core.attention.facts import MERGED, Fact, FactKind
+from horae.core.attention.numbers import task_name
 from horae.core.attention.task import Phase, TaskState, Weighed
 from horae.core.audit.chain import GENESIS, hash_link
 from horae.core.jobs.job import SYSTEM
@@ -122,7 +123,7 @@ class Task:
 
     @property
     def id(self) -> str:
-        return f"t{self.number}"
+        return task_name(self.number)
 
     @property
     def focused_lane(self) -> int | None:

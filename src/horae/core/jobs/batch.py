@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from horae.core.cluster.numbers import read_number, write_id
 from horae.errors import NotFound
 
 BatchState = Literal["open", "succeeded", "failed"]
 BATCH_STATES: tuple[BatchState, ...] = ("open", "succeeded", "failed")
 Callback = Literal["on_end", "on_success", "on_failure"]
 CALLBACKS: tuple[Callback, ...] = ("on_end", "on_success", "on_failure")
+PREFIX = "batch_"
 HELD_BY_BATCH = "batch"  # why a callback is held
 MOST_JOBS = 10_000  # of one batch: they are stored in one transaction
 
@@ -45,7 +47,7 @@ class Batch:
     @property
     def id(self) -> str:
         """The name by which the outside knows the batch."""
-        return f"batch_{self.number}"
+        return write_id(PREFIX, self.number)
 
     @property
     def open(self) -> int:
@@ -77,8 +79,9 @@ class BatchEnd:
 
 
 def batch_number(batch_id: str) -> int:
-    """Return the number behind ``batch_3``; anything else cannot name a batch."""
-    digits = batch_id.removeprefix("batch_")
-    if digits.isascii() and digits.isdigit() and len(digits) < 19 and digits != batch_id:
-        return int(digits)
+    """Return the number behind ``batch_3``, in a cluster ``batch_17x…``; anything else cannot name a batch."""
+    text = batch_id.removeprefix(PREFIX)
+    number = None if text == batch_id else read_number(text)
+    if number is not None:
+        return number
     raise NotFound("batch_unknown", id=str(batch_id)[:40])

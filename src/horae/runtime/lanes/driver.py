@@ -28,7 +28,7 @@ from horae.core.attention.directives import DIRECTIVES, Directive
 from horae.core.attention.task import CLOSED, Control
 from horae.core.jobs.payloads import decode
 from horae.core.time.instants import iso
-from horae.errors import HoraeError, InvalidInput, LaneLost, StoreError
+from horae.errors import HoraeError, InvalidInput, LaneLost, StoreBusy, StoreError
 from horae.ports.store import LoanExpired
 from horae.ports.world import World
 from horae.runtime.database import DatabaseThreads
@@ -48,6 +48,7 @@ SEAL_EVERY = 2.0  # seconds between two seals of a lane that always has work
 QUIET = timedelta(seconds=1)  # how long to sleep where no hints arrive
 LONG = timedelta(seconds=30)
 LOOK_EVERY = timedelta(milliseconds=500)  # at the lease of another driver
+ON_THE_WAY = "vshard_busy"
 ROLL_BACK = timedelta(seconds=5)  # for the end of a transactional action whose time is up
 
 
@@ -140,7 +141,7 @@ class LaneDriver:
 
     async def _rest(self) -> None:
         assert self._alarm is not None
-        upcoming = await self._ask(lambda: peek(self.world, []))
+        upcoming = await self._ask(lambda: peek(self._database_of_lane(), []))
         at_most = LONG if hints.hears(self.world) else QUIET
         if self.drive is None:
             at_most = min(at_most, self.spec.lease / 3)
@@ -150,7 +151,7 @@ class LaneDriver:
 
     async def step(self) -> bool:
         """Do one due job, turn or action; return False when this driver has nothing to do."""
-        done = await self._ask(lambda: serve_due(self.world, self.name))
+        done = await self._ask(lambda: serve_due(self._database_of_lane(), self.name))
         if not await self._drives():
             return bool(done)
         try:
@@ -198,7 +199,7 @@ class LaneDriver:
 
     async def _seal(self, drive: Drive) -> int:
         """Chain a batch of the journal; a full one leaves more, which the next step goes on with."""
-        sealed = await self._ask(lambda: seal(self.world, drive.lane))
+        sealed = await self._ask(lambda: seal(self.world.route(owner=drive.owner), drive.lane))
         self._sealed_at = self.world.clock.monotonic() if sealed < BATCH else -inf
         return sealed
 
@@ -264,7 +265,7 @@ class LaneDriver:
 
     async def _perform(self, perform: Perform) -> None:
         drive, task = self._require_drive(), perform.task
-        asks = partial(would_yield, self.world, task, perform.control, self.spec.policy)
+        asks = partial(would_yield, self.world.route(owner=drive.owner), task, perform.control, self.spec.policy)
         bill, kept = Bill(), self._steps(drive, task.number, f"step:{task.step}")
         step = Step(perform.key, task.id, task.step, perform.effect, asks, bill, steps=kept)
         try:
@@ -323,6 +324,10 @@ class LaneDriver:
 
     # -- the parts -----------------------------------------------------------------------------------------------
 
+    def _database_of_lane(self) -> World:
+        """Return the world of the database that keeps the lane now, for what is done there whoever owns it."""
+        return self.world.within(owner=self.spec.owner)[0]
+
     def _require_drive(self) -> Drive:
         if self.drive is None or (self._keeper is not None and self._keeper.lost):
             raise LaneLost(self.name, 0 if self.drive is None else self.drive.epoch)
@@ -337,6 +342,18 @@ class LaneDriver:
         self._keeper = None
 
     async def _ask(self, work: Callable[[], T], limit: timedelta | None = None) -> T:
+        """Call a verb in a thread. While the lane is on its way to another database nothing is written there, and the
+        verb is called again, until the lease would have run out: by then another driver may have the lane.
+        """
+        ends_at = self.world.clock.monotonic() + self.spec.lease.total_seconds()
+        while True:
+            try:
+                return await self._ask_once(work, limit)
+            except StoreBusy as problem:  # the store has waited a second
+                if problem.reason != ON_THE_WAY or self.world.clock.monotonic() >= ends_at:
+                    raise
+
+    async def _ask_once(self, work: Callable[[], T], limit: timedelta | None) -> T:
         """Call a verb in a thread; with a *limit*, which its own code keeps, do not wait much longer for it."""
         if limit is None:
             return await self._database.call(work)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from horae.actions import following, hints
+from horae.actions import hints
 from horae.actions.budgets import spending
 from horae.actions.jobs import claims, endings, steps
 from horae.actions.jobs.jobs import parent_results
@@ -53,14 +53,14 @@ class StoreSource:
             return changes
         for job, _ in lost:
             del changes[job.id]
-        return changes | following.settle_moved(self._cluster, lost)
+        return changes | endings.settle(self._cluster, lost)
 
     def renew(self, leases: Sequence[Lease], *, lease: timedelta) -> Renewed:
         renewed = claims.renew(self._world, leases, lease=lease)
         lost = [each for each in leases if each.job_number not in renewed.held | renewed.busy]
         if self._cluster is None or not lost:
             return renewed
-        return following.renew_moved(self._cluster, renewed, lost, lease=lease)
+        return claims.merge_renewed([renewed, claims.renew(self._cluster, lost, lease=lease)])
 
     def progress(self, lease: Lease, value: Any) -> None:
         self._follow(lease, lambda world: claims.progress(world, lease, value))
@@ -113,5 +113,4 @@ class StoreSource:
         try:
             return work(self._world)
         except LeaseLost:
-            following.refuse_on_the_way(self._cluster, lease.job_number)
             return work(self._cluster)

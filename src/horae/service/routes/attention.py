@@ -49,13 +49,12 @@ LaneName = Annotated[
     str,
     Path(max_length=200, pattern="^[A-Za-z0-9][A-Za-z0-9_.:/@-]*$", description="The agent's name.", examples=["ops"]),
 ]
-TaskId = Annotated[str, Path(pattern="^t[0-9]{1,19}$", description="As in `t12`.", examples=["t12"])]
+TASK_ID = "^t([0-9]{1,4}x)?[0-9]{1,19}$"  # in a cluster the id names the shard
+TaskId = Annotated[str, Path(pattern=TASK_ID, description="As in `t12`.", examples=["t12"])]
 IdempotencyKey = Annotated[
     str | None,
-    Header(
-        alias="Idempotency-Key", min_length=1, max_length=255, description="The same as `key` in the body."
-    ),
-]  # fmt: skip
+    Header(alias="Idempotency-Key", min_length=1, max_length=255, description="The same as `key` in the body."),
+]
 LINE = {
     "type": "string",
     "contentMediaType": "application/json",
@@ -325,7 +324,7 @@ async def read_journal(
     since: Annotated[int, Query(ge=0, le=MOST, description="Only lines after this one.")] = 0,
     limit: Limit = 100,
     cursor: Cursor = None,
-    task: Annotated[str | None, Query(pattern="^t[0-9]{1,19}$", description="Only lines about this task.")] = None,
+    task: Annotated[str | None, Query(pattern=TASK_ID, description="Only lines about this task.")] = None,
     owner: Tenant = None,
     rooms: CallerRooms = rooms_for(Attention.journal),
 ) -> Response:

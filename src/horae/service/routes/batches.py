@@ -23,7 +23,9 @@ from horae.service.router import make_router
 from horae.service.routes.jobs import JobBody
 
 router = make_router(prefix="/batches", tags=["batches"])
-BatchId = Annotated[str, Path(pattern=r"^batch_[0-9]{1,18}$", description="As in `batch_3`.", examples=["batch_3"])]
+BatchId = Annotated[
+    str, Path(pattern=r"^batch_([0-9]{1,4}x)?[0-9]{1,18}$", description="As in `batch_3`.", examples=["batch_3"])
+]
 States = Annotated[list[BatchState], Query(max_length=3)]
 NOTHING = ReasonBody()
 

@@ -7,16 +7,19 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Table, and_, func, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, Table, and_, func, select
 
 from horae.core.cluster.numbers import FIRST_NUMBER, VSHARDS
 from horae.core.jobs.job import SYSTEM
 from horae.core.schedules.expectations import OF_JOB
 from horae.errors import NotAllowed
-from horae.stores.cluster.classes import CLASSES, Moves, Refuses
+from horae.stores.cluster.classes import CLASSES, Moves
 from horae.stores.metadata import metadata
+from horae.stores.tables.acts import acts
 from horae.stores.tables.adapters import checkpoints
-from horae.stores.tables.budgets import budgets, reservations
+from horae.stores.tables.attention import lanes, tasks
+from horae.stores.tables.batches import batch_jobs, batches
+from horae.stores.tables.budgets import budget_periods, budgets, reservations
 from horae.stores.tables.expectations import EXPECTATIONS
 from horae.stores.tables.jobs import jobs, keys, needs
 from horae.stores.tables.messages import answers, messages
@@ -27,10 +30,11 @@ if TYPE_CHECKING:
     from horae.core.cluster.moves import Cargo
 
 IN = 400  # values of one condition
-EXPECTED = ("waiting", "open")  # states of what is still looked at
+OVER = ("done", "cancelled")  # states of acts
 expectations = EXPECTATIONS.table
 OF_JOBS = ("ask", "answer")  # messages whose sender is a job
 KEY_SLOTS = "key:%"
+objects = metadata.tables["horae_objects"]  # which only its own store writes
 
 
 class CargoRows:
@@ -53,13 +57,14 @@ class CargoRows:
         elif kind.by == "number":
             yield from self._by_number(table.c[kind.column])
         elif kind.by == "expectation":
-            yield from (_in(expectations.c.owner, some) for some in _few(self.owners))
-            own = and_(expectations.c.owner == SYSTEM, expectations.c.subject.not_like(f"{OF_JOB}%"))
-            yield from (and_(own, _in(expectations.c.schedule_key, some)) for some in _few(self._house_expected))
+            yield from self._expectation_conditions()
+        elif kind.by == "task":
+            own = (select(tasks.c.id).where(_in(tasks.c.lane_id, some)) for some in _few(self.lanes))
+            yield from (table.c[kind.column].in_(each) for each in own)
         else:
             found: dict[str, Collection[Any]] = {
                 "owner": self.owners, "job": self.jobs, "schedule": self.schedules, "budget": self.budgets,
-                "checkpoint": self.checkpoints,
+                "checkpoint": self.checkpoints, "lane": self.lanes, "batch": self.batches, "act": self.acts,
             }  # fmt: skip
             extra: list[ColumnElement[bool]] = [slots.c.name.like(KEY_SLOTS)] if table is slots else []
             extra += [answers.c.parent_id > 0] if table is answers else []
@@ -71,26 +76,41 @@ class CargoRows:
         if table is answers:  # what a schedule that goes has heard of those elsewhere that it follows
             yield from (and_(answers.c.parent_id < 0, _in(answers.c.job_id, some)) for some in _few(self.schedules))
 
+    def lock(self) -> None:
+        """Lock lanes, objects, periods of budgets and jobs, in the order in which every verb locks them.
+
+        Verbs on a whole database, endings, timeouts, claims, enter no shard. What they add hangs on one of these rows,
+        which they lock; so they are done before anything is taken out, or find nothing.
+        """
+        for column, numbers in ((lanes.c.id, self.lanes), (objects.c.owner, self.owners)):
+            for some in _few(numbers):
+                self._lock(select(column.table.c.id).where(_in(column, some)).order_by(column.table.c.id))
+        periods = budget_periods.c
+        for some in _few(self.budgets):
+            query = select(periods.budget_id).where(_in(periods.budget_id, some))
+            self._lock(query.order_by(periods.budget_id, periods.starts_at))
+        assert self.jobs is not None
+
+    def _lock(self, query: Select[Any]) -> None:
+        self.connection.execute(query.with_for_update()).all()
+
     def refuse_what_cannot_go(self) -> None:
-        """Refuse rows of rooms that cannot be moved yet, and rows that refer to rows which stay."""
-        for name, kind in CLASSES.items():
-            if isinstance(kind, Refuses):
-                table = metadata.tables[name]
-                wanted = self.owners if kind.by == "owner" else self.jobs
-                if any(self._has(table, _in(table.c[kind.column], some)) for some in _few(wanted)):
-                    raise NotAllowed("vshard_rows_stay", what=kind.what)
-        for some in _few(self.schedules):
-            if self._has(schedules, and_(_in(schedules.c.id, some), schedules.c.calendar.is_not(None))):
-                raise NotAllowed("vshard_rows_stay", what="schedules with a calendar")
-        for some in _few([f"{OF_JOB}{number}" for number in self.jobs]):
-            if self._has(expectations, and_(_in(expectations.c.subject, some), expectations.c.state.in_(EXPECTED))):
-                raise NotAllowed("vshard_rows_stay", what="expectations of single jobs")
-        is_open, is_planned = needs.c.state == "open", schedules.c.check_job.in_(select(jobs.c.id))
+        """Refuse acts that are not over, and rows that refer to rows which stay."""
+        for some in _few(self.owners):
+            if self._has(acts, and_(_in(acts.c.owner, some), acts.c.state.not_in(OVER))):
+                raise NotAllowed("vshard_rows_stay", what="bulk acts that are not over")
+        ended = {f"{OF_JOB}{number}" for number in self._expecting} - {f"{OF_JOB}{number}" for number in self.jobs}
+        for some in _few(ended):
+            if self._has(expectations, and_(_in(expectations.c.subject, some), expectations.c.state == "open")):
+                raise NotAllowed("vshard_rows_stay", what="expectations of jobs that have just ended")
+        is_open = needs.c.state == "open"
         self._refuse_split(needs.c.job_id, self.jobs, needs.c.needed_id, self.jobs, "dependencies", is_open)
         near = and_(follows.c.schedule_id > 0, follows.c.followed_id > 0)
         pair = (follows.c.schedule_id, self.schedules, follows.c.followed_id, self.schedules)
         self._refuse_split(*pair, "schedules", near)
-        self._refuse_split(schedules.c.id, self.schedules, schedules.c.check_job, self.jobs, "expectations", is_planned)
+        is_waited_for = batch_jobs.c.batch_id.in_(select(batches.c.id).where(batches.c.state == "open"))
+        is_live = and_(is_waited_for, batch_jobs.c.job_id.in_(select(jobs.c.id)))
+        self._refuse_split(batch_jobs.c.batch_id, self.batches, batch_jobs.c.job_id, self.jobs, "batches", is_live)
         reserved = and_(reservations.c.state == "reserved", ~reservations.c.budget_id.in_(sorted(self.budgets) or [-1]))
         for some in _few(self.jobs):
             if self._has(reservations, and_(_in(reservations.c.job_id, some), reserved)):
@@ -121,7 +141,7 @@ class CargoRows:
     def owners(self) -> set[str]:
         """The tenants whose rows go."""
         columns = [metadata.tables[name].c.owner for name, kind in CLASSES.items()
-                   if isinstance(kind, Moves | Refuses) and "owner" in metadata.tables[name].c]  # fmt: skip
+                   if isinstance(kind, Moves) and kind.is_root and "owner" in metadata.tables[name].c]  # fmt: skip
         found: set[str] = set()
         for column in columns:
             found.update(self.connection.execute(select(column).distinct()).scalars())
@@ -181,6 +201,23 @@ class CargoRows:
         return self._of_owners(budgets.c.id, budgets.c.owner)
 
     @cached_property
+    def lanes(self) -> set[int]:
+        return self._of_owners(lanes.c.id, lanes.c.owner)
+
+    @cached_property
+    def acts(self) -> set[int]:
+        return self._of_owners(acts.c.id, acts.c.owner)
+
+    @cached_property
+    def batches(self) -> set[int]:
+        """The batches that go: of tenants, and those of the house whose number names one of the shards."""
+        vshard = batches.c.id.bitwise_and(VSHARDS - 1)
+        own = select(batches.c.id).where(batches.c.owner == SYSTEM, batches.c.id >= FIRST_NUMBER)
+        queries = (own.where(_in(vshard, some)) for some in _few(self.cargo.vshards))
+        found = {number for query in queries for number in self.connection.execute(query).scalars()}
+        return found | self._of_owners(batches.c.id, batches.c.owner)
+
+    @cached_property
     def checkpoints(self) -> set[str]:
         return self._of_owners(checkpoints.c.place, checkpoints.c.owner)
 
@@ -188,14 +225,24 @@ class CargoRows:
         queries = (select(column).distinct().where(_in(owner, some)) for some in _few(self.owners))
         return {value for query in queries for value in self.connection.execute(query).scalars()}
 
+    def _expectation_conditions(self) -> Iterator[ColumnElement[bool]]:
+        """Yield conditions for what is expected: of tenants, of schedules of the house, and of its single jobs."""
+        yield from (_in(expectations.c.owner, some) for some in _few(self.owners))
+        house = expectations.c.owner == SYSTEM
+        of_schedules = and_(house, expectations.c.subject.not_like(f"{OF_JOB}%"))
+        keys_expected = select(expectations.c.schedule_key).distinct().where(of_schedules)
+        named = {key for key in self.connection.execute(keys_expected).scalars() if self.cargo.has_key(key)}
+        yield from (and_(of_schedules, _in(expectations.c.schedule_key, some)) for some in _few(named))
+        subjects = {f"{OF_JOB}{number}" for number in self._expecting}
+        yield from (and_(house, _in(expectations.c.subject, some)) for some in _few(subjects))
+
     @cached_property
-    def _house_expected(self) -> set[str]:
-        query = (
-            select(expectations.c.schedule_key)
-            .distinct()
-            .where(expectations.c.owner == SYSTEM, expectations.c.subject.not_like(f"{OF_JOB}%"))
-        )
-        return {key for key in self.connection.execute(query).scalars() if self.cargo.has_key(key)}
+    def _expecting(self) -> set[int]:
+        """The jobs, live or ended, that something is or was expected of and that belong to the shards."""
+        query = select(expectations.c.subject, expectations.c.owner).where(expectations.c.subject.like(f"{OF_JOB}%"))
+        found = ((int(subject.removeprefix(OF_JOB)), owner) for subject, owner in self.connection.execute(query))
+        return {number for number, owner in found
+                if owner in self.owners or number in self.jobs or self.cargo.has_number(number)}  # fmt: skip
 
     def _message_conditions(self) -> Iterator[ColumnElement[bool]]:
         """Yield conditions for what jobs and schedules that go have to tell others; the jobs may have ended."""

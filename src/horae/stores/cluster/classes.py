@@ -8,34 +8,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-By = Literal["owner", "job", "number", "message", "key", "schedule", "expectation", "budget", "checkpoint"]
+By = Literal[
+    "owner", "job", "number", "message", "key", "schedule", "expectation", "budget", "checkpoint", "lane", "task", "batch",
+    "act",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Its rows go with their shard; *column* is compared with the owners, jobs, schedules or budgets that go.
+    """Its rows go with their shard; *column* is compared with the owners, jobs, lanes and so on that go.
 
     By *number*: with the shard of a job that may have ended.
     """
 
     by: By
     column: str
+    is_root: bool = True  # whether an owner may have such rows and no others
 
 
 @dataclass(frozen=True, slots=True)
-class Refuses:
-    """Its rows cannot go yet: as long as the shard has some, it is not moved. *what* is said to the operator."""
+class Copied:
+    """Its rows stay, and a copy goes along, unless a newer one is there."""
 
-    by: Literal["owner", "job"]
-    column: str
-    what: str
-
-
-@dataclass(frozen=True, slots=True)
-class With:
-    """Its rows belong to rows of another table, which refuses to move or stays."""
-
-    table: str
+    version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +48,9 @@ class Here:
     """What each database keeps about itself."""
 
 
-Class = Moves | Refuses | With | Stays | Everywhere | Here
+Class = Moves | Copied | Stays | Everywhere | Here
 OWNER = Moves("owner", "owner")
+BELOW = Moves("owner", "owner", is_root=False)
 
 # In this order rows are written where they go.
 CLASSES: dict[str, Class] = {
@@ -83,29 +79,30 @@ CLASSES: dict[str, Class] = {
     "horae_checkpoint_writes": Moves("checkpoint", "place"),
     "horae_checkpoints": OWNER,
     "horae_views": OWNER,
-    # -- not yet ---------------------------------------------------------------------------------------------------
-    "horae_batches": Refuses("owner", "owner", "batches"),  # their ids do not name the shard
-    "horae_batch_jobs": Refuses("job", "job_id", "jobs of batches"),
-    "horae_acts": Refuses("owner", "owner", "bulk acts"),
-    "horae_act_moves": With("horae_acts"),
-    "horae_lanes": Refuses("owner", "owner", "lanes"),  # their tasks' ids do not name the shard
-    "horae_tasks": With("horae_lanes"),
-    "horae_waits": With("horae_lanes"),
-    "horae_events": With("horae_lanes"),
-    "horae_facts": With("horae_lanes"),
-    "horae_journal": With("horae_lanes"),
-    "horae_journal_pictures": With("horae_lanes"),
-    "horae_task_ledger": With("horae_lanes"),
-    "horae_objects": Refuses("owner", "owner", "governed objects"),  # erasing them reaches into audit entries
-    "horae_object_versions": With("horae_objects"),
-    "horae_object_links": With("horae_objects"),
-    "horae_evidence": With("horae_objects"),
-    "horae_decisions": Refuses("owner", "owner", "decisions"),
-    "horae_decision_cites": With("horae_decisions"),
-    "horae_reviews": Refuses("owner", "owner", "reviews"),
-    "horae_rollbacks": Refuses("owner", "owner", "rollbacks"),
-    "horae_personas": Refuses("owner", "owner", "personas"),
-    "horae_policies": Refuses("owner", "owner", "policies of governance"),
+    "horae_batches": Moves("batch", "id"),
+    "horae_batch_jobs": Moves("batch", "batch_id"),
+    "horae_acts": OWNER,  # those that are over: one that is not walks the numbers of this database, and is refused
+    "horae_act_moves": Moves("act", "act_id"),
+    "horae_lanes": OWNER,
+    "horae_task_ledger": Moves("task", "task_id"),  # before the tasks, by which its rows are found
+    "horae_tasks": Moves("lane", "lane_id"),
+    "horae_waits": Moves("lane", "lane_id"),
+    "horae_events": Moves("lane", "lane_id"),
+    "horae_facts": Moves("lane", "lane_id"),
+    "horae_journal": Moves("lane", "lane_id"),
+    "horae_journal_pictures": Moves("lane", "lane_id"),
+    "horae_objects": OWNER,
+    "horae_object_versions": BELOW,
+    "horae_object_links": BELOW,
+    "horae_evidence": BELOW,
+    "horae_decisions": OWNER,
+    "horae_decision_cites": BELOW,
+    "horae_reviews": OWNER,
+    "horae_rollbacks": OWNER,
+    "horae_personas": OWNER,
+    "horae_policies": OWNER,
+    "horae_removals": OWNER,  # a cap of the day is counted in them
+    "horae_calendars": Copied("version"),
     # -- history ---------------------------------------------------------------------------------------------------
     "horae_runs": Stays(),
     "horae_run_totals": Stays(),
@@ -115,11 +112,9 @@ CLASSES: dict[str, Class] = {
     "horae_chains": Stays(),  # each database has a chain of its own for an owner, whole in itself
     "horae_error_groups": Stays(),
     "horae_error_counts": Stays(),
-    "horae_removals": Stays(),
     "horae_stats": Stays(),
     "horae_outbox": Stays(),  # what happened here is published from here
     # -- of the house ----------------------------------------------------------------------------------------------
-    "horae_calendars": Everywhere(),
     "horae_definitions": Everywhere(),
     "horae_limits": Everywhere(),
     "horae_limit_sources": Everywhere(),

@@ -11,13 +11,13 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, func, insert, select, text, update
+from sqlalchemy import Column, Connection, Row, Table, delete, func, insert, select, text, update
 
 from horae.core.cluster.moves import Cargo, Parcel
 from horae.core.cluster.numbers import FIRST_DATABASE
 from horae.errors import Conflict
 from horae.stores.cluster.cargo import CargoRows
-from horae.stores.cluster.classes import CLASSES, Moves
+from horae.stores.cluster.classes import CLASSES, Copied, Moves
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.databases.driver import CallerDriver
 from horae.stores.jobs.slots import Slots
@@ -97,12 +97,27 @@ class Parcels:
 
     def _write(self, form: Form, rows: list[dict[str, Any]]) -> list[int]:
         ready = [form.row_from(0, row) for row in rows]
+        kind = CLASSES[form.table.name]
+        if isinstance(kind, Copied):
+            self._copy(form, ready, form.table.c[kind.version])
+            return []
         if form.table is jobs:
             for row in ready:
                 if row["held"] in FREED:
                     row["held"], row["held_for"] = "", None
         self.connection.execute(insert(form.table), ready)
         return [row["id"] for row in ready] if form.table is jobs else []
+
+    def _copy(self, form: Form, rows: list[dict[str, Any]], version: Column[Any]) -> None:
+        """Write rows that every database may have, where there is none or an older one."""
+        [key] = form.key
+        known: dict[Any, int] = {row[0]: row[1] for row in self.connection.execute(select(key, version))}
+        new = [row for row in rows if row[key.name] not in known]
+        if new:
+            self.connection.execute(insert(form.table), new)
+        for row in rows:
+            if row[version.name] > known.get(row[key.name], row[version.name]):
+                self.connection.execute(update(form.table).where(key == row[key.name]).values(row))
 
     def _draws_events(self) -> bool:
         return self.connection.execute(select(outbox.c.id).limit(1)).first() is not None
@@ -130,13 +145,16 @@ class Parcels:
         if standing.version != version or standing.number != parcel.source or closed != len(parcel.vshards):
             raise Conflict("vshards_moved_meanwhile", version=standing.version)
         rows = CargoRows(self.connection, cargo)
+        rows.lock()
         rows.refuse_what_cannot_go()
         taken, count = sorted(rows.jobs), 0
-        found = [(form, list(rows.conditions(form.table))) for form in _moving_forms()]
+        found = [(form, list(rows.conditions(form.table))) for form in _forms_of(Moves)]
         self._note(parcel, PACKED)
         for form, conditions in found:
             for condition in conditions:
                 count += self._take_out(parcel, form, condition)
+        for form in _forms_of(Copied):
+            self._keep(parcel, form, self.connection.execute(select(*form.columns.values())).all())
         for start in range(0, len(taken), ROWS):  # slots of limits are this database's own: others may have them now
             Slots(self.dialect).give_back(CallerDriver(self.connection), taken[start : start + ROWS])
         if standing.number == FIRST_DATABASE:
@@ -144,20 +162,22 @@ class Parcels:
         return count
 
     def _take_out(self, parcel: Parcel, form: Form, condition: Any) -> int:
-        columns, count = list(form.columns.values()), 0
-        query = select(*columns).where(condition).order_by(*form.key)
+        query = select(*form.columns.values()).where(condition).order_by(*form.key)
         found = self.connection.execute(query.with_for_update()).all()
+        self._keep(parcel, form, found)
+        gone = self.connection.execute(delete(form.table).where(condition)).rowcount
+        if gone != len(found):  # a writer that enters no shard was faster: nothing of this transaction stays
+            raise Conflict("vshards_moved_meanwhile", version=0)
+        return len(found)
+
+    def _keep(self, parcel: Parcel, form: Form, found: Sequence[Row[Any]]) -> None:
+        """Write rows of one table into a parcel."""
         for start in range(0, len(found), ROWS):
             rows = [form.fields_of(tuple(row)) for row in found[start : start + ROWS]]
-            count += len(rows)
             last = select(func.max(parcel_rows.c.seq)).where(parcel_rows.c.parcel == parcel.id)
             seq = (self.connection.execute(last).scalar() or 0) + 1
             row = {"parcel": parcel.id, "seq": seq, "name": form.name, "content": json.dumps(rows)}
             self.connection.execute(insert(parcel_rows), row)
-        gone = self.connection.execute(delete(form.table).where(condition)).rowcount
-        if gone != count:  # a writer that enters no shard was faster: nothing of this transaction stays
-            raise Conflict("vshards_moved_meanwhile", version=0)
-        return count
 
     def _keep_forwards(self, found: dict[int, int]) -> None:
         before, behind = self.dialect.insert_ignore
@@ -190,6 +210,6 @@ class Parcels:
         return self.connection.execute(update(vshards).where(*chosen).values(state=after)).rowcount
 
 
-def _moving_forms() -> Iterator[Form]:
+def _forms_of(wanted: type[Moves | Copied]) -> Iterator[Form]:
     known: dict[Table, Form] = {each.table: each for each in forms().values()}
-    return (known[metadata.tables[name]] for name, kind in CLASSES.items() if isinstance(kind, Moves))
+    return (known[metadata.tables[name]] for name, kind in CLASSES.items() if isinstance(kind, wanted))

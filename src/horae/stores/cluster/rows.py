@@ -13,12 +13,13 @@ from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.machinery import MACHINERY
 from horae.errors import ConfigurationError
 from horae.ports.cluster import Standing
+from horae.stores.cluster.classes import CLASSES, Moves
 from horae.stores.cluster.shard import OWNED, SEQUENCE
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.tables.cluster import cluster, members, vshards
 
 ONE = 1  # the id of the only row
-UNNUMBERED = "horae_jobs_numbered"  # the trigger that refuses an insert without a number
+NUMBERED = "_numbered"  # how the triggers that refuse an insert without a number end
 MOVING: VshardState = "moving"
 CHUNK = 500
 
@@ -58,26 +59,34 @@ class ClusterRows:
         self._begin_numbers(number)
 
     def _begin_numbers(self, number: int) -> None:
-        """Let every table draw numbers of this database, and none of jobs without a virtual shard.
+        """Let every table draw numbers of this database, and none of what moves without a virtual shard.
 
         A process that was started before this database joined names none, and is refused.
         """
         from horae.stores.metadata import metadata
 
-        for table in metadata.sorted_tables:
-            if table.autoincrement_column is not None and table.name != "horae_jobs":
-                for statement in self.dialect.continue_after:
-                    numbered = statement.format(table=table.name, number=number << DATABASE_BITS)
-                    self.connection.exec_driver_sql(numbered)
         if self.dialect.arrays:
             begin = first_draw(number) + 1
             self.connection.exec_driver_sql(f"CREATE SEQUENCE {SEQUENCE} AS bigint MINVALUE {begin} START {begin}")
-            self.connection.exec_driver_sql("ALTER TABLE horae_jobs ALTER COLUMN id DROP DEFAULT")
-        else:
-            self.connection.exec_driver_sql(
-                f"CREATE TRIGGER {UNNUMBERED} BEFORE INSERT ON horae_jobs WHEN NEW.id IS NULL OR NEW.id < 1 "
-                "BEGIN SELECT RAISE(ABORT, 'this database belongs to a cluster; restart this process'); END"
-            )
+        for table in metadata.sorted_tables:
+            if table.autoincrement_column is None:
+                continue
+            if isinstance(CLASSES[table.name], Moves):
+                self._refuse_unnumbered(table.name)
+                continue
+            for statement in self.dialect.continue_after:
+                numbered = statement.format(table=table.name, number=number << DATABASE_BITS)
+                self.connection.exec_driver_sql(numbered)
+
+    def _refuse_unnumbered(self, table: str) -> None:
+        """Refuse rows of a table whose numbers carry a virtual shard, where none is given."""
+        if self.dialect.arrays:
+            self.connection.exec_driver_sql(f"ALTER TABLE {table} ALTER COLUMN id DROP DEFAULT")
+            return
+        self.connection.exec_driver_sql(
+            f"CREATE TRIGGER {table}{NUMBERED} BEFORE INSERT ON {table} WHEN NEW.id IS NULL OR NEW.id < 1 "
+            "BEGIN SELECT RAISE(ABORT, 'this database belongs to a cluster; restart this process'); END"
+        )
 
     # -- new versions ------------------------------------------------------------------------------------------
 
@@ -134,6 +143,12 @@ class ClusterRows:
         own = select(cluster.c.number).scalar_subquery()
         query = select(vshards.c.vshard).where(vshards.c.place == own, vshards.c.state == MOVING)
         return list(self.connection.execute(query.order_by(vshards.c.vshard)).scalars())
+
+    def kept(self, numbers: Collection[int]) -> set[int]:
+        own = select(cluster.c.number).scalar_subquery()
+        query = select(vshards.c.vshard).where(vshards.c.place == own, vshards.c.state == OWNED)
+        found = (self.connection.execute(query.where(vshards.c.vshard.in_(few))) for few in _chunks(numbers))
+        return {vshard for each in found for vshard in each.scalars()}
 
     def is_unused(self) -> bool:
         from horae.stores.metadata import metadata

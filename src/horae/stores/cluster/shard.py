@@ -19,11 +19,13 @@ from horae.ports.jobs import Placed
 from horae.stores.databases.arrays import arrays
 from horae.stores.databases.bulk import type_of
 from horae.stores.databases.dialects import Dialect
-from horae.stores.databases.driver import Driver, marks
+from horae.stores.databases.driver import CallerDriver, Driver, marks
 from horae.stores.tables.jobs import INSERT_COLUMNS, completed, is_plain, job_chunks, new_job_row, queues_of
 from horae.stores.tables.jobs import jobs as job_table
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from horae.stores.store import SqlStore
     from horae.stores.transaction import Transaction
 
@@ -99,6 +101,26 @@ class Entrance:
                 raise StaleMap("stale_map", vshard=chunk[0], version=0)
         if lock:
             self._entered.update(wanted)
+
+    def number(self, connection: Connection, owner: str, *, key: str | None = None, count: int = 1) -> list[int]:
+        """Enter the virtual shard of new rows of one owner and return their numbers, which carry it.
+
+        What the house keeps goes where the transaction is bound, else by its *key*, else anywhere in this database.
+        """
+        shard_map, vshard = self.shard.read_map(), self.vshard
+        if owner != SYSTEM:
+            vshard = shard_map.vshard_of(owner=owner)
+        elif vshard is None and key is not None:
+            vshard = shard_map.vshard_of(key=key)
+        elif vshard is None:
+            vshard = self._first_here(CallerDriver(connection))
+        return self.number_in(connection, vshard, count=count)
+
+    def number_in(self, connection: Connection, vshard: int, *, count: int = 1) -> list[int]:
+        """Enter a virtual shard and return numbers that carry it."""
+        driver = CallerDriver(connection)
+        self.enter(driver, [vshard])
+        return [number_from(draw, vshard) for draw in self._draw(driver, count)]
 
     def add(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
         """Insert jobs, each in its virtual shard; return their numbers, in order."""

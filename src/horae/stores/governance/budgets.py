@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, delete, func, insert, or_, select, update
 
 from horae.core.governance.budgets import EPOCH, Budget, BudgetPeriod, PeriodKey, Reservation
 from horae.core.jobs.job import Lease
 from horae.core.time.instants import instant, micros
 from horae.errors import StoreBusy
-from horae.stores.databases.dialects import BY_NAME
+from horae.stores.cluster.numbered import NumberedRows
+from horae.stores.databases.dialects import BY_NAME, Dialect
 from horae.stores.databases.driver import CallerDriver, marks
 from horae.stores.tables.budgets import (
     BUDGETS,
@@ -27,12 +28,12 @@ AT_ONCE = 500
 NAME = (budgets.c.owner, budgets.c.name, budgets.c.agent, budgets.c.unit, budgets.c.period)
 
 
-class Budgets:
+class Budgets(NumberedRows):
     """Budgets inside one transaction. Periods are locked in the order of their keys, after objects and before jobs."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.dialect = BY_NAME[connection.dialect.name]
+    @property
+    def dialect(self) -> Dialect:
+        return BY_NAME[self.connection.dialect.name]
 
     # -- budgets ---------------------------------------------------------------------------------------------------
 
@@ -75,7 +76,8 @@ class Budgets:
                 update(budgets).where(budgets.c.id == budget.number).values(BUDGETS.changes(budget))
             )
             return budget.number
-        made = self.connection.execute(insert(budgets), BUDGETS.row(budget)).inserted_primary_key
+        row = self.with_number(BUDGETS.row(budget), budget.owner)
+        made = self.connection.execute(insert(budgets), row).inserted_primary_key
         assert made is not None
         return int(made[0])
 

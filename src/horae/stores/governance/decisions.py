@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from sqlalchemy import Column, Connection, bindparam, func, insert, select, update
+from sqlalchemy import Column, bindparam, func, insert, select, update
 
 from horae.core.governance.decisions import Cite, Decision
 from horae.core.governance.reviews import Review
 from horae.core.governance.rollbacks import Rollback
 from horae.core.time.instants import micros
 from horae.errors import Conflict
+from horae.stores.cluster.numbered import NumberedRows
 from horae.stores.tables.governance import (
     CITES,
     DECISIONS,
@@ -30,13 +31,10 @@ CHANGE_REVIEW = update(reviews).where(reviews.c.id == bindparam("which"), review
 CHANGE_ROLLBACK = update(rollbacks).where(rollbacks.c.id == bindparam("which"))
 
 
-class Decisions:
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-
+class Decisions(NumberedRows):
     def add(self, decision: Decision, cited: Iterable[Cite] = ()) -> Decision:
         """Store a decision and what it cites; return it with its number."""
-        done = self.connection.execute(insert(decisions), DECISIONS.row(decision))
+        done = self.connection.execute(insert(decisions), self.with_number(DECISIONS.row(decision), decision.owner))
         assert done.inserted_primary_key is not None
         kept = replace(decision, number=int(done.inserted_primary_key[0]))
         rows = [CITES.row(replace(each, decision=kept.number)) for each in cited]
@@ -101,12 +99,9 @@ class Decisions:
         return found
 
 
-class Reviews:
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-
+class Reviews(NumberedRows):
     def add(self, review: Review) -> Review:
-        done = self.connection.execute(insert(reviews), REVIEWS.row(review))
+        done = self.connection.execute(insert(reviews), self.with_number(REVIEWS.row(review), review.owner))
         assert done.inserted_primary_key is not None
         return replace(review, number=int(done.inserted_primary_key[0]))
 
@@ -152,12 +147,9 @@ class Reviews:
             raise Conflict("review_closed", id=review.id)
 
 
-class Rollbacks:
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-
+class Rollbacks(NumberedRows):
     def add(self, rollback: Rollback) -> Rollback:
-        done = self.connection.execute(insert(rollbacks), ROLLBACKS.row(rollback))
+        done = self.connection.execute(insert(rollbacks), self.with_number(ROLLBACKS.row(rollback), rollback.owner))
         assert done.inserted_primary_key is not None
         return replace(rollback, number=int(done.inserted_primary_key[0]))
 

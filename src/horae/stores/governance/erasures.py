@@ -44,19 +44,20 @@ class Erasures:
         named = {"subject": "", "subject_key": "", "fingerprint": None, "source": "", "opinions": None}
         self._change(objects, objects.c.id == number, named)
 
-    def jobs(self, owner: str, kind: str, name: str) -> list[int]:
-        """Erase what jobs about an object were given, returned and said when they failed; return their numbers."""
+    def jobs_about(self, owner: str, kind: str, name: str) -> list[int]:
         about = [
             select(number).where(table.c.owner == owner, table.c.object_type == kind, table.c.object_id == name)
             for table, number in ((jobs, jobs.c.id), (runs, runs.c.job_id))
         ]
-        numbers = sorted(row[0] for row in self.connection.execute(union(*about)))
+        return sorted(row[0] for row in self.connection.execute(union(*about)))
+
+    def jobs(self, numbers: Sequence[int]) -> None:
+        """Erase what jobs were given, returned and said when they failed."""
         for begin in range(0, len(numbers), AT_ONCE):
             some = numbers[begin : begin + AT_ONCE]
             self._empty_jobs([*some, *self._alerts(some)])
             grouped = error_groups.c.sample_job.in_(some)
             self._change(error_groups, grouped, {"title": ERASED, "message": ERASED, "raised_in": ""})
-        return numbers
 
     def _empty_jobs(self, numbers: Sequence[int]) -> None:
         nothing = {"payload": NO_JSON, "progress": None, "checkpoint": None, "cancel_reason": None}

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Connection, Select, and_, bindparam, func, or_, select, text, update
+from sqlalchemy import Select, and_, bindparam, func, or_, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from horae.core.governance.objects import GovernedObject, Link, ObjectFilter, ObjectVersion, Removals, StateCount
 from horae.core.jobs.job import GOVERN, Job
 from horae.core.time.instants import micros
 from horae.errors import Conflict
+from horae.stores.cluster.numbered import NUMBER, NumberedRows, with_numbers
 from horae.stores.databases.bulk import find_by, insert_drawing, insert_rows, update_rows
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.tables.governance import (
@@ -27,6 +29,9 @@ from horae.stores.tables.governance import (
 )
 from horae.stores.tables.jobs import JOBS, jobs
 
+if TYPE_CHECKING:
+    from horae.stores.cluster.shard import Entrance
+
 AT_ONCE = 500  # rows of one statement
 FINAL = ("retracted", "retracted/uncertain", "retracted/supported", "retracted/refuted")
 Name = tuple[str, str, str]  # owner, kind, id
@@ -34,11 +39,8 @@ T = TypeVar("T")
 OF_NAME = select(*OBJECTS.select).where(objects.c.owner == bindparam("owner"), objects.c.object_id == bindparam("id"))
 
 
-class Objects:
+class Objects(NumberedRows):
     """The governed objects of one transaction."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
 
     # -- read ------------------------------------------------------------------------------------------------------
 
@@ -186,6 +188,10 @@ class Objects:
             return []
         rows = [OBJECTS.values(each) for each in new]
         try:
+            if self.entrance is not None:
+                own = self._draw(self.entrance, new)
+                insert_rows(self.connection, objects, (NUMBER, *OBJECTS.written), with_numbers(own, rows))
+                return own
             drawn = insert_drawing(self.connection, objects, OBJECTS.written, rows, objects.c.id)
             if drawn is not None:
                 return drawn
@@ -198,6 +204,12 @@ class Objects:
         for owner, kind, name, number in self._named(wanted, names):
             numbers[owner, kind, name] = number
         return [numbers[each] for each in names]
+
+    def _draw(self, entrance: Entrance, new: Sequence[GovernedObject]) -> list[int]:
+        """Return numbers that carry the shard of each object's owner, drawn for all of an owner at once."""
+        counts = Counter(each.owner for each in new)
+        drawn = {owner: iter(entrance.number(self.connection, owner, count=counts[owner])) for owner in sorted(counts)}
+        return [next(drawn[each.owner]) for each in new]
 
     def save(self, changed: Sequence[tuple[GovernedObject, GovernedObject]]) -> None:
         """Write objects after a change; each must still have the version that it had before."""

@@ -6,25 +6,23 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, func, insert, select, update
+from sqlalchemy import Select, delete, func, insert, select, update
 
 from horae.core.jobs.acts import Act
 from horae.core.jobs.job import Filter
 from horae.core.jobs.machinery import ACT, MACHINERY
 from horae.core.time.instants import instant, micros
+from horae.stores.cluster.numbered import NumberedRows
 from horae.stores.jobs.jobs import apply_filter
 from horae.stores.tables.acts import ACTS, act_moves, acts
 from horae.stores.tables.jobs import JOBS, jobs
 
 
-class Acts:
+class Acts(NumberedRows):
     """The acts of one transaction."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-
     def add(self, act: Act) -> int:
-        made = self.connection.execute(insert(acts), ACTS.row(act)).inserted_primary_key
+        made = self.connection.execute(insert(acts), self.with_number(ACTS.row(act), act.owner)).inserted_primary_key
         assert made is not None
         return int(made[0])
 

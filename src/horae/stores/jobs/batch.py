@@ -12,10 +12,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, text, update
+from sqlalchemy import delete, func, insert, select, text, update
 
 from horae.core.jobs.batch import HELD_BY_BATCH, Batch
 from horae.core.time.instants import micros
+from horae.stores.cluster.numbered import NumberedRows
 from horae.stores.databases.dialects import BY_NAME, Dialect
 from horae.stores.databases.driver import CallerDriver, Driver, marks
 from horae.stores.jobs.cancelling import cancel_waiting
@@ -27,19 +28,17 @@ MEMBER = "state <> 'callback'"
 SUCCEEDED = "SELECT 1 FROM horae_runs WHERE horae_runs.job_id = horae_batch_jobs.job_id AND state = 'succeeded'"
 
 
-class Batches:
+class Batches(NumberedRows):
     """The batches of one transaction."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
 
     def add(self, batch: Batch) -> int | None:
         """Store a batch; None where another has its key, also one that was stored just now."""
+        row = self.with_number(BATCHES.row(batch), batch.owner)
         if batch.key is None:
-            made = self.connection.execute(insert(batches), BATCHES.row(batch)).inserted_primary_key
+            made = self.connection.execute(insert(batches), row).inserted_primary_key
             assert made is not None
             return int(made[0])
-        row, (before, behind) = BATCHES.row(batch), BY_NAME[self.connection.dialect.name].insert_ignore
+        before, behind = BY_NAME[self.connection.dialect.name].insert_ignore
         names, values = ", ".join(row), ", ".join(f":{name}" for name in row)
         stored = self.connection.execute(text(f"{before} {batches.name} ({names}) VALUES ({values}) {behind}"), row)
         if stored.rowcount != 1:
@@ -202,7 +201,7 @@ class BatchEnds:
             driver.change(sql, [end.state, micros(now), batch.number])
             queues |= self._let_go(driver, end.runs, now)
             if end.never:
-                cancel_waiting(driver, end.never, f"batch_{batch.number} has {end.state}", now)
+                cancel_waiting(driver, end.never, f"{batch.id} has {end.state}", now)
                 never += end.never
         return never, queues
 

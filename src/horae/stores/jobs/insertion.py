@@ -145,7 +145,7 @@ class Insertion:
 
         checks = self.add([expect.check(job, number) for job, expect, number in fresh], now)
         rows = [expect.row(job, number, check, now) for (job, expect, number), check in zip(fresh, checks, strict=True)]
-        Expectations(self.connection).add_many(rows)
+        Expectations(self.connection, self._entrance).add_many(rows)
 
     def _wait_for_others(self, waiting: Sequence[tuple[NewJob, Placed | None]], now: datetime) -> None:
         """Note which unfinished jobs a new one waits for; with none left it may run at once.

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
+from sqlalchemy import and_, delete, func, insert, or_, select, update
 
+from horae.core.cluster.numbers import vshard_in
 from horae.core.schedules.expectations import OF_JOB, MissedRun
 from horae.core.time.instants import micros
+from horae.stores.cluster.numbered import NUMBER, NumberedRows
 from horae.stores.tables.expectations import EXPECTATIONS, expectations
 from horae.stores.tables.jobs import jobs
 
 c = expectations.c
 
 
-class Expectations:
+class Expectations(NumberedRows):
     """The records inside one transaction."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
 
     def get(self, subject: str, due_at: datetime) -> MissedRun | None:
         query = select(*EXPECTATIONS.select).where(c.subject == subject, c.due_at == micros(due_at))
@@ -41,7 +41,19 @@ class Expectations:
         self.add_many([missed])
 
     def add_many(self, expected: Sequence[MissedRun]) -> None:
-        self.connection.execute(insert(expectations), [EXPECTATIONS.row(each) for each in expected])
+        self.connection.execute(insert(expectations), [self._row(each) for each in expected])
+
+    def _row(self, missed: MissedRun) -> dict[str, Any]:
+        """Return a new row; what is expected of a job is kept with it."""
+        row = EXPECTATIONS.row(missed)
+        if self.entrance is None:
+            return row
+        vshard = None if missed.job_number is None else vshard_in(missed.job_number)
+        if vshard is None:
+            [number] = self.entrance.number(self.connection, missed.owner, key=missed.schedule or None)
+        else:
+            [number] = self.entrance.number_in(self.connection, vshard)
+        return {NUMBER: number, **row}
 
     def remove(self, number: int) -> None:
         self.connection.execute(delete(expectations).where(c.id == number))

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, get_args
 
 from sqlalchemy import (
-    Connection,
     Select,
     and_,
     case,
@@ -29,8 +28,9 @@ from horae.core.schedules.schedule import Fire, FireKind, Schedule, ScheduleResu
 from horae.core.time.instants import instant, micros
 from horae.errors import Conflict, VersionConflict
 from horae.ports.schedules import FiredQuarter, ScheduleFilter, Tally
+from horae.stores.cluster.numbered import NUMBER, NumberedRows, with_numbers
 from horae.stores.codecs import at
-from horae.stores.databases.bulk import AT_ONCE, by_column, find_by, insert_drawing
+from horae.stores.databases.bulk import AT_ONCE, by_column, find_by, insert_drawing, insert_rows
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.jobs.filters import contains
 from horae.stores.jobs.totals import HANDLER, SCHEDULE, tallies
@@ -54,11 +54,8 @@ FIRE_KINDS = get_args(FireKind)
 QUARTER = 15 * 60 * 1_000_000  # microseconds
 
 
-class Schedules:
+class Schedules(NumberedRows):
     """The schedule rows of one transaction."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
 
     def get(self, key: str, owner: str, *, lock: bool = False) -> Schedule | None:
         query = select(*SCHEDULES.select).where(schedules.c.schedule_key == key, schedules.c.owner == owner)
@@ -114,6 +111,11 @@ class Schedules:
         """Store new schedules of one owner and return their numbers in the same order."""
         rows = [SCHEDULES.values(schedule) for schedule in new]
         try:
+            if self.entrance is not None:
+                number, connection = self.entrance.number, self.connection
+                own = [number(connection, each.owner, key=each.key)[0] for each in new]
+                insert_rows(connection, schedules, (NUMBER, *SCHEDULES.written), with_numbers(own, rows))
+                return own
             drawn = insert_drawing(self.connection, schedules, SCHEDULES.written, rows, schedules.c.id)
             if drawn is not None:
                 return drawn

@@ -102,7 +102,7 @@ VERBS = {
     "verified": "验证了",
 }
 ERRORS = {
-    "audit_export_of_cluster": "集群的每个数据库各有一条系统审计链，目前无法写入同一个文件。"
+    "audit_export_of_cluster": "集群的每个数据库各有一条系统审计链，迁移过的租户也是如此，目前无法写入同一个文件。"
     "请用 owner= 指定租户，或就地校验：horae audit verify。",
     "audit_head_unreadable": "在别处保存的链头写作 OWNER=HASH，其中 HASH 是 `horae "
     "audit verify` 或 `horae audit export` 打印的 64 位十六进制数字，"
