@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 By = Literal[
-    "owner", "job", "number", "message", "key", "schedule", "expectation", "budget", "checkpoint", "lane", "task", "batch",
-    "act",
+    "owner", "job", "number", "message", "key", "schedule", "expectation", "budget", "checkpoint", "lane", "task",
+    "batch", "act",
 ]  # fmt: skip
 
 
