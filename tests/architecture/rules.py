@@ -72,7 +72,8 @@ UNSAFE_NAMES = {"eval", "exec", "compile", "yaml.load", "yaml.unsafe_load", "yam
 CODECS = {
     "audit.entries.without_floats", "cluster.numbers.first_draw", "cluster.numbers.job_id",
     "cluster.numbers.number_from", "cluster.numbers.read_number", "cluster.numbers.vshard_in",
-    "histograms.histogram_from", "histograms.histogram_text", "jobs.job.band_of", "jobs.job.make_job", "jobs.parameters.parameter_from",
+    "histograms.histogram_from", "histograms.histogram_text", "jobs.job.band_of", "jobs.job.make_job",
+    "jobs.parameters.parameter_from",
     "jobs.parameters.parameter_json", "jobs.payloads.name", "schedules.schedule.make_schedule", "time.instants",
     "time.instants.instant", "time.instants.micros", "time.spans.span", "timeouts.client_limit",
     "timeouts.milliseconds",
