@@ -2,7 +2,8 @@
 
 import os
 import signal
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,20 @@ def test_parents_from_before_the_cluster_are_asked_where_they_are(clusters: Clus
 # -- away and back -----------------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def away(folder: Path, name: str) -> Iterator[None]:
+    """Take a file away; whoever opens it meanwhile finds a database that is no member."""
+    for each in folder.glob(f"{name}*"):
+        each.rename(folder / f"away-{each.name}")
+    try:
+        yield
+    finally:
+        for each in folder.glob(f"{name}*"):
+            each.unlink()
+        for each in folder.glob("away-*"):
+            each.rename(folder / each.name.removeprefix("away-"))
+
+
 @pytest.mark.parametrize("clusters", ["sqlite"], indirect=True)
 def test_a_database_that_is_away_holds_up_no_other_and_gets_its_messages_when_it_is_back(
     clusters: Clusters, tmp_path: Path
@@ -155,25 +170,46 @@ def test_a_database_that_is_away_holds_up_no_other_and_gets_its_messages_when_it
     deliver(before)
     run(before, parent)
     before.store.close()
-    for each in tmp_path.glob("1.db*"):
-        each.rename(tmp_path / each.name.replace("1.db", "away"))
-    world = clusters.open(f"sqlite:///{tmp_path / '0.db'}")
-    assert world.cluster is not None
-    first = world.cluster.whole(world, 1)
-    vshards = messages.find_due(first, world.cluster).now[2]
-    for _ in range(3):
-        with pytest.raises(ConfigurationError, match="not number 2"):
-            messages.deliver(first, world, 2, vshards)
-        deliver(world, without=2)
-    assert [each.count for each in first.store.read(lambda tx: tx.messages.waiting())] == [1]
-    third = world.cluster.whole(world, 3)
-    assert [job.id for job in claims.claim(third, "default", 9, worker_id="w", lease=LEASE)] == [other.id]
-    for each in tmp_path.glob("1.db*"):  # what was there instead
-        each.unlink()
-    for each in tmp_path.glob("away*"):
-        each.rename(tmp_path / each.name.replace("away", "1.db"))
+    with away(tmp_path, "1.db"):
+        world = clusters.open(f"sqlite:///{tmp_path / '0.db'}")
+        assert world.cluster is not None
+        first = world.cluster.whole(world, 1)
+        vshards = messages.find_due(first, world.cluster).now[2]
+        for _ in range(3):
+            with pytest.raises(ConfigurationError, match="not number 2"):
+                messages.deliver(first, world, 2, vshards)
+            deliver(world, without=2)
+        assert [each.count for each in first.store.read(lambda tx: tx.messages.waiting())] == [1]
+        third = world.cluster.whole(world, 3)
+        assert [job.id for job in claims.claim(third, "default", 9, worker_id="w", lease=LEASE)] == [other.id]
     deliver(world)
     assert ids(take(world)) == [child.id]
+
+
+@pytest.mark.parametrize("clusters", ["sqlite"], indirect=True)
+def test_a_parent_is_not_called_unknown_while_a_database_that_may_know_it_is_away(
+    clusters: Clusters, tmp_path: Path
+) -> None:
+    before, _ = clusters.make(3)
+    parent = put(before, 3)
+    child = put(before, 2, parent)
+    run(before, parent)
+    moves.move(before, [vshard(parent)], "first")
+    before.store.close()
+    with away(tmp_path, "2.db"):  # where it ended
+        world = clusters.open(f"sqlite:///{tmp_path / '0.db'}")
+        assert deliver(world, without=3) == 1
+        assert state(world, child) == ("queued", "needs")
+        assert waiting_in(world, 2) == 1
+    _later(clusters)
+    deliver(world)
+    assert ids(take(world)) == [child.id]
+
+
+def waiting_in(world: World, number: int) -> int:
+    assert world.cluster is not None
+    found = world.cluster.whole(world, number).store.read(lambda tx: tx.messages.waiting())
+    return sum(each.count for each in found)
 
 
 def test_what_is_undelivered_is_shown_by_destination(clusters: Clusters) -> None:

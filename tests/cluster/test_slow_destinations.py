@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
@@ -24,9 +24,9 @@ PROMPT = 10.0  # seconds, on a slow machine; a locked database is waited for lon
 
 
 @pytest.fixture
-def real_time(clusters: Clusters) -> Iterator[Clusters]:
+def real_time(clusters: Clusters) -> Clusters:
     clusters.clock = SystemClock()  # type: ignore[assignment]
-    yield clusters
+    return clusters
 
 
 @asynccontextmanager
