@@ -98,7 +98,7 @@ def admit(writer: LaneWriter, task: Task) -> Task:
     return writer.move(task, "admitted", "admitted", ready_since=writer.now, start_job=None)
 
 
-def start(world: World, lane: int, task: int, *, owner: str | None = None) -> datetime | None:
+def start(world: World, lane: int, task: int) -> datetime | None:
     """Admit a delayed task; return its start where by this clock that has not come."""
 
     def write(writer: LaneWriter) -> datetime | None:
@@ -110,10 +110,10 @@ def start(world: World, lane: int, task: int, *, owner: str | None = None) -> da
         admit(writer, found)
         return None
 
-    return in_known_lane(world, lane, write, owner=owner)
+    return in_known_lane(world, lane, write)
 
 
-def pass_deadline(world: World, lane: int, task: int, *, owner: str | None = None) -> datetime | None:
+def pass_deadline(world: World, lane: int, task: int) -> datetime | None:
     """Report a task's deadline to its cognition, and wake the task where it waits; return a deadline still to come."""
 
     def write(writer: LaneWriter) -> datetime | None:
@@ -133,7 +133,7 @@ def pass_deadline(world: World, lane: int, task: int, *, owner: str | None = Non
             writer.line("deadline_passed", found)
         return None
 
-    return in_known_lane(world, lane, write, owner=owner)
+    return in_known_lane(world, lane, write)
 
 
 # -- what comes due --------------------------------------------------------------------------------------------------
@@ -148,9 +148,10 @@ def come_due(world: World, handler: str, payload: Any, *, owner: str) -> datetim
     lane, number = fields.get("lane"), fields.get("wait" if handler == TIMEOUT else "task")
     if handler not in HANDLERS or not (is_number(lane) and is_number(number)):
         raise InvalidInput("not_a_lane_job", handler=handler)
+    here = world.route(owner=owner)
     found = world.route(owner=owner).store.read(lambda tx: tx.attention.lane_by_number(lane))
     if found is None or found.owner != owner:
         raise NotFound("lane_unknown", lane=str(lane))
     if handler == TIMEOUT:
-        return time_out(world, lane, number, owner=owner)
-    return (start if handler == START else pass_deadline)(world, lane, number, owner=owner)
+        return time_out(here, lane, number)
+    return start(here, lane, number) if handler == START else pass_deadline(here, lane, number)

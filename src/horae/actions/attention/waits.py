@@ -99,7 +99,7 @@ def _late_for_the_last(writer: LaneWriter, task: Task, wait: TaskWait) -> Event 
     return None
 
 
-def time_out(world: World, lane: int, wait_number: int, *, owner: str | None = None) -> datetime | None:
+def time_out(world: World, lane: int, wait_number: int) -> datetime | None:
     """End a wait whose deadline has come; return the deadline where by this clock it has not. A closed wait stays."""
 
     def write(writer: LaneWriter) -> datetime | None:
@@ -111,7 +111,7 @@ def time_out(world: World, lane: int, wait_number: int, *, owner: str | None = N
         expire(writer, wait)
         return None
 
-    return in_known_lane(world, lane, write, owner=owner)
+    return in_known_lane(world, lane, write)
 
 
 def expire(writer: LaneWriter, wait: TaskWait) -> Task:

@@ -76,7 +76,7 @@ def erase(
     done, texts = Erased(more=more), [] if about is None else [about]
     subjects = list[str]()
     for each in found:
-        contents, jobs = _erase_everywhere(world, each, caller, reason)
+        contents, jobs = _erase_everywhere(world, each, caller, reason, about)
         done = replace(done, objects=done.objects + 1, jobs=done.jobs + jobs)
         texts += [f"{each.kind}:{each.id}", *contents]
         subjects.append(each.subject)
@@ -93,22 +93,25 @@ class _Traces:
     jobs: Sequence[int]  # that were about it, wherever their last attempt was
 
 
-def _traces_of(world: World, it: GovernedObject) -> _Traces:
+def _traces_of(world: World, it: GovernedObject, about: str | None) -> _Traces:
     def read(tx: Tx) -> _Traces:
         contents = [each.content for each in tx.objects.versions(it.number) if each.content]
         cited = tx.decisions.by_number(each.decision for each in tx.decisions.citing([it.number]))
         names = [(it.kind, it.id), *((DECISION, each.id) for each in cited)]
-        return _Traces(names, _needles([f"{it.kind}:{it.id}", it.subject, *contents]), ())
+        texts = [f"{it.kind}:{it.id}", *contents, *([] if about is None else [about])]
+        return _Traces(names, _needles(texts), ())
 
     found = world.route(owner=it.owner).store.read(read)
-    about = [
+    jobs = [
         shard.route().store.read(lambda tx: tx.erasures.jobs_about(it.owner, it.kind, it.id))
         for shard in world.databases()
     ]
-    return replace(found, jobs=sorted({number for each in about for number in each}))
+    return replace(found, jobs=sorted({number for each in jobs for number in each}))
 
 
-def _erase_everywhere(world: World, it: GovernedObject, caller: Caller, reason: str) -> tuple[list[str], int]:
+def _erase_everywhere(
+    world: World, it: GovernedObject, caller: Caller, reason: str, about: str | None
+) -> tuple[list[str], int]:
     """Erase an object, and first what its tenant has left in other databases: reasons of entries, words of runs.
 
     The object alone knows what to look for, so it comes last: where a database does not answer that is an error, the
@@ -116,7 +119,7 @@ def _erase_everywhere(world: World, it: GovernedObject, caller: Caller, reason: 
     """
     if world.cluster is None:
         return _erase_object(world, it, caller, reason)
-    traces, place = _traces_of(world, it), _place_of(world, it.owner)
+    traces, place = _traces_of(world, it, about), _place_of(world, it.owner)
     _erase_left_behind(world, it, traces)
     erased = _erase_object(world, it, caller, reason, traces.jobs)
     if _place_of(world, it.owner) != place:
