@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from horae.core.cluster.moves import Cargo, Parcel
+    from horae.core.cluster.settings import Head, Kind, SharedSetting
     from horae.core.cluster.shard_map import Member, ShardMap, VshardState
     from horae.ports.store import Store
     from horae.ports.world import World
@@ -75,6 +76,22 @@ class ParcelRows(Protocol):
 
     def discard(self, parcel: Parcel) -> None:
         """Forget a parcel that was unpacked where it went."""
+
+
+class SettingRows(Protocol):
+    """The copies of the house's settings in one database of a cluster."""
+
+    def heads(self) -> dict[tuple[Kind, str], Head]:
+        """Return how far each copy has come."""
+
+    def find(self, keys: Collection[tuple[Kind, str]]) -> list[SharedSetting]:
+        """Return these settings, by kind and name; those that are not here are left out."""
+
+    def lock(self, kind: Kind, names: Collection[str]) -> dict[str, SharedSetting]:
+        """Return settings of a kind by name, and let no other transaction decide about these until this one ends."""
+
+    def put(self, *settings: SharedSetting) -> None:
+        """Write copies; the caller has locked them."""
 
 
 class Shards(Protocol):

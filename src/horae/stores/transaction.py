@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from horae.stores.audit import Audit
     from horae.stores.cluster.parcels import Parcels
     from horae.stores.cluster.rows import ClusterRows
+    from horae.stores.cluster.settings import Settings
     from horae.stores.cluster.shard import Shard
     from horae.stores.databases.hot import Hot
     from horae.stores.error_groups import ErrorGroups
@@ -215,6 +216,12 @@ class Transaction:
         from horae.stores.cluster.parcels import Parcels
 
         return Parcels(self.connection)
+
+    @cached_property
+    def settings(self) -> Settings:
+        from horae.stores.cluster.settings import Settings
+
+        return Settings(self.connection)
 
     @cached_property
     def audit(self) -> Audit:

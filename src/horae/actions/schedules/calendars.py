@@ -7,6 +7,7 @@ every schedule that names it, with its next fire, in the same transaction.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from horae.actions.schedules.schedules import lock_schedule, write_version
@@ -30,12 +31,14 @@ def set_calendar(
     *,
     title: str | None = None,
     version: int | None = None,
+    becomes: int | None = None,
     actor: str = SYSTEM,
     reason: str = "",
 ) -> Calendar:
     """Make a calendar, or replace its days; the schedules that use it follow. With *version*, only at that version.
 
-    A new calendar has version 1; before that it is at version 0.
+    A new calendar has version 1; before that it is at version 0. In a cluster copies of it are made with the version
+    that it *becomes*.
     """
     now = world.clock.now()
     if isinstance(days, str) or not isinstance(days, Sequence):
@@ -47,7 +50,7 @@ def set_calendar(
         known = 0 if before is None else before.version
         if version is not None and version != known:
             raise VersionConflict("calendar_version_old", name=name, version=known, expected=version)
-        after = replace(wanted, version=known + 1)
+        after = replace(wanted, version=known + 1 if becomes is None else becomes)
         if before is None:
             tx.calendars.add(after)
         else:
@@ -79,6 +82,12 @@ def delete_calendar(world: World, name: str, *, actor: str = SYSTEM, reason: str
         _note(tx, "delete", replace(before, updated_at=world.clock.now()), None, actor, reason)
 
     world.route().store.transact(write)
+
+
+def remove_copy(world: World, name: str, *, actor: str = SYSTEM, reason: str = "") -> None:
+    """Delete a calendar where it is, as another database of the cluster has; refused while a schedule here uses it."""
+    with suppress(NotFound):
+        delete_calendar(world, name, actor=actor, reason=reason)
 
 
 def list_calendars(world: World) -> list[Calendar]:

@@ -118,6 +118,7 @@ CLASSES: dict[str, Class] = {
     "horae_limit_sources": Everywhere(),
     "horae_queues": Everywhere(),
     "horae_retention": Everywhere(),
+    "horae_settings": Everywhere(),
     "horae_locks": Everywhere(),
     "horae_rates": Everywhere(),
     "horae_calls": Everywhere(),
