@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
 import threading
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -21,14 +26,19 @@ from horae.actions.settings.deciding import Draft, apply_setting, decide
 from horae.api.values import to_json
 from horae.core.cluster.settings import Rank, SharedSetting
 from horae.core.error_groups import ErrorGroup
+from horae.core.jobs.job import Order
 from horae.core.jobs.running_limits import LimitSource
 from horae.errors import Conflict, HoraeError, NotFound, StoreError
+from horae.ports.cluster import Shards
 from horae.ports.definitions import StoredDefinition
 from horae.ports.queues import Queue
 from horae.ports.world import World
 from horae.testing.clock import NOON
 from tests.cluster.conftest import Clusters
 from tests.cluster.test_lists import rooms
+from tests.cluster.test_losing_a_database import findings
+from tests.cluster.test_walk import Shop
+from tests.support.waiting import wait_until
 
 only_files = pytest.mark.parametrize("clusters", ["sqlite"], indirect=True)
 
@@ -308,7 +318,9 @@ def test_a_calendar_is_of_one_version_everywhere_and_shows_the_schedules_of_all(
         here.calendars.set("holidays", ["01-01"], version=1)
     assert [each.version for shard in shards(world) for each in list_calendars(shard)] == [2, 2, 2]
     for index in range(8):
-        here.schedules.create(f"s-{index}", handler="mail", cron="0 3 * * *", calendar="holidays", owner=f"owner-{index}")
+        here.schedules.create(
+            f"s-{index}", handler="mail", cron="0 3 * * *", calendar="holidays", owner=f"owner-{index}"
+        )
     assert len(here.calendars.get("holidays").schedules) == 8
     with pytest.raises(Conflict):
         here.calendars.delete("holidays")
@@ -348,7 +360,7 @@ def _database_of(world: World, owner: str) -> int:
 
 def test_two_who_change_the_same_through_different_databases_end_with_one_value(clusters: Clusters) -> None:
     world, urls = clusters.make(3)
-    orders = ("priority", "run_at")
+    orders: tuple[Order, Order] = ("priority", "run_at")
     begin, problems = threading.Barrier(4), list[HoraeError]()
 
     def change(url: str, first: int) -> None:
@@ -385,8 +397,8 @@ def test_of_two_decisions_the_same_wins_in_whatever_order_they_arrive(clusters: 
 
 def test_a_process_that_dies_after_deciding_leaves_a_decision_that_the_keeper_carries_on(clusters: Clusters) -> None:
     world, _ = clusters.make(3)
-    real = world.cluster
-    assert real is not None
+    assert world.cluster is not None
+    real: Shards = world.cluster
 
     class Died(BaseException):
         """The process ended here."""
@@ -407,8 +419,6 @@ def test_a_process_that_dies_after_deciding_leaves_a_decision_that_the_keeper_ca
             if next(calls, "over") == "over" or number != 1:
                 die()
             return real.whole(given, number)
-
-    from dataclasses import replace
 
     with pytest.raises(Died):
         decide(replace(world, cluster=Dying()), Draft("queue.pause", "mail", {"paused": True, "until": None}), act)  # type: ignore[arg-type]
@@ -433,3 +443,36 @@ def test_a_single_database_writes_no_copy(clusters: Clusters) -> None:
     rooms(world).queues.pause("mail")
     store_definitions(world, [StoredDefinition("mail", "mail")])
     assert world.store.read(lambda tx: tx.settings.heads()) == {}
+
+
+# -- from the command line ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_command_says_how_many_have_applied_it_and_a_worker_brings_it_to_the_rest(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.make_cluster()
+    path, kept = tmp_path / "c.db", tmp_path / "c.kept"
+    shutil.move(path, kept)
+    path.mkdir()
+    command = [sys.executable, "-m", "horae", "queue", "pause", "mail", "--reason", "a fire"]
+    ended = subprocess.run(command, cwd=tmp_path, env=shop.environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "2 of 3 applied: c did not answer. The rest follows by itself." in ended.stderr
+    path.rmdir()
+    shutil.move(kept, path)
+    assert any("c lacks 1 settings" in each for each in findings(shop))
+    worker = shop.worker()
+    try:
+        wait_until(lambda: _paused_in(path), "the pause in the database that was away", within=90.0)
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(60) == 0
+
+
+def _paused_in(path: Path) -> bool:
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute("SELECT count(*) FROM horae_queues WHERE paused_at IS NOT NULL").fetchone() == (1,)
+    finally:
+        connection.close()

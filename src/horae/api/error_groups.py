@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from horae.actions import error_groups
 from horae.api import merges
 from horae.api.acts import Act
+from horae.api.everywhere import as_setting, over_all
 from horae.api.here import Here
-from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S, as_setting, over_all
+from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_public
 from horae.core.cluster.numbers import job_id
 from horae.core.cursors import cursor_from, read_cursor

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from horae.actions.jobs import nodes, queues, running_limits
 from horae.actions.jobs.quiet_queues import quiet_queue
 from horae.api import merges
+from horae.api.everywhere import as_setting, as_shared_limit, over_all
 from horae.api.here import Here
-from horae.api.operation import DELETE, GET, POST, PUT, Call, Room, S, as_setting, as_shared_limit, over_all
+from horae.api.operation import DELETE, GET, POST, PUT, Call, Room, S
 from horae.api.values import Get, drop_none
 from horae.core.jobs.job import Order
 from horae.core.jobs.running_limits import QUEUE

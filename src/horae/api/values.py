@@ -88,7 +88,8 @@ def _getters(public: Any) -> list[tuple[str, Get]]:
     return [
         (each.name, derived[each.name] if each.name in derived else _getter(each.name, hints[each.name]))
         for each in fields(public)
-        if each.name not in (INCOMPLETE, DATABASES)  # no core value has them: they are about the databases that were asked
+        if each.name
+        not in (INCOMPLETE, DATABASES)  # no core value has them: they are about the databases that were asked
     ]
 
 

@@ -1,6 +1,7 @@
 """The sentences of errors about clusters of databases, by reason."""
 
-INCOMPLETE = "Incomplete: {databases} did not answer. What they keep is missing here, and no change has reached them."
+INCOMPLETE = "Incomplete: {databases} did not answer. What they keep is missing here."
+PARTLY_APPLIED = "{applied} of {count} applied: {databases} did not answer. The rest follows by itself."
 ERRORS = {
     "cluster_address_exists": "{address} is a database of this cluster already.",
     "cluster_database_in_memory": "A database in memory cannot be shared by a cluster; use a file or a server.",

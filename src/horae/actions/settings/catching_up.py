@@ -41,6 +41,14 @@ def catch_up(world: World, number: int) -> int:
     return done + _apply_again(world, number, [key for key in changed if key[0] != "mute" or key[1] not in unseen])
 
 
+def catch_up_here(everywhere: World, world: World) -> int:
+    """Apply what the database of a plain world lacks; where a world has the whole cluster, bring all up to date."""
+    if world.cluster is not None:
+        return catch_up_all(everywhere)
+    standing = world.route().store.read(lambda tx: tx.cluster.standing())
+    return 0 if standing is None else catch_up(everywhere, standing.number)
+
+
 def catch_up_all(world: World) -> int:
     """Bring every database that answers up to date; return how many settings were applied."""
     done = 0

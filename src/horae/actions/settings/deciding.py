@@ -56,22 +56,22 @@ class AlreadyKnown(Exception):
 class NotingStore:
     """A store whose first transaction also writes the copy of a setting, before anything else."""
 
-    store: Store
+    kept: Store
     note: Callable[[Tx], None]
     is_noted: bool = field(default=False)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.store, name)
+        return getattr(self.kept, name)
 
     def transact(self, work: Callable[[Tx], T], *, hot: bool = False) -> T:
         if self.is_noted:
-            return self.store.transact(work, hot=hot)
+            return self.kept.transact(work, hot=hot)
 
         def both(tx: Tx) -> T:
             self.note(tx)
             return work(tx)
 
-        done = self.store.transact(both, hot=hot)
+        done = self.kept.transact(both, hot=hot)
         self.is_noted = True
         return done
 
@@ -103,19 +103,24 @@ def _decide_somewhere(
     away, problem, unknown = list[str](), None, None
     for member in members(world):
         try:
-            shard, portion = shard_of(world, member.number)
-            made: list[SharedSetting] = []
-            store = NotingStore(shard.store, lambda tx: made.append(_decided(tx, shard, draft, member.number, portion)))  # noqa: B023
-            answer = act(replace(shard, store=cast("Store", store)), portion)
-            if not store.is_noted:  # nothing had to be changed for it
-                store.transact(lambda tx: None)
-            return made[-1], member.number, answer, away
+            setting, answer = _decide_in(world, member.number, draft, act)
+            return setting, member.number, answer, away
         except AWAY as missing:
             away.append(member.name)
             problem = problem or missing
         except NotFound as missing:
             unknown = unknown or missing
     raise unknown or problem or AssertionError("a cluster has a database that keeps something")
+
+
+def _decide_in(world: World, number: int, draft: Draft, act: Callable[[World, Portion], T]) -> tuple[SharedSetting, T]:
+    shard, portion = shard_of(world, number)
+    made: list[SharedSetting] = []
+    store = NotingStore(shard.route().store, lambda tx: made.append(_decided(tx, shard, draft, number, portion)))
+    answer = act(replace(shard, store=cast("Store", store)), portion)
+    if not store.is_noted:  # nothing had to be changed for it
+        store.transact(lambda tx: None)
+    return made[-1], answer
 
 
 def _decided(tx: Tx, shard: World, draft: Draft, number: int, portion: Portion) -> SharedSetting:
@@ -157,7 +162,7 @@ def apply_setting(world: World, number: int, setting: SharedSetting) -> Copied:
             raise AlreadyKnown
         tx.settings.put(replace(setting, applied=applied))
 
-    store = NotingStore(shard.store, note)
+    store = NotingStore(shard.route().store, note)
     try:
         answer = APPLY[setting.kind](replace(shard, store=cast("Store", store)), setting, portion)
         if not store.is_noted:
@@ -175,7 +180,7 @@ def _note_pending(shard: World, setting: SharedSetting, note: Callable[[Tx, str]
     if not isinstance(refused, NotFound):  # a group of errors that this database has not seen is muted when it comes
         log.warning("%s %s cannot be applied yet: %s", setting.kind, setting.name, refused)
     try:
-        shard.store.transact(lambda tx: note(tx, PENDING))
+        shard.route().store.transact(lambda tx: note(tx, PENDING))
     except AlreadyKnown:
         return Copied()
     return Copied(is_refused=not isinstance(refused, NotFound))

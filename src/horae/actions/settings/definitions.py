@@ -53,7 +53,7 @@ def _decide_somewhere(world: World, wanted: Wanted, reason: str) -> tuple[list[S
 
 
 def _decide(shard: World, wanted: Wanted, number: int, reason: str) -> list[SharedSetting]:
-    store, now = shard.store, micros(shard.clock.now())
+    store, now = shard.route().store, micros(shard.clock.now())
 
     def find(tx: Tx) -> list[StoredDefinition]:
         """Return what differs, or was never decided about in this cluster."""
@@ -84,7 +84,7 @@ def copy_definitions(world: World, number: int, settings: Sequence[SharedSetting
     shard, _ = shard_of(world, number)
     done, opened = 0, False
     for start in range(0, len(settings), BATCH):
-        written = shard.store.transact(_writing(settings[start : start + BATCH]))
+        written = shard.route().store.transact(_writing(settings[start : start + BATCH]))
         done += len(written)
         opened = opened or any(each.value["tenants"] for each in written)
     if opened:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from horae.actions.schedules import calendars
 from horae.actions.settings.calendars import refuse_used
 from horae.api import merges
+from horae.api.everywhere import as_setting, over_all
 from horae.api.here import Here
-from horae.api.operation import DELETE, GET, PUT, Call, Merged, Room, S, as_setting, if_match_header, over_all
+from horae.api.operation import DELETE, GET, PUT, Call, Merged, Room, S, if_match_header
 from horae.api.values import drop_none, enrich
 from horae.core.jobs.payloads import label
 from horae.core.values import PYDANTIC

@@ -14,11 +14,8 @@ def shared_settings(everywhere: World) -> Chore:
     """Return the chore for processes of a cluster; *everywhere* reaches all of its databases."""
 
     def work(world: World) -> int:
-        from horae.actions.settings.catching_up import catch_up, catch_up_all  # few installations are clusters
+        from horae.actions.settings.catching_up import catch_up_here  # few installations are clusters
 
-        if world.cluster is not None:  # a process without a worker looks after the home, and has them all
-            return catch_up_all(everywhere)
-        standing = world.route().store.read(lambda tx: tx.cluster.standing())
-        return 0 if standing is None else catch_up(everywhere, standing.number)
+        return catch_up_here(everywhere, world)
 
     return Chore("bring settings up to date", EVERY, work, goes_on=False)

@@ -1,6 +1,7 @@
 """The Chinese of :mod:`horae.words.cluster`: the same keys and placeholders."""
 
-INCOMPLETE = "不完整：{databases} 没有应答。这里缺少它们保存的内容，更改也没有到达它们。"
+INCOMPLETE = "不完整：{databases} 没有应答。这里缺少它们保存的内容。"
+PARTLY_APPLIED = "已在 {count} 个数据库中的 {applied} 个生效：{databases} 没有应答。其余的恢复后会自动跟上。"
 ERRORS = {
     "cluster_address_exists": "{address} 已经是这个集群的数据库。",
     "cluster_database_in_memory": "内存数据库不能加入集群；请使用文件或服务器。",
