@@ -473,6 +473,7 @@ def test_a_command_says_how_many_have_applied_it_and_a_worker_brings_it_to_the_r
 def _paused_in(path: Path) -> bool:
     connection = sqlite3.connect(path)
     try:
-        return connection.execute("SELECT count(*) FROM horae_queues WHERE paused_at IS NOT NULL").fetchone() == (1,)
+        query = "SELECT count(*) FROM horae_queues WHERE paused_at IS NOT NULL"
+        return bool(connection.execute(query).fetchone()[0])
     finally:
         connection.close()

@@ -139,6 +139,11 @@ def merge_group(answers: Sequence[GroupView]) -> GroupView:
     return replace(answers[0], group=group, is_muted=muted.is_muted, days=dict(sorted(days.items())))
 
 
+def merge_owners(answers: Sequence[Iterable[Any]]) -> list[Any]:
+    """Return what tenants of all databases have, by their name."""
+    return sorted(chain(answers), key=attrgetter("owner"))
+
+
 def merge_calendars(answers: Sequence[Iterable[Any]]) -> list[Any]:
     """Return every calendar once, as the database with its highest version knows it."""
     found: dict[str, Any] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -100,6 +100,10 @@ class Shards(Protocol):
     @property
     def shard_map(self) -> ShardMap:
         """The map as this process knows it; a newer one is read when a database refuses this one."""
+
+    @property
+    def token_hints(self) -> MutableMapping[str, int]:
+        """Databases that had tokens from before the cluster, by id, when this process last asked them."""
 
     def bind(self, world: World, vshard: int) -> World:
         """Return the world of one virtual shard: its store follows the shard from database to database."""

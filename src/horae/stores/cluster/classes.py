@@ -56,6 +56,7 @@ OWNER = Moves("owner", "owner")
 # In this order rows are written where they go.
 CLASSES: dict[str, Class] = {
     "horae_owners": OWNER,
+    "horae_tokens": OWNER,
     "horae_secrets": OWNER,
     "horae_quiet_owners": OWNER,
     "horae_budgets": OWNER,
@@ -123,7 +124,6 @@ CLASSES: dict[str, Class] = {
     "horae_rates": Everywhere(),
     "horae_calls": Everywhere(),
     "horae_sessions": Everywhere(),
-    "horae_tokens": Everywhere(),  # in the home, whoever owns them
     "horae_login_codes": Everywhere(),
     "horae_cluster_members": Everywhere(),
     "horae_vshards": Everywhere(),

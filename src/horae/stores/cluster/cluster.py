@@ -52,6 +52,7 @@ class Cluster:
         self._clocks: dict[int, Clock] = {}
         self._bound: dict[int, tuple[World, World]] = {}  # of each virtual shard: made of which world, the bound one
         self._forwards: dict[int, int] = {}
+        self._token_hints: dict[str, int] = {}
         self.pause = pause
         first.shard = Shard(first.dialect, number, lambda: self.shard_map)
 
@@ -114,6 +115,10 @@ class Cluster:
                 return None
             self._forwards[number] = vshard
         return self._forwards[number]
+
+    @property
+    def token_hints(self) -> dict[str, int]:
+        return self._token_hints
 
     # -- the way to them ---------------------------------------------------------------------------------------
 

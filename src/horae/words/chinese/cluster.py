@@ -37,6 +37,7 @@ ERRORS = {
     "请为两个任务指定相同的 owner 或相同的 shard_key=。",
     "shard_key_long": "shard_key={shard_key!r} 与 {name!r} 合起来太长：最多 {most} 个字符。",
     "stale_map": "这个分片已经迁移，或其数据库的集群映射比本进程的新。没有写入任何内容；请重试。",
+    "token_on_the_way": "有分片正在数据库之间迁移，这个令牌可能在其中。请稍后重试。",
     "vshard_busy": "这个分片正在迁移到另一个数据库。没有写入任何内容；请稍后重试。",
     "vshard_home_stays": "0 号虚拟分片存放系统自身的全部内容，不能离开它的数据库。",
     "vshard_rows_split": "这些分片中的行引用了其他不迁移的行：{what}。请一并迁移，或等它们结束。没有迁移任何内容。",
