@@ -15,11 +15,13 @@ from horae.actions.access import secrets, sessions, tokens
 from horae.actions.access.token_places import find_token
 from horae.core.access.callers import Token, digest_of, parse_token, token_text, vshard_of_token
 from horae.core.cluster.moves import Parcel
-from horae.core.cluster.shard_map import HOME
-from horae.errors import NotFound, StoreError, Unauthorized
+from horae.core.cluster.shard_map import HOME, Member
+from horae.errors import NotFound, StoreError, StoreUnavailable, Unauthorized
 from horae.ports.world import World
 from horae.service.asgi import build
 from horae.service.auth.validity import Watch
+from horae.stores.cluster.cluster import Cluster
+from horae.stores.store import SqlStore
 from tests.cluster.conftest import Clusters
 from tests.cluster.test_lists import rooms
 from tests.cluster.test_moving import map_of, vshard_of
@@ -333,3 +335,43 @@ def test_secrets_of_every_database_are_resealed_and_quiet_owners_listed(clusters
     assert secrets.reseal_secrets(world, new) == 3
     assert secrets.reseal_secrets(world, new) == 0
     assert [each.owner for each in rooms(world).owners.list_quiet()] == sorted(names)
+
+
+class SlowToOpen(Cluster):
+    """A cluster of which one database does not answer until it is told to fail."""
+
+    asked: threading.Semaphore
+    ends: threading.Event
+
+    def _open(self, member: Member) -> SqlStore:
+        if member.number != 3:
+            return super()._open(member)
+        self.asked.release()
+        assert self.ends.wait(60)
+        raise StoreUnavailable("store_not_opened_yet")
+
+
+@only_files
+def test_a_database_that_does_not_answer_keeps_nobody_else_waiting(clusters: Clusters) -> None:
+    world, urls = clusters.make(3)
+    here, there = (make(world, owner_in(world, number))[1] for number in (2, 3))
+    world = clusters.open(urls[0])
+    slow: Any = world.cluster
+    slow.__class__ = SlowToOpen
+    slow.asked, slow.ends, problems = threading.Semaphore(0), threading.Event(), list[StoreError]()
+
+    def call() -> None:
+        try:
+            tokens.recognise(world, there)
+        except StoreError as away:
+            problems.append(away)
+
+    threads = [threading.Thread(target=call) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    assert slow.asked.acquire(timeout=60)
+    assert tokens.recognise(world, here).token_id is not None
+    slow.ends.set()
+    for thread in threads:
+        thread.join(60)
+    assert len(problems) == 5
