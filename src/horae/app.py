@@ -492,10 +492,18 @@ class Horae(Blueprint, Acting):
 
     def _keeper(self, world: World, database: DatabaseThreads, name: str) -> Keeper:
         """Return what looks after the store in a process without a worker."""
-        chores = (cleaning(self.retention), *CHORES, *self._own_chores())
+        chores = (cleaning(self.retention), *CHORES, *self._cluster_chores(world), *self._own_chores())
         kept = replace(world, retention=self.retention)
         beside = (*self.beside, *messengers(world))
         return Keeper(kept, database, name, chores, Teller(self.listeners).dead, beside=beside)
+
+    def _cluster_chores(self, world: World) -> list[Chore]:
+        """Return what databases of a cluster need beside; nothing for a single one."""
+        if world.cluster is None:
+            return []
+        from horae.runtime.chores.settings import shared_settings
+
+        return [shared_settings(world)]
 
     def _own_chores(self) -> list[Chore]:
         """Return this application's chores: its processes take turns, and another application's do not count."""
@@ -518,7 +526,7 @@ class Horae(Blueprint, Acting):
             fault=settings.fault or os.environ.get("HORAE_FAULT", ""),
             retention=settings.retention or self.retention,
             rates={**self.rates, **settings.rates},
-            chores=(*CHORES, *self._own_chores(), *settings.chores),
+            chores=(*CHORES, *self._cluster_chores(self.world), *self._own_chores(), *settings.chores),
             beside=(*self.beside, *settings.beside),
         )
         cluster, deliver = self.world.cluster, messengers(self.world)

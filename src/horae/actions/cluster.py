@@ -74,6 +74,8 @@ def init(world: World, *, name: str, address: str, actor: str = SYSTEM, reason: 
 
     Processes that are running must be started anew: without a map their inserts are refused from now on.
     """
+    from horae.actions.settings.kinds import adopt
+
     salt = bytes.fromhex(world.dice.name(2 * SALT_BYTES))
     shard_map = first_map(name, address, salt)
 
@@ -81,7 +83,9 @@ def init(world: World, *, name: str, address: str, actor: str = SYSTEM, reason: 
         known = tx.cluster.read_map()
         if known is not None:
             raise Conflict("cluster_exists", name=known.members[0].name, version=known.version)
-        tx.cluster.join(shard_map, shard_map.members[0].number)
+        number = shard_map.members[0].number
+        tx.cluster.join(shard_map, number)
+        adopt(tx, number, world.clock.now())
         tx.audit.append(entry_for(world, "init_cluster", name, actor, reason, address=address))
         return shard_map
 
@@ -95,6 +99,8 @@ def add(
 
     Its number is decided first; repeated after a death in the middle, it goes on where it stopped.
     """
+    from horae.actions.settings.catching_up import catch_up_all
+
     shard_map = known_map(world)
     standing, unused = joining.route().store.read(lambda tx: (tx.cluster.standing(), tx.cluster.is_unused()))
     member = next((each for each in shard_map.members if (each.name, each.address) == (name, address)), None)
@@ -111,6 +117,7 @@ def add(
         joining.route().store.transact(lambda tx: tx.cluster.join(shard_map, number))
     copy_map(world, shard_map)
     share_empty(world, member, actor=actor)
+    catch_up_all(world)
     return look(world)
 
 
@@ -182,10 +189,12 @@ def check(world: World, *, repair: bool = False) -> ClusterState:
     if repair:
         from horae.actions.messages import ask_again
         from horae.actions.moves import finish
+        from horae.actions.settings.catching_up import catch_up_all
 
         copy_map(world, known_map(world))
         finish(world)
         ask_again(world)
+        catch_up_all(world)
     return look(world)
 
 

@@ -80,30 +80,7 @@ class Merged:
 
     answer: Any
     incomplete: tuple[str, ...] = ()
-
-
-def over_all(verb: Callable[[Here], Any], merge: Callable[[list[Any]], Any]) -> Callable[[Here], Merged]:
-    """Return what runs a verb in every database of a cluster and merges the answers; see ``api/shards.py``."""
-
-    def gather(here: Here) -> Merged:
-        from horae.api.shards import gather_all  # a single database does not need it
-
-        return gather_all(here, verb, merge)
-
-    return gather
-
-
-def shared_out(
-    most: int | None, act: Callable[[Here, int | None], Any], merge: Callable[[list[Any]], Any]
-) -> Callable[[Here], Merged]:
-    """Return what gives each database of a cluster its share of a limit, and merges the answers."""
-
-    def gather(here: Here) -> Merged:
-        from horae.api.shards import share_out
-
-        return share_out(here, most, act, merge)
-
-    return gather
+    databases: int | None = None  # that a change is for
 
 
 class Rows(tuple[T, ...]):

@@ -13,14 +13,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from horae.actions import shards
 from horae.actions.consistency import moment
+from horae.actions.settings.deciding import Draft, decide
 from horae.api.masking import for_readers
 from horae.api.operation import Merged, Page
 from horae.core.cluster.positions import read_positions, write_positions
 from horae.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
+    from horae.actions.settings.deciding import Value
     from horae.api.here import Here
     from horae.api.operation import FetchPage
+    from horae.core.cluster.settings import Kind, Portion
+    from horae.ports.store import Tx
+
+    Setting = tuple[Kind, str, Value | Callable[[Tx], Value], str]  # kind, name, value, reason
 
 T = TypeVar("T")
 Merge = Callable[[list[Any]], Any]
@@ -47,20 +53,23 @@ def gather_all(here: Here, verb: Callable[[Here], Any], merge: Merge) -> Merged:
     return Merged(merge(answers), away)
 
 
-def share_out(here: Here, most: int | None, act: Callable[[Here, int | None], Any], merge: Merge) -> Merged:
+def change_setting(here: Here, setting: Setting, act: Callable[[Here, Portion], Any], merge: Merge) -> Merged:
+    """Decide about a setting by *act* in one database, and let all others follow that answer."""
+    kind, name, value, reason = setting
+    draft = Draft(kind, name, value, here.actor, reason)
+    decided = decide(here.world, draft, lambda world, part: act(replace(here, world=world), part))
+    return Merged(merge(decided.answers), decided.away, decided.databases)
+
+
+def share_out(
+    here: Here, name: str, most: int | None, act: Callable[[Here, int | None], Any], merge: Merge, reason: str
+) -> Merged:
     """Give each database its share of a limit over all of them; fewer than there are databases cannot be shared."""
-    numbers = [each.number for each in shards.members(here.world)]
-    if most is not None and most < len(numbers):
-        raise InvalidInput("limit_below_databases", max_running=most, databases=len(numbers))
-
-    def ask(there: Here, number: int) -> Any:
-        if most is None:
-            return act(there, None)
-        whole, rest = divmod(most, len(numbers))
-        return act(there, whole + (numbers.index(number) < rest))
-
-    found, away = ask_each(here, ask)
-    return Merged(merge(list(found.values())), away)
+    databases = len(shards.members(here.world))
+    if most is not None and most < databases:
+        raise InvalidInput("limit_below_databases", max_running=most, databases=databases)
+    setting: Setting = ("limit", name, {"is_set": True, "max_running": most}, reason)
+    return change_setting(here, setting, lambda there, part: act(there, part.share(most)), merge)
 
 
 def ask_each(

@@ -11,7 +11,7 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -78,6 +78,12 @@ class Terminal:
     is_plain: bool = False
     language: Language = "en"
     missing: set[str] = field(default_factory=set, compare=False)  # databases of a cluster that gave no answer
+    changed: list[int] = field(default_factory=list, compare=False)  # of how many they are, after a change
+
+    def notice_missing(self, databases: Iterable[str], count: int | None) -> None:
+        """Note databases of a cluster that gave no answer, and after a change of how many they are."""
+        self.missing.update(databases)
+        self.changed.extend([] if count is None else [count])
 
     def result(self, value: Mapping[str, Any], text: str) -> None:
         """Print the result on stdout, as JSON or as text; where databases of a cluster gave no answer, name them."""
@@ -85,7 +91,8 @@ class Terminal:
             value = {**value, "incomplete": sorted(self.missing)}
         self.out(dump_json(value) if self.is_json else text)
         if self.missing and not self.is_json:
-            print(incomplete_text(self.missing, self.language), file=sys.stderr, flush=True)
+            count = max(self.changed, default=None)
+            print(incomplete_text(self.missing, self.language, count), file=sys.stderr, flush=True)
 
     def event(self, value: Mapping[str, Any]) -> None:
         """Print one line of JSON about a command that goes on, where JSON is wanted."""

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from horae.actions import cluster
 from horae.actions.jobs.reasons import SILENT
+from horae.actions.settings.catching_up import find_lagging
 from horae.clock import clock_of
 from horae.doctor.findings import Finding, Installation, ok, problem
 from horae.doctor.work import PATIENCE, due_in_open_queues
@@ -35,6 +36,7 @@ def cluster_members(store: SqlStore, installation: Installation) -> Iterator[Fin
     try:
         state = cluster.look(world)
         unserved = _find_unserved(world, state, installation.now)
+        lagging = find_lagging(world)
     finally:
         world.store.close()
     for each in state.members:
@@ -51,7 +53,9 @@ def cluster_members(store: SqlStore, installation: Installation) -> Iterator[Fin
                       count=left.count, age=f"{left.age:.0f} s")  # fmt: skip
     for name in unserved:
         yield problem("cluster", "cluster_member_unserved", "horae worker MODULE:APP", name=name)
-    if state.is_well and not unserved and not late:
+    for name, count in lagging.items():
+        yield problem("cluster", "cluster_settings_behind", "horae cluster check --repair", name=name, count=count)
+    if state.is_well and not unserved and not late and not lagging:
         yield ok("cluster", "cluster_well", count=len(state.members), version=state.version)
 
 

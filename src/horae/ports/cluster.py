@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from horae.core.cluster.messages import Answer, Following, Message, Waiting
     from horae.core.cluster.moves import Cargo, Parcel
+    from horae.core.cluster.settings import Head, Kind, SharedSetting
     from horae.core.cluster.shard_map import Member, ShardMap, VshardState
     from horae.ports.store import Store
     from horae.ports.world import World
@@ -128,12 +129,32 @@ class MessageRows(Protocol):
         """Return how a job stands or ended in this database; None where it is not known."""
 
 
+class SettingRows(Protocol):
+    """The copies of the house's settings in one database of a cluster."""
+
+    def heads(self) -> dict[tuple[Kind, str], Head]:
+        """Return how far each copy has come."""
+
+    def find(self, keys: Collection[tuple[Kind, str]]) -> list[SharedSetting]:
+        """Return these settings, by kind and name; those that are not here are left out."""
+
+    def lock(self, kind: Kind, names: Collection[str]) -> dict[str, SharedSetting]:
+        """Return settings of a kind by name, and let no other transaction decide about these until this one ends."""
+
+    def put(self, *settings: SharedSetting) -> None:
+        """Write copies; the caller has locked them."""
+
+
 class Shards(Protocol):
     """The databases of a cluster, as a process sees them."""
 
     @property
     def shard_map(self) -> ShardMap:
         """The map as this process knows it; a newer one is read when a database refuses this one."""
+
+    @property
+    def token_hints(self) -> MutableMapping[str, int]:
+        """Databases that had tokens from before the cluster, by id, when this process last asked them."""
 
     def bind(self, world: World, vshard: int) -> World:
         """Return the world of one virtual shard: its store follows the shard from database to database."""

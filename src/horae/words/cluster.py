@@ -1,6 +1,7 @@
 """The sentences of errors about clusters of databases, by reason."""
 
-INCOMPLETE = "Incomplete: {databases} did not answer. What they keep is missing here, and no change has reached them."
+INCOMPLETE = "Incomplete: {databases} did not answer. What they keep is missing here."
+PARTLY_APPLIED = "{applied} of {count} applied: {databases} did not answer. The rest follows by itself."
 ERRORS = {
     "cluster_address_exists": "{address} is a database of this cluster already.",
     "cluster_database_in_memory": "A database in memory cannot be shared by a cluster; use a file or a server.",
@@ -37,6 +38,8 @@ ERRORS = {
     "shard_key_long": "shard_key={shard_key!r} and {name!r} are too long together: at most {most} characters.",
     "stale_map": "This shard has moved, or its database has a newer map of the cluster than this process. Nothing was "
     "written; repeat it.",
+    "token_on_the_way": "Shards are being moved between databases, and this token may be among them. Repeat it in a "
+    "moment.",
     "vshard_busy": "This shard is being moved to another database. Nothing was written; repeat it in a moment.",
     "vshard_home_stays": "Virtual shard 0 is the home of everything of the house; it stays in its database.",
     "vshard_rows_split": "Rows of these shards refer to rows of others that would stay: {what}. Move the others with "

@@ -10,6 +10,8 @@ WHY = {
     "happens meanwhile are lost.",
     "bus_off": "no events are noted",
     "cluster_member_away": "The database {name} of the cluster cannot be asked: {problem} What it keeps waits there.",
+    "cluster_settings_behind": "The database {name} lacks {count} settings of the house that another one has. Workers "
+    "and servers that serve it bring them within a minute.",
     "cluster_member_behind": "The database {name} has version {version} of the cluster's map, not {newest}.",
     "cluster_member_moving": "{count:,} virtual shards of {name} are marked as moving: nothing can be stored in them. "
     "Repeat the act that was interrupted.",

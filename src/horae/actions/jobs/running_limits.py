@@ -52,8 +52,18 @@ def list_limits(world: World) -> list[RunningLimit]:
 def declare_limits(world: World, app: str, declared: Mapping[str, LimitSource]) -> list[str]:
     """Store the limits that an application declares, remove those it no longer declares, return the changed names.
 
-    What was set through a verb stays, and so does what other applications declare.
+    What was set through a verb stays, and so does what other applications declare. In a cluster every database gets
+    its share.
     """
+    if world.cluster is not None:
+        from horae.actions.settings.limits import decide_declared  # a single database does not need it
+
+        return decide_declared(world, app, declared)
+    return store_declared(world, app, declared)
+
+
+def store_declared(world: World, app: str, declared: Mapping[str, LimitSource]) -> list[str]:
+    """Store the limits of an application in one database; return the changed names."""
     before = {each.name: each for each in world.route().store.read(lambda tx: tx.limits.sources(app=app))}
     changed = sorted(name for name in {*before, *declared} if before.get(name) != declared.get(name))
 

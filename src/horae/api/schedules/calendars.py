@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from horae.actions.schedules import calendars
+from horae.actions.settings.calendars import refuse_used
+from horae.api import merges
+from horae.api.everywhere import as_setting, over_all
 from horae.api.here import Here
-from horae.api.operation import DELETE, GET, PUT, Call, Room, S, if_match_header
+from horae.api.operation import DELETE, GET, PUT, Call, Merged, Room, S, if_match_header
 from horae.api.values import drop_none, enrich
 from horae.core.jobs.payloads import label
 from horae.core.values import PYDANTIC
+
+if TYPE_CHECKING:
+    from horae.ports.store import Tx
 
 ADMIN = ("admin",)
 
@@ -28,6 +34,8 @@ class Calendar:
     title: str | None = None
     version: int = 1
     updated_at: datetime | None = None
+    incomplete: tuple[str, ...] = ()
+    databases: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +51,11 @@ class Calendars(Room[S]):
     @GET("/calendars", *ADMIN)
     def list(self) -> Call[tuple[Calendar, ...]]:
         """List the calendars by name."""
-        return Call(tuple[Calendar, ...], lambda here: calendars.list_calendars(here.world))
+
+        def fetch(here: Here) -> Any:
+            return calendars.list_calendars(here.world)
+
+        return Call(tuple[Calendar, ...], fetch, gather=over_all(fetch, merges.merge_calendars))
 
     @GET("/calendars/{name}", *ADMIN)
     def get(self, name: str) -> Call[CalendarDetail]:
@@ -54,7 +66,7 @@ class Calendars(Room[S]):
             seen = [each.key for each in users if here.caller.sees in (None, each.owner)]
             return enrich(CalendarDetail, found, schedules=tuple(seen))
 
-        return Call(CalendarDetail, fetch, at=_at(name))
+        return Call(CalendarDetail, fetch, at=_at(name), gather=over_all(fetch, merges.merge_calendar))
 
     @PUT("/calendars/{name}", *ADMIN)
     def set(
@@ -70,8 +82,14 @@ class Calendars(Room[S]):
                 here.world, name, days, title=title, version=version, actor=here.actor, reason=reason
             )  # fmt: skip
 
+        def value(tx: Tx) -> dict[str, Any]:
+            known = tx.calendars.get(name)
+            return {"days": [*days], "title": title, "version": 1 if known is None else known.version + 1}
+
         body = {"days": days if isinstance(days, str) else [*days], **drop_none(title=title, reason=reason or None)}
-        return Call(Calendar, act, at=_at(name), body=body, headers=if_match_header(version), repeats=True)
+        headers = if_match_header(version)
+        gather = as_setting("calendar", name, value, act, merges.first_answer, reason=reason)
+        return Call(Calendar, act, at=_at(name), body=body, headers=headers, repeats=True, gather=gather)
 
     @DELETE("/calendars/{name}", *ADMIN)
     def delete(self, name: str, *, reason: str = "") -> Call[None]:
@@ -80,7 +98,14 @@ class Calendars(Room[S]):
         def act(here: Here) -> None:
             calendars.delete_calendar(here.world, name, actor=here.actor, reason=reason)
 
-        return Call(None, act, at=_at(name), query=drop_none(reason=reason or None))
+        value = {"days": None, "title": None, "version": 0}
+        gather = as_setting("calendar", name, value, act, merges.first_answer, reason=reason)
+
+        def gather_unused(here: Here) -> Merged:
+            refuse_used(here.world, name)
+            return gather(here)
+
+        return Call(None, act, at=_at(name), query=drop_none(reason=reason or None), gather=gather_unused)
 
 
 def _at(name: str) -> dict[str, str]:

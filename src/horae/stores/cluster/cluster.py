@@ -28,6 +28,15 @@ log = logging.getLogger("horae.cluster")
 MakeClock = Callable[[SqlStore], "Clock"]
 
 
+class Opening:
+    """One database that is being opened: who waits for that shares its failure, so that none waits for two of them."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.failures = 0
+        self.problem: HoraeError | None = None
+
+
 class Cluster:
     """Routes to the databases of a cluster; the port ``Shards``."""
 
@@ -47,11 +56,13 @@ class Cluster:
         self._make_clock = make_clock
         self._timeouts = timeouts
         self._lock = threading.Lock()
+        self._openings: dict[int, Opening] = {}  # each by itself: one that is away keeps no other waiting
         self._first, self._number = first, number
         self._stores: dict[int, SqlStore] = {number: first}
         self._clocks: dict[int, Clock] = {}
         self._bound: dict[int, tuple[World, World]] = {}  # of each virtual shard: made of which world, the bound one
         self._forwards: dict[int, int] = {}
+        self._token_hints: dict[str, int] = {}
         self.pause = pause
         first.shard = Shard(first.dialect, number, lambda: self.shard_map)
 
@@ -82,8 +93,17 @@ class Cluster:
         if known is not None:
             return known
         with self._lock:
+            opening = self._openings.setdefault(number, Opening())
+        failures = opening.failures
+        with opening.lock:
+            if opening.problem is not None and opening.failures > failures:  # it was tried while this call waited
+                raise opening.problem
             if number not in self._stores:
-                self._stores[number] = self._open(self._map.member(number))
+                try:
+                    self._stores[number] = self._open(self._map.member(number))
+                except HoraeError as problem:
+                    opening.failures, opening.problem = opening.failures + 1, problem
+                    raise
             return self._stores[number]
 
     def _open(self, member: Member) -> SqlStore:
@@ -114,6 +134,10 @@ class Cluster:
                 return None
             self._forwards[number] = vshard
         return self._forwards[number]
+
+    @property
+    def token_hints(self) -> dict[str, int]:
+        return self._token_hints
 
     # -- the way to them ---------------------------------------------------------------------------------------
 

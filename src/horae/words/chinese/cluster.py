@@ -1,6 +1,7 @@
 """The Chinese of :mod:`horae.words.cluster`: the same keys and placeholders."""
 
-INCOMPLETE = "不完整：{databases} 没有应答。这里缺少它们保存的内容，更改也没有到达它们。"
+INCOMPLETE = "不完整：{databases} 没有应答。这里缺少它们保存的内容。"
+PARTLY_APPLIED = "已在 {count} 个数据库中的 {applied} 个生效：{databases} 没有应答。其余的恢复后会自动跟上。"
 ERRORS = {
     "cluster_address_exists": "{address} 已经是这个集群的数据库。",
     "cluster_database_in_memory": "内存数据库不能加入集群；请使用文件或服务器。",
@@ -32,6 +33,7 @@ ERRORS = {
     "请使用 Horae 自己接口的列表（会合并各库），或指定租户。",
     "shard_key_long": "shard_key={shard_key!r} 与 {name!r} 合起来太长：最多 {most} 个字符。",
     "stale_map": "这个分片已经迁移，或其数据库的集群映射比本进程的新。没有写入任何内容；请重试。",
+    "token_on_the_way": "有分片正在数据库之间迁移，这个令牌可能在其中。请稍后重试。",
     "vshard_busy": "这个分片正在迁移到另一个数据库。没有写入任何内容；请稍后重试。",
     "vshard_home_stays": "0 号虚拟分片存放系统自身的全部内容，不能离开它的数据库。",
     "vshard_rows_split": "这些分片中的行引用了其他不迁移的行：{what}。请一并迁移，或等它们结束。没有迁移任何内容。",
