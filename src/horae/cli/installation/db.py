@@ -12,6 +12,7 @@ from horae.cli import words
 from horae.cli.failures import Exit
 from horae.cli.installation import copies
 from horae.cli.terminal import Terminal, actor, command, opened, refuse_missing_file, shown_url
+from horae.errors import NotAllowed
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -25,13 +26,18 @@ group = typer.Typer(help="Migrate, check, copy and move the database.", no_args_
 
 @command(group, "migrate")
 def migrate(terminal: Terminal) -> None:
-    """Bring the tables up to date.
+    """Bring the tables up to date, in a cluster those of every database.
 
-    Safe when several processes do so at once. Also makes partitions of the history ahead, and waits for the locks.
+    Safe when several processes do so at once. Also makes partitions of the history ahead, and waits for the locks. A
+    database of a cluster that does not answer is named, with exit code 6; repeat it when that is back.
     """
     from horae.actions.partitions import keep_partitions
+    from horae.cli.installation import members
     from horae.stores import schema
 
+    if members.are_several(terminal):
+        members.migrate_all(terminal)
+        return
     url = terminal.settings.database_url
     found = _on_engine(terminal.settings, schema.migrate)
     with opened(terminal) as world:
