@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from horae.ports.bus import OutboxRows
     from horae.ports.chores import ChoreTurn, HealthRows, PartitionChange, PartitionRows, RetentionRows, Spared
     from horae.ports.claims import Claim, Renewed
-    from horae.ports.cluster import ClusterRows, ParcelRows
+    from horae.ports.cluster import ClusterRows, ParcelRows, RestoreRows
     from horae.ports.definitions import DefinitionRows
     from horae.ports.governance import (
         BudgetRows,
@@ -103,6 +103,8 @@ class Tx(Protocol):
     def cluster(self) -> ClusterRows: ...
     @property
     def parcels(self) -> ParcelRows: ...
+    @property
+    def restoring(self) -> RestoreRows: ...
     @property
     def audit(self) -> AuditRows: ...
     @property
