@@ -56,7 +56,7 @@ def restored(world: World, *, address: str | None = None, actor: str = SYSTEM, r
     With *address* the opened one is found there from now on.
     """
     shards = shards_of(world)
-    opened = shards.opened(world).store
+    opened = shards.opened(world).route().store
     named = abs(_read(opened).standing.number)
     copies = _read_all(world)
     newest = newest_of(each.shard_map for each in copies.values())

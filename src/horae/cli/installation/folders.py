@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +20,7 @@ from horae.cli.files import open_whole
 from horae.cli.installation import copies, members
 from horae.cli.terminal import Terminal, actor, opened, shown_url, sqlite_file
 from horae.core.time.instants import iso
-from horae.errors import ConfigurationError, InvalidInput, StoreUnavailable
+from horae.errors import ConfigurationError, HoraeError, InvalidInput, StoreUnavailable
 
 if TYPE_CHECKING:
     from horae.actions.restoring import Restored
@@ -186,8 +187,11 @@ def number_in(file: Path) -> int | None:
 
 def refuse_other_member(file: Path, live: Path) -> int | None:
     """Return which member a copy is of; refuse to write it over another one."""
-    number = number_in(file)
-    there = number_in(live) if live.exists() else None
+    from sqlalchemy.exc import DatabaseError
+
+    number, there = number_in(file), None
+    with suppress(HoraeError, DatabaseError):  # one that cannot be read any more is set aside
+        there = number_in(live) if live.exists() else None
     if there is not None and number != there:
         raise InvalidInput("cluster_restore_wrong", found=number or 0, number=there)
     return number
@@ -207,7 +211,7 @@ def settle(
 
 def _address(terminal: Terminal, world: Any) -> str:
     """Return the address of the restored database for the map; refuse it while the old one still answers."""
-    from horae.errors import HoraeError, NotAllowed
+    from horae.errors import NotAllowed
     from horae.stores.cluster.addresses import full_url, public_address, read_urls
     from horae.stores.cluster.visiting import read_copy, refuse_missing
     from horae.stores.opening import create_store_engine
