@@ -150,6 +150,15 @@ def test_a_database_that_goes_away_between_two_pages_joins_again_where_it_stoppe
     assert set(ids) <= set(shown) <= {*ids, *new}
 
 
+@pytest.mark.parametrize("clusters", ["sqlite"], indirect=True)
+def test_a_file_that_is_gone_is_named_and_not_made_anew(clusters: Clusters) -> None:
+    _, urls = clusters.make(2)
+    file = Path(urls[1].removeprefix("sqlite:///"))
+    file.rename(file.with_suffix(".away"))
+    assert rooms(clusters.open(urls[0])).jobs.list().page().incomplete == ("db-2",)
+    assert not file.exists()
+
+
 def _database_of(world: World, owner: str) -> int:
     assert world.cluster is not None
     return world.cluster.shard_map.database_of(world.cluster.shard_map.vshard_of(owner=owner))

@@ -10,6 +10,7 @@ and the act is repeated.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING
@@ -93,12 +94,17 @@ def newest_map(world: World) -> ShardMap:
 
 def refuse_older_first(world: World) -> None:
     """Refuse to change the map while another database has a newer one than the first: that would win over it."""
-    shard_map = shards_of(world).refresh()
-    first = _read(shards_of(world).store_of(shard_map.members[0].number)).standing.version
-    for member in shard_map.members:
-        copy = _try_read(world, member.number)
-        if copy is not None and copy.standing.version > first:
-            raise Conflict("cluster_map_older", version=first, name=member.name, newest=copy.standing.version)
+    shards = shards_of(world)
+    members = shards.refresh().members
+    versions: dict[str, int] = {}
+    for member in reversed(members):  # the first at the end: a copy that was read before cannot be ahead of it
+        with suppress(HoraeError):  # one that is away can decide nothing
+            standing = shards.store_of(member.number).read(lambda tx: tx.cluster.standing())
+            versions[member.name] = 0 if standing is None else standing.version
+    first = versions.get(members[0].name)
+    for name, version in versions.items():
+        if first is not None and version > first:
+            raise Conflict("cluster_map_older", version=first, name=name, newest=version)
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, inspect
 
 from horae.core.cluster.shard_map import Member, ShardMap
 from horae.core.timeouts import Timeouts
-from horae.errors import ConfigurationError, HoraeError, NotFound
+from horae.errors import ConfigurationError, HoraeError, StoreUnavailable
 from horae.ports.cluster import Standing
 from horae.stores.cluster.addresses import full_url
 from horae.stores.cluster.rows import ClusterRows
@@ -49,7 +49,7 @@ def refuse_missing(url: str) -> None:
     """Refuse a file that is not there: asking it would make an empty one in its place."""
     path = sqlite_path(read_url(url))
     if path is not None and not path.exists():
-        raise NotFound("database_file_missing", path=str(path))
+        raise StoreUnavailable("database_unreachable", problem=f"there is no file at {path}")
 
 
 class Visitor:
