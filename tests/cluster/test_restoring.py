@@ -27,6 +27,7 @@ from horae.stores import backup
 from horae.stores.cluster.opening import with_cluster
 from horae.stores.opening import create_store_engine, open_store
 from tests.cluster.conftest import Clusters
+from tests.cluster.mail import deliver, ids, put, run, state, take
 from tests.cluster.test_working import LEASE
 from tests.support.servers import PostgresServer
 
@@ -107,6 +108,44 @@ def test_rows_of_shards_that_have_left_since_the_copy_do_not_run_twice(clusters:
     assert ground.is_whole()
     for job in ground.stored():
         assert jobs.get(ground.world, job).state == "queued"
+
+
+@sqlite
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_child_elsewhere_starts_though_the_copy_has_forgotten_what_was_asked_and_answered(
+    clusters: Clusters, number: int
+) -> None:
+    ground = Ground(clusters)
+    for shard, job in take(ground.world):
+        endings.settle(shard, [(job, Outcome("succeeded"))])
+    parent = put(ground.world, 1)
+    copies = {1: ground.copy(1)}
+    child = put(ground.world, 2, parent)
+    deliver(ground.world)
+    copies[2] = ground.copy(2)
+    if number == 2:
+        run(ground.world, parent)
+        deliver(ground.world)
+    ground.put_back(number, copies[number])
+    ground.restore(number)
+    world = ground.anew()
+    if number == 1:
+        run(world, parent)
+    deliver(world)
+    assert ids(take(world)) == [child.id]
+
+
+@sqlite
+def test_a_child_of_a_parent_that_is_lost_with_its_database_is_dealt_with_by_its_policy(clusters: Clusters) -> None:
+    ground = Ground(clusters)
+    copy = ground.copy(1)
+    parent = put(ground.world, 1)
+    child = put(ground.world, 2, parent, on_parent_dead="cancel")
+    deliver(ground.world)
+    ground.put_back(1, copy)
+    ground.restore(1)
+    deliver(ground.anew())
+    assert state(ground.world, child) == ("cancelled", "")
 
 
 @sqlite

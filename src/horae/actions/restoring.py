@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from horae.actions.cluster import copy_map, entry_for, shards_of
 from horae.actions.jobs import endings
+from horae.actions.messages import ask_again
 from horae.actions.moves import ID_LENGTH, finish
 from horae.core.cluster.moves import Parcel
 from horae.core.cluster.restoring import RestorePlan, Settled, newest_of, owed_parcels
@@ -72,15 +73,8 @@ def restored(world: World, *, address: str | None = None, actor: str = SYSTEM, r
     parcels = finish(world, actor=actor)
     for number in numbers:
         _hand_on(world, number)
-        send_messages_again(world, number)
+    ask_again(world)
     return Restored(after.version, settled, parcels)
-
-
-def send_messages_again(world: World, number: int) -> None:
-    """Send once more what other databases had sent to one that was restored, and what it had sent to them.
-
-    Messages between shards are hooked in here: each is idempotent, so all that the others still have may be repeated.
-    """
 
 
 def newest_map(world: World) -> ShardMap:
