@@ -17,6 +17,7 @@ from horae.core.cluster.restoring import SKIPPED_DRAWS, SKIPPED_NUMBERS, Restore
 from horae.errors import StoreError
 from horae.stores.backup import JUMP
 from horae.stores.cluster.cargo import CargoRows
+from horae.stores.cluster.classes import CLASSES, Copied
 from horae.stores.cluster.parcels import MOVING, OWNED, Parcels
 from horae.stores.cluster.rows import ClusterRows
 from horae.stores.cluster.shard import SEQUENCE
@@ -121,6 +122,8 @@ class Restoring:
         """Delete the rows that a parcel brings anew."""
         for name, rows in content:
             form = forms()[name]
+            if isinstance(CLASSES[form.table.name], Copied):  # unpacked beside what is here, unless that is newer
+                continue
             found = [tuple(row[column.name] for column in form.key) for row in json.loads(rows)]
             for start in range(0, len(found), CHUNK):
                 same = tuple_(*form.key).in_(found[start : start + CHUNK])
