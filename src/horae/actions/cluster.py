@@ -7,6 +7,7 @@ the others. Whoever dies in between leaves copies that are behind; they refuse w
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -179,19 +180,23 @@ def look(world: World) -> ClusterState:
             found.append(replace(state, version=version, moving=moving, undelivered=left))
         except HoraeError as problem:
             found.append(replace(state, problem=str(problem)))
-    return ClusterState(shard_map.version, tuple(found))
+    newest = max([shard_map.version, *(each.version or 0 for each in found)])
+    return ClusterState(newest, tuple(found))
 
 
 def check(world: World, *, repair: bool = False) -> ClusterState:
     """Look at each database; with *repair* bring copies of the map up to date, finish moves that were left, and ask
     again for what jobs wait for in other shards.
+
+    The highest version is copied, whichever database has it: after a restore that may be another than the first.
     """
     if repair:
         from horae.actions.messages import ask_again
         from horae.actions.moves import finish
+        from horae.actions.restoring import newest_map
         from horae.actions.settings.catching_up import catch_up_all
 
-        copy_map(world, known_map(world))
+        copy_map(world, newest_map(world))
         finish(world)
         ask_again(world)
         catch_up_all(world)
@@ -224,9 +229,11 @@ def decide_map(world: World, before: ShardMap, after: ShardMap, entry: Entry) ->
     return known_map(world)
 
 
-def copy_map(world: World, shard_map: ShardMap) -> None:
+def copy_map(world: World, shard_map: ShardMap, *, without: Collection[int] = ()) -> None:
     """Write the map to every database that is behind; one that does not answer gets it later."""
     for member in shard_map.members:
+        if member.number in without:
+            continue
         with suppress(HoraeError):
             shards_of(world).store_of(member.number).transact(lambda tx: tx.cluster.copy_map(shard_map))
 

@@ -98,6 +98,9 @@ def _move_all(
     reason: str,
     progress: Progress | None,
 ) -> Moved:
+    from horae.actions.restoring import refuse_older_first  # which imports this module
+
+    refuse_older_first(world)
     finish(world, actor=actor)
     planned = list(plan)
     if any(HOME in vshards for vshards, _ in planned):

@@ -236,11 +236,17 @@ def _login() -> str:
 
 @contextmanager
 def opened(
-    terminal: Terminal, *, may_create: bool = False, url: str | None = None, in_cluster: bool = True
+    terminal: Terminal,
+    *,
+    may_create: bool = False,
+    url: str | None = None,
+    in_cluster: bool = True,
+    held_too: bool = False,
 ) -> Iterator[World]:
     """Open the store behind a command, and close it at the end. Only with *may_create* is a SQLite file made.
 
     *url* names another database than the settings; without *in_cluster* it is opened by itself, whatever it belongs to.
+    With *held_too* also databases of a cluster that were restored and are not settled yet.
     """
     from horae.actions.rules import job_rules
     from horae.clock import SystemDice, clock_of, zone_database_version
@@ -269,7 +275,9 @@ def opened(
             retention=Retention.read(lambda name: getattr(settings, name)),
         )
         limits, urls = settings.timeouts, settings.cluster_urls
-        world = with_cluster(alone, store, urls=urls, make_clock=clock_of, timeouts=limits) if in_cluster else alone
+        world = alone
+        if in_cluster:
+            world = with_cluster(alone, store, urls=urls, make_clock=clock_of, timeouts=limits, held_too=held_too)
         close = world.store.close
         yield world
         if may_create and database == DEFAULT_URL:

@@ -11,6 +11,7 @@ from horae.actions.settings.catching_up import find_lagging
 from horae.clock import clock_of
 from horae.doctor.findings import Finding, Installation, ok, problem
 from horae.doctor.work import PATIENCE, due_in_open_queues
+from horae.errors import ConfigurationError
 from horae.ports.store import Tx
 from horae.ports.world import World
 from horae.stores.cluster.opening import with_cluster
@@ -24,13 +25,18 @@ def cluster_members(store: SqlStore, installation: Installation) -> Iterator[Fin
     if installation.world is None:
         return
     settings = installation.settings
-    world = with_cluster(
-        installation.world,
-        store,
-        urls=settings.cluster_urls,
-        make_clock=lambda each: clock_of(each, fix=False),
-        timeouts=settings.timeouts,
-    )
+    try:
+        world = with_cluster(
+            installation.world,
+            store,
+            urls=settings.cluster_urls,
+            make_clock=lambda each: clock_of(each, fix=False),
+            timeouts=settings.timeouts,
+        )
+    except ConfigurationError as held:
+        mend = "horae cluster restored --db URL"
+        yield problem("cluster", "cluster_member_away", mend, name="of HORAE_DATABASE_URL", problem=str(held))
+        return
     if world.cluster is None:
         return
     try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from horae.core.cluster.messages import Answer, Following, Message, Waiting
     from horae.core.cluster.moves import Cargo, Parcel
+    from horae.core.cluster.restoring import RestorePlan, Settled
     from horae.core.cluster.settings import Head, Kind, SharedSetting
     from horae.core.cluster.shard_map import Member, ShardMap, VshardState
     from horae.ports.store import Store
@@ -18,10 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a database says of itself: its number in the cluster and the version of its copy of the map."""
+    """What a database says of itself: its number in the cluster and the version of its copy of the map.
+
+    A negative number: it was restored from a copy and is held until ``horae cluster restored``.
+    """
 
     number: int
     version: int
+
+    @property
+    def is_held(self) -> bool:
+        return self.number < 0
 
 
 class ClusterRows(Protocol):
@@ -143,6 +151,22 @@ class SettingRows(Protocol):
 
     def put(self, *settings: SharedSetting) -> None:
         """Write copies; the caller has locked them."""
+
+
+class RestoreRows(Protocol):
+    """A database of a cluster that was restored from a copy."""
+
+    def hold(self) -> None:
+        """Close this database to all processes until it is settled."""
+
+    def highest(self, number: int) -> dict[str, int]:
+        """Return the highest numbers that a database has drawn, as far as rows of this one tell, by table."""
+
+    def remove_same(self, content: Collection[tuple[str, str]]) -> None:
+        """Delete the rows that a parcel brings anew."""
+
+    def settle(self, plan: RestorePlan) -> Settled:
+        """Make this database fit the others, and open it."""
 
 
 class Shards(Protocol):

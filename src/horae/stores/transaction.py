@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from horae.stores.audit import Audit
     from horae.stores.cluster.messages import Messages
     from horae.stores.cluster.parcels import Parcels
+    from horae.stores.cluster.restoring import Restoring
     from horae.stores.cluster.rows import ClusterRows
     from horae.stores.cluster.settings import Settings
     from horae.stores.cluster.shard import Shard
@@ -237,6 +238,12 @@ class Transaction:
         from horae.stores.cluster.settings import Settings
 
         return Settings(self.connection)
+
+    @cached_property
+    def restoring(self) -> Restoring:
+        from horae.stores.cluster.restoring import Restoring
+
+        return Restoring(self.connection)
 
     @cached_property
     def audit(self) -> Audit:

@@ -19,6 +19,18 @@ ERRORS = {
     "cluster_map_changed": "The map of the cluster has changed meanwhile: it has version {version}, not {expected}. "
     "Look at horae cluster list and repeat.",
     "cluster_member_exists": "The cluster has a database called {member!r} already. Choose another name.",
+    "cluster_map_older": "The first database has version {version} of the map, {name!r} has {newest}: the first was "
+    "restored from a copy. Nothing was changed; run horae cluster restored, or horae cluster check --repair.",
+    "cluster_member_restored": "The database {member!r} was restored from a copy and does not fit the others yet. It "
+    "serves nothing until horae cluster restored --db URL has been run.",
+    "cluster_old_answers": "{member!r} still answers at {address}. Stop that database first: two of one number would "
+    "give the same numbers.",
+    "cluster_restore_wrong": "The copy is of number {found} of a cluster, the database is number {number}. Restore the "
+    "copy of this database.",
+    "cluster_restore_needs_all": "Every database must answer before one that was restored may serve again; these do "
+    "not: {databases}. It stays closed; the others go on. Then repeat horae cluster restored --db URL.",
+    "cluster_restore_forced": "A database of a cluster cannot be restored while processes work on it: stop them, and "
+    "leave out --force.",
     "cluster_member_unknown": "The cluster has no database {member!r}. It has: {known}.",
     "cluster_member_wrong": "The address of {member!r} leads to a database that is {found}, not number {number} of "
     "this cluster. Look at the map (horae cluster list) and at HORAE_CLUSTER_URLS.",

@@ -100,6 +100,8 @@ WHY = {
     "leases_stuck": "{count:jobs} held by workers that have gone silent, and none hands them on: {names}.",
     "leases_well": "no lease is held by a worker that has gone silent",
     "migrations_current": "its tables are current ({version})",
+    "migrations_near": "The database has tables of version {found}, newer than those of this Horae ({wanted}), which "
+    "goes on with them until it is upgraded.",
     "migrations_older": "The database has tables of version {found}; this Horae needs {wanted}.",
     "migrations_trouble": "Its tables: {problem}",
     "orchestrator_missing": "{count} schedules ask an orchestrator, and ORCHESTRATOR_URL is not set here.",

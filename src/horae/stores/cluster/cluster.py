@@ -15,11 +15,13 @@ from horae.core.timeouts import Timeouts
 from horae.errors import ConfigurationError, HoraeError
 from horae.stores.cluster.addresses import full_url
 from horae.stores.cluster.shard import Shard
+from horae.stores.cluster.visiting import refuse_missing
 from horae.stores.cluster.vshard_store import VshardStore
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.store import SqlStore
 
 if TYPE_CHECKING:
+    from horae.ports.cluster import Standing
     from horae.ports.store import Store, Tx
     from horae.ports.world import Clock, World
 
@@ -37,6 +39,16 @@ class Opening:
         self.problem: HoraeError | None = None
 
 
+def check_standing(standing: Standing | None, member: Member, *, held_too: bool = False) -> None:
+    """Refuse a database that is not the member that the map names, or was restored and does not fit the others yet."""
+    if standing is not None and abs(standing.number) == member.number:
+        if standing.is_held and not held_too:
+            raise ConfigurationError("cluster_member_restored", member=member.name)
+        return
+    found = "no member" if standing is None else f"number {standing.number}"
+    raise ConfigurationError("cluster_member_wrong", member=member.name, found=found, number=member.number)
+
+
 class Cluster:
     """Routes to the databases of a cluster; the port ``Shards``."""
 
@@ -50,7 +62,9 @@ class Cluster:
         make_clock: MakeClock,
         pause: Callable[[float], None],
         timeouts: Timeouts | None = None,
+        held_too: bool = False,
     ) -> None:
+        self._held_too = held_too
         self._map = shard_map
         self._urls = urls
         self._make_clock = make_clock
@@ -80,9 +94,7 @@ class Cluster:
             standing = tx.cluster.standing()
             return None if standing is None or standing.version <= self._map.version else tx.cluster.read_map()
 
-        found = store.read(read)
-        if found is not None and found.version > self._map.version:
-            self._map = found
+        self._adopt(store.read(read))
         return self._map
 
     # -- the databases -----------------------------------------------------------------------------------------
@@ -108,14 +120,24 @@ class Cluster:
 
     def _open(self, member: Member) -> SqlStore:
         url = full_url(member, self._first.engine.url.render_as_string(hide_password=False), self._urls)
+        refuse_missing(url)
         store = open_store(create_store_engine(url, timeouts=self._timeouts), self._timeouts)
-        standing = store.read(lambda tx: tx.cluster.standing())
-        if standing is None or standing.number != member.number:
+        try:
+            standing = store.read(lambda tx: tx.cluster.standing())
+            check_standing(standing, member, held_too=self._held_too)
+            assert standing is not None
+            if standing.version > self._map.version:  # a copy follows the first database, unless that was restored
+                self._adopt(store.read(lambda tx: tx.cluster.read_map()))
+        except BaseException:
             store.close()
-            found = "no member" if standing is None else f"number {standing.number}"
-            raise ConfigurationError("cluster_member_wrong", member=member.name, found=found, number=member.number)
+            raise
         store.shard = Shard(store.dialect, member.number, lambda: self.shard_map)
         return store
+
+    def _adopt(self, found: ShardMap | None) -> None:
+        """Go by the highest version that any database has: none is written anywhere before it was decided on."""
+        if found is not None and found.salt == self._map.salt and found.version > self._map.version:
+            self._map = found
 
     def close(self) -> None:
         """Close every database that was opened."""

@@ -16,6 +16,15 @@ ERRORS = {
     "cluster_map_changed": "集群的映射已被修改：现在是版本 {version}，不是 {expected}。"
     "请查看 horae cluster list 后重试。",
     "cluster_member_exists": "集群中已有名为 {member!r} 的数据库。请换一个名字。",
+    "cluster_map_older": "第一个数据库的映射是版本 {version}，而 {name!r} 是版本 {newest}：第一个数据库是从副本恢复的。"
+    "没有任何更改；请运行 horae cluster restored 或 horae cluster check --repair。",
+    "cluster_member_restored": "数据库 {member!r} 是从副本恢复的，还没有与其他数据库一致。在运行 "
+    "horae cluster restored --db URL 之前它不提供服务。",
+    "cluster_old_answers": "{member!r} 在 {address} 仍有应答。请先停止那个数据库：两个同号的数据库会给出相同的编号。",
+    "cluster_restore_wrong": "这个副本属于集群的 {found} 号，而数据库是 {number} 号。请恢复这个数据库自己的副本。",
+    "cluster_restore_needs_all": "恢复的数据库重新提供服务之前，所有数据库都必须应答；这些没有应答：{databases}。"
+    "它保持关闭，其他数据库继续工作。请重复：horae cluster restored --db URL",
+    "cluster_restore_forced": "有进程在使用时不能恢复集群的数据库：请先停止它们，并去掉 --force。",
     "cluster_member_unknown": "集群中没有数据库 {member!r}。现有：{known}。",
     "cluster_member_wrong": "{member!r} 的地址指向的数据库是 {found}，不是本集群的 {number} 号。"
     "请检查映射（horae cluster list）和 HORAE_CLUSTER_URLS。",

@@ -94,6 +94,7 @@ WHY = {
     "leases_stuck": "{count:jobs}被失联的 worker 占住，也没有进程把它们转交出去：{names}。",
     "leases_well": "没有被失联 worker 占住的租约",
     "migrations_current": "数据表是最新的（{version}）",
+    "migrations_near": "数据库里是版本 {found} 的数据表，比此版 Horae（{wanted}）新；升级之前可以继续使用。",
     "migrations_older": "数据库里是版本 {found} 的数据表；此版 Horae 需要 {wanted}。",
     "migrations_trouble": "数据表：{problem}",
     "orchestrator_missing": "{count} 个定时计划要询问编排服务，但这里没有设置 ORCHESTRATOR_URL。",
