@@ -14,7 +14,6 @@ from horae.actions import moves, restoring
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.requests import Request
-from horae.actions.schedules import calendars
 from horae.cli.main import main
 from horae.clock import SystemDice
 from horae.core.cluster.moves import Parcel
@@ -29,6 +28,7 @@ from horae.stores.cluster.opening import with_cluster
 from horae.stores.opening import create_store_engine, open_store
 from tests.cluster.conftest import Clusters
 from tests.cluster.mail import deliver, ids, put, run, state, take
+from tests.cluster.test_lists import rooms
 from tests.cluster.test_working import LEASE
 from tests.support.servers import PostgresServer
 
@@ -152,9 +152,9 @@ def test_a_child_of_a_parent_that_is_lost_with_its_database_is_dealt_with_by_its
 @sqlite
 def test_a_calendar_that_comes_with_a_parcel_replaces_none_that_is_newer(clusters: Clusters) -> None:
     ground = Ground(clusters)
-    calendars.set_calendar(ground.world, "holidays", ["2030-01-08"])
+    rooms(ground.world).calendars.set("holidays", ["2030-01-08"])
     moves.pack(ground.world, Parcel("p", 1, 2, tuple(ground.vshards(1))))
-    calendars.set_calendar(ground.world, "holidays", ["2030-01-09"])
+    rooms(ground.world).calendars.set("holidays", ["2030-01-09"])
     ground.put_back(2, ground.copy(2))
     assert ground.restore(2).parcels == 1
     stores = [shard.store for shard in ground.anew().databases()]
