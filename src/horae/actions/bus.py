@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
 
 from horae.core.audit.entries import Entry
 from horae.core.bus import PREFIX, BusMessage, message
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.ports.bus import BusSwitch
 from horae.ports.store import Tx

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ from horae.actions.jobs.claims import DEFAULT_LEASE, MAX_PULL, check_lease, peek
 from horae.actions.jobs.endings import lose_expired, settle
 from horae.actions.jobs.jobs import is_in_reach, truncate
 from horae.core.cursors import page_size
+from horae.core.dataclass import dataclass
 from horae.core.governance.budgets import amounts_from
 from horae.core.jobs.job import SYSTEM, Job, Lease, Outcome, State, job_number
 from horae.core.jobs.lines import MOST_LINES, Lines, LogLine, bound, log_line, mask_lines

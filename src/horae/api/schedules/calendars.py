@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from horae.api.everywhere import as_setting, over_all
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, PUT, Call, Merged, Room, S, if_match_header
 from horae.api.values import drop_none, enrich
+from horae.core.dataclass import dataclass
 from horae.core.jobs.payloads import label
 from horae.core.values import PYDANTIC
 
