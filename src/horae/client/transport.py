@@ -79,8 +79,8 @@ class Endpoint:
         headers["Accept-Language"] = TAGS[self.language]
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
-        timeout = httpx.Timeout(patience.timeout, connect=patience.connect_timeout)
-        return {"base_url": self.url.rstrip("/") + "/", "headers": headers, "timeout": timeout, "verify": _certificates()}
+        base, timeout = self.url.rstrip("/") + "/", httpx.Timeout(patience.timeout, connect=patience.connect_timeout)
+        return {"base_url": base, "headers": headers, "timeout": timeout, "verify": _certificates()}
 
 
 class Tries:
