@@ -383,14 +383,10 @@ def test_shards_that_are_on_the_way_stay_closed_when_a_database_is_added(
     store_definitions(world, [StoredDefinition("mail", "default", tenants=True)])
     [third] = clusters.urls(3)[2:]
     shard_map = map_of(world)
-    given = set(shard_map.add("db-3", "").share_for(3))  # which the new database would get
-    owner = next(
-        each
-        for each in (f"owner-{n}" for n in range(999))
-        if shard_map.vshard_of(owner=each) in given and shard_map.database_of(shard_map.vshard_of(owner=each)) == 1
-    )
+    given = shard_map.add("db-3", "").share_for(3)[-500:]  # the highest of the second, in the first they would go, too
+    owner = next(each for each in (f"owner-{n}" for n in range(999)) if vshard_of(world, each) in given)
     made = [] if is_empty else [jobs.enqueue(world, Request("mail", {}, owner=owner)).id]
-    parcel = Parcel("p", 1, 2, (vshard_of(world, owner),))
+    parcel = Parcel("p", 2, 1, (vshard_of(world, owner),))
     moves.pack(world, parcel)
     if is_switched:
         moves.switch(world, parcel)
@@ -398,7 +394,7 @@ def test_shards_that_are_on_the_way_stay_closed_when_a_database_is_added(
     with pytest.raises(StoreBusy):
         jobs.enqueue(world, Request("mail", {}, owner=owner))
     moves.advance(world, parcel)
-    assert map_of(world).database_of(vshard_of(world, owner)) == 2
+    assert map_of(world).database_of(vshard_of(world, owner)) == 1
     made.append(jobs.enqueue(world, Request("mail", {}, owner=owner)).id)
     assert sorted(job.id for _, job in take(world)) == sorted(made)
     assert verbs.look(world).is_well
