@@ -18,7 +18,7 @@ from horae.actions.jobs.requests import Enqueued, Request
 from horae.core.cluster.moves import Parcel
 from horae.core.cluster.numbers import vshard_in
 from horae.core.jobs.job import Outcome
-from horae.errors import ConfigurationError
+from horae.errors import StoreUnavailable
 from horae.ports.definitions import StoredDefinition
 from horae.ports.world import World
 from horae.runtime.sources.store import StoreSource
@@ -149,7 +149,7 @@ def test_parents_from_before_the_cluster_are_asked_where_they_are(clusters: Clus
 
 @contextmanager
 def away(folder: Path, name: str) -> Iterator[None]:
-    """Take a file away; whoever opens it meanwhile finds a database that is no member."""
+    """Take a file away; whoever opens it meanwhile is refused."""
     for each in folder.glob(f"{name}*"):
         each.rename(folder / f"away-{each.name}")
     try:
@@ -176,7 +176,7 @@ def test_a_database_that_is_away_holds_up_no_other_and_gets_its_messages_when_it
         first = world.cluster.whole(world, 1)
         vshards = messages.find_due(first, world.cluster).now[2]
         for _ in range(3):
-            with pytest.raises(ConfigurationError, match="not number 2"):
+            with pytest.raises(StoreUnavailable, match="no file"):
                 messages.deliver(first, world, 2, vshards)
             deliver(world, without=2)
         assert [each.count for each in first.store.read(lambda tx: tx.messages.waiting())] == [1]

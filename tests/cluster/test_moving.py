@@ -372,3 +372,29 @@ def test_a_tenant_s_token_is_known_wherever_the_tenant_lives(clusters: Clusters)
         assert tokens.recognise(world, text).owner == owner
         assert [each.owner for each in tokens.find_tokens(world, owner=owner)] == [owner]
     assert len(owners_of_two) == 2
+
+
+@pytest.mark.parametrize("is_switched", [False, True])
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_shards_that_are_on_the_way_stay_closed_when_a_database_is_added(
+    clusters: Clusters, is_switched: bool, is_empty: bool
+) -> None:
+    world, urls = clusters.make(2)
+    store_definitions(world, [StoredDefinition("mail", "default", tenants=True)])
+    [third] = clusters.urls(3)[2:]
+    shard_map = map_of(world)
+    given = shard_map.add("db-3", "").share_for(3)[-500:]  # the highest of the second, in the first they would go, too
+    owner = next(each for each in (f"owner-{n}" for n in range(999)) if vshard_of(world, each) in given)
+    made = [] if is_empty else [jobs.enqueue(world, Request("mail", {}, owner=owner)).id]
+    parcel = Parcel("p", 2, 1, (vshard_of(world, owner),))
+    moves.pack(world, parcel)
+    if is_switched:
+        moves.switch(world, parcel)
+    clusters.add(world, third, "db-3", urls[0])
+    with pytest.raises(StoreBusy):
+        jobs.enqueue(world, Request("mail", {}, owner=owner))
+    moves.advance(world, parcel)
+    assert map_of(world).database_of(vshard_of(world, owner)) == 1
+    made.append(jobs.enqueue(world, Request("mail", {}, owner=owner)).id)
+    assert sorted(job.id for _, job in take(world)) == sorted(made)
+    assert verbs.look(world).is_well

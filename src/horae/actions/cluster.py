@@ -151,13 +151,18 @@ def share_empty(world: World, member: Member, *, actor: str = SYSTEM) -> list[in
 def _mark_unused(store: Store, vshards: list[int]) -> bool:
     def write(tx: Tx) -> bool:
         tx.cluster.mark(vshards, "moving")
-        return tx.cluster.is_unused()
+        return not _on_the_way(tx) and tx.cluster.is_unused()
 
     return store.transact(write)
 
 
 def _free(store: Store, vshards: list[int]) -> None:
-    store.transact(lambda tx: tx.cluster.mark(vshards, "owned"))
+    store.transact(lambda tx: tx.cluster.mark(set(vshards) - _on_the_way(tx), "owned"))
+
+
+def _on_the_way(tx: Tx) -> set[int]:
+    """Return the virtual shards of parcels, which stay closed until those have arrived."""
+    return {vshard for each in (*tx.parcels.packed(), *tx.parcels.expected()) for vshard in each.vshards}
 
 
 def look(world: World) -> ClusterState:
