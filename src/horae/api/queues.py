@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Literal
 from horae.actions.jobs import nodes, queues, running_limits
 from horae.actions.jobs.quiet_queues import quiet_queue
 from horae.api import merges
+from horae.api.gathering import over_all, shared_out
 from horae.api.here import Here
-from horae.api.operation import DELETE, GET, POST, PUT, Call, Room, S, over_all, shared_out
+from horae.api.operation import DELETE, GET, POST, PUT, Call, Room, S
 from horae.api.values import Get, drop_none
 from horae.core.jobs.job import Order
 from horae.core.jobs.turns import Fair

@@ -142,4 +142,5 @@ CLASSES: dict[str, Class] = {
     "horae_parcels": Here(),
     "horae_retention_walks": Here(),
     "horae_roll_up": Here(),
+    "horae_serving": Here(),
 }

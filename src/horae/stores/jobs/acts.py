@@ -24,7 +24,9 @@ class Acts:
         self.connection = connection
 
     def add(self, act: Act) -> int:
-        made = self.connection.execute(insert(acts), ACTS.row(act)).inserted_primary_key
+        """Store an act, under its number where another database of a cluster has given it one; return the number."""
+        number = {"id": act.number} if act.number else {}
+        made = self.connection.execute(insert(acts), {**ACTS.row(act), **number}).inserted_primary_key
         assert made is not None
         return int(made[0])
 
