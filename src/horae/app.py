@@ -59,6 +59,7 @@ from horae.runtime.database import DatabaseThreads
 from horae.runtime.enqueued import EnqueuedBatch, EnqueuedJob, Origin, waitable
 from horae.runtime.schedules.declared import Declared
 from horae.runtime.sources.store import StoreSource
+from horae.runtime.worker.assignment import Assignment
 from horae.runtime.worker.children import Children
 from horae.runtime.worker.hosted import Hosted
 from horae.runtime.worker.listeners import DeadListener, JobExecutionListener, Listeners, Teller
@@ -489,11 +490,12 @@ class Horae(Blueprint, Acting):
             given.setdefault("beside", lambda: keeping(opens, self._keeper, SystemDice()))
         return application(chosen, opens, **given)
 
-    def _keeper(self, world: World, database: DatabaseThreads, name: str) -> Keeper:
-        """Return what looks after the store in a process without a worker."""
+    def _keeper(self, world: World, database: DatabaseThreads, name: str, *, is_further: bool = False) -> Keeper:
+        """Return what looks after a store in a process without a worker."""
         chores = (cleaning(self.retention), *CHORES, *self._own_chores())
         kept = replace(world, retention=self.retention)
-        return Keeper(kept, database, name, chores, Teller(self.listeners).dead, beside=self.beside)
+        beside = () if is_further else self.beside
+        return Keeper(kept, database, name, chores, Teller(self.listeners).dead, beside=beside)
 
     def _own_chores(self) -> list[Chore]:
         """Return this application's chores: its processes take turns, and another application's do not count."""
@@ -522,8 +524,9 @@ class Horae(Blueprint, Acting):
         cluster = self.world.cluster
         made = self._worker_on(self.world if cluster is None else cluster.opened(self.world), source, settings, plan)
         if cluster is not None:
-            further, guests = cluster.further(self.world), replace(settings, beside=())  # streams belong to the first
-            made.host(lambda: [self._worker_on(shard, None, guests, None, made) for shard in further()])
+            guests = replace(settings, beside=())  # streams belong to the first
+            assignment = Assignment(self.world, made.node_id, settings.queues)
+            made.host(assignment, lambda shard: self._worker_on(shard, None, guests, None, made))
         self._measures = made.measures
         return made
 

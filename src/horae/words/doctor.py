@@ -15,6 +15,8 @@ WHY = {
     "Repeat the act that was interrupted.",
     "cluster_member_unserved": "No live worker serves the database {name} of the cluster: its jobs wait. Start a "
     "worker, or look into the log of one that runs: it says why it does not reach the database.",
+    "cluster_queues_unserved": "No live worker serves {queues} in the database {name} of the cluster, although one "
+    "does elsewhere: jobs wait there. Look into the log of a worker: it says why it does not reach the database.",
     "cluster_well": "{count:,} databases agree on version {version} of the map",
     "bus_flush_accepted": "NATS may acknowledge before it writes to disk, as HORAE_NATS_FLUSH accepts: a power cut may "
     "lose acknowledged events, and delays jobs on their way",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -46,7 +47,7 @@ class Cluster:
         self._urls = urls
         self._make_clock = make_clock
         self._timeouts = timeouts
-        self._lock = threading.Lock()
+        self._locks: dict[int, threading.Lock] = defaultdict(threading.Lock)  # one that does not open holds up no other
         self._first, self._number = first, number
         self._stores: dict[int, SqlStore] = {number: first}
         self._clocks: dict[int, Clock] = {}
@@ -60,6 +61,10 @@ class Cluster:
     @property
     def shard_map(self) -> ShardMap:
         return self._map
+
+    @property
+    def number(self) -> int:
+        return self._number
 
     def refresh(self) -> ShardMap:
         """Read the map again from the first database, where every new version is written first."""
@@ -81,7 +86,7 @@ class Cluster:
         known = self._stores.get(number)
         if known is not None:
             return known
-        with self._lock:
+        with self._locks[number]:
             if number not in self._stores:
                 self._stores[number] = self._open(self._map.member(number))
             return self._stores[number]

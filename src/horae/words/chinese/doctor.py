@@ -36,6 +36,8 @@ WHY = {
     "cluster_member_moving": "{name} 有 {count:,} 个虚拟分片标记为迁移中：其中不能写入。请重新执行被中断的操作。",
     "cluster_member_unserved": "没有存活的工作进程服务于集群的数据库 {name}：其中的任务在等待。请启动一个工作进程，"
     "或查看正在运行的工作进程的日志，其中说明了为何连不上该数据库。",
+    "cluster_queues_unserved": "集群的数据库 {name} 中没有存活的工作进程服务于 {queues}，而其他数据库中有："
+    "那里的任务在等待。请查看工作进程的日志，其中说明了为何连不上该数据库。",
     "cluster_well": "{count:,} 个数据库的映射一致，版本 {version}",
     "bus_flush_accepted": "NATS 可能在写盘之前就确认，HORAE_NATS_FLUSH 已接受这一点：断电可能丢失已确认的事件，"
     "并推迟途中的任务",
