@@ -17,6 +17,7 @@ from sqlalchemy import Engine
 
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.requests import Enqueued, Request
+from horae.actions.jobs.running_limits import divide
 from horae.actions.retention import Retention
 from horae.actions.rules import job_rules
 from horae.actions.schedules import declared as declaring
@@ -524,6 +525,7 @@ class Horae(Blueprint, Acting):
         cluster = self.world.cluster
         made = self._worker_on(self.world if cluster is None else cluster.opened(self.world), source, settings, plan)
         if cluster is not None:
+            divide(self.world, self.plan().limits)  # what cannot be shared is refused before anything is claimed
             guests = replace(settings, beside=())  # streams belong to the first
             assignment = Assignment(self.world, made.node_id, settings.queues)
             made.host(assignment, lambda shard: self._worker_on(shard, None, guests, None, made))

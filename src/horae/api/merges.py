@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from horae.core.jobs.acts import FIRST_FEW, MOST_COUNTED, SAMPLE
 
 if TYPE_CHECKING:
+    from horae.actions.budgets.budgets import BudgetView
     from horae.actions.error_groups import GroupView
     from horae.actions.governance.queries import Standings
     from horae.actions.jobs.acts import Preview
@@ -204,6 +205,36 @@ def merge_standings(answers: Sequence[Standings]) -> Standings:
         complete=all(each.complete for each in answers),
         **{name: sum(getattr(each, name) for each in answers) for name in ("late", "due_in_a_day", "open_reviews")},
     )
+
+
+OF_PERIOD = ("settled", "reserved", "overdrawn", "put_backs")
+
+
+def merge_budgets(answers: Sequence[BudgetView]) -> BudgetView:
+    """Add the shares of a budget of the house, and what the databases have used of them."""
+    periods = [each.period for each in answers]
+    shares = [each.capacity for each in periods]
+    sums = {name: sum(getattr(each, name) for each in periods) for name in OF_PERIOD}
+    period = replace(periods[0], capacity=_total(shares), **sums)
+    return replace(max(answers, key=lambda each: _changed_at(each.budget)), period=period)
+
+
+def merge_usage(rows: Sequence[Any]) -> Any:
+    """Do the same with rows of a list."""
+    sums = {name: sum(getattr(each, name) for each in rows) for name in OF_PERIOD}
+    limits = {name: _total([getattr(each, name) for each in rows]) for name in ("capacity", "left")}
+    newest = max(rows, key=_changed_at) if hasattr(rows[0], "changed_at") else rows[0]
+    return replace(newest, **sums, **limits)
+
+
+def _total(shares: Sequence[int | None]) -> int | None:
+    """Add shares; one without a limit has none together."""
+    known = [each for each in shares if each is not None]
+    return sum(known) if len(known) == len(shares) else None
+
+
+def _changed_at(budget: Any) -> float:
+    return 0.0 if budget.changed_at is None else budget.changed_at.timestamp()
 
 
 def merge_fires(answers: Sequence[Iterable[Any]], limit: int) -> list[Any]:

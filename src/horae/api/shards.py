@@ -17,7 +17,7 @@ from horae.api.gathering import Merged
 from horae.api.masking import for_readers
 from horae.api.operation import Page
 from horae.core.cluster.positions import read_positions, write_positions
-from horae.errors import InvalidInput, NotFound
+from horae.errors import NotFound
 
 if TYPE_CHECKING:
     from horae.api.gathering import Join
@@ -62,17 +62,14 @@ def names_of(here: Here, numbers: Collection[int]) -> tuple[str, ...]:
 
 def share_out(here: Here, most: int | None, act: Callable[[Here, int | None], Any], merge: Merge) -> Merged:
     """Give each database its share of a limit over all of them; fewer than there are databases cannot be shared."""
-    numbers = [each.number for each in shards.members(here.world)]
-    if most is not None and most < len(numbers):
-        raise InvalidInput("limit_below_databases", max_running=most, databases=len(numbers))
+    shares = {} if most is None else shards.share_of(here.world, most)
+    found, away = ask_each(here, lambda there, number: act(there, shares.get(number)))
+    return Merged(merge(list(found.values())), away)
 
-    def ask(there: Here, number: int) -> Any:
-        if most is None:
-            return act(there, None)
-        whole, rest = divmod(most, len(numbers))
-        return act(there, whole + (numbers.index(number) < rest))
 
-    found, away = ask_each(here, ask)
+def share_out_all(here: Here, amount: int | None, act: Callable[[Here, int | None], Any], merge: Merge) -> Merged:
+    """Give every database the same: nothing at all, or no limit."""
+    found, away = ask_each(here, lambda there, _: act(there, amount))
     return Merged(merge(list(found.values())), away)
 
 

@@ -123,6 +123,7 @@ class Worker:
         self._guests: dict[int, Worker] = {}  # workers of further shards in this process, by number of the database
         self._served: list[asyncio.Task[None]] = []  # their lives
         self._assignment: Assignment | None = None
+        self._databases: list[int] = []  # of the cluster that keep something, as of the last look
         self._peers: list[Worker] = []  # all who share its slots
         self._turns = Turns()
         self._is_retired = False  # another process serves this shard: nothing more is claimed, and then it ends
@@ -149,6 +150,7 @@ class Worker:
         try:
             while not self._stopping:
                 try:
+                    self._follow_map(assignment)
                     idle = {number for number, each in self._here(assignment).items() if each._drain is not None}
                     for number, world in (await assignment.look(idle)).items():
                         if not self._stopping and number != assignment.cluster.number:
@@ -159,6 +161,13 @@ class Worker:
             await assignment.leave()
         finally:
             assignment.close()
+
+    def _follow_map(self, assignment: Assignment) -> None:
+        """Bring limits and schedules in line when the cluster has other databases than before: shares change."""
+        databases = [number for number, count in assignment.cluster.shard_map.counts.items() if count]
+        if self._databases and databases != self._databases:
+            self.declared.reload()
+        self._databases = databases
 
     def _here(self, assignment: Assignment) -> dict[int, Worker]:
         return {assignment.cluster.number: self, **self._guests}
