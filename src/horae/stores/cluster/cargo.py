@@ -46,6 +46,8 @@ class CargoRows:
             return
         if kind.by == "key":
             yield from self._key_conditions()
+        elif kind.by == "name":
+            yield from (_in(table.c[kind.column], some) for some in _few(self._names(table.c[kind.column])))
         elif kind.by == "expectation":
             yield from (_in(expectations.c.owner, some) for some in _few(self.owners))
             own = and_(expectations.c.owner == SYSTEM, expectations.c.subject.not_like(f"{OF_JOB}%"))
@@ -172,6 +174,11 @@ class CargoRows:
     def _of_owners(self, column: Column[Any], owner: Column[Any]) -> set[Any]:
         queries = (select(column).distinct().where(_in(owner, some)) for some in _few(self.owners))
         return {value for query in queries for value in self.connection.execute(query).scalars()}
+
+    def _names(self, column: Column[Any]) -> set[str]:
+        """Return the names of what lives by nothing else and goes."""
+        found = self.connection.execute(select(column).distinct()).scalars()
+        return {name for name in found if self.cargo.has_name(name)}
 
     @cached_property
     def _house_expected(self) -> set[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-By = Literal["owner", "job", "key", "schedule", "expectation", "budget", "checkpoint"]
+By = Literal["owner", "job", "key", "schedule", "expectation", "budget", "checkpoint", "name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,9 @@ CLASSES: dict[str, Class] = {
     "horae_checkpoint_writes": Moves("checkpoint", "place"),
     "horae_checkpoints": OWNER,
     "horae_views": OWNER,
+    "horae_locks": Moves("name", "name"),  # of whatever owner: they live by the hash of their name
+    "horae_rates": Moves("name", "name"),
+    "horae_calls": Moves("name", "rate"),
     # -- not yet ---------------------------------------------------------------------------------------------------
     "horae_batches": Refuses("owner", "owner", "batches"),  # their ids do not name the shard
     "horae_batch_jobs": Refuses("job", "job_id", "jobs of batches"),
@@ -118,9 +121,6 @@ CLASSES: dict[str, Class] = {
     "horae_limit_sources": Everywhere(),
     "horae_queues": Everywhere(),
     "horae_retention": Everywhere(),
-    "horae_locks": Everywhere(),
-    "horae_rates": Everywhere(),
-    "horae_calls": Everywhere(),
     "horae_sessions": Everywhere(),
     "horae_tokens": Everywhere(),  # in the home, whoever owns them
     "horae_login_codes": Everywhere(),

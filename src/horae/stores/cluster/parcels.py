@@ -8,10 +8,11 @@ them in the transaction that opens the shards there and forgets that the parcel 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, func, insert, select, text, update
+from sqlalchemy import Connection, delete, func, insert, select, text, update
 
 from horae.core.cluster.moves import Cargo, Parcel
 from horae.core.cluster.numbers import FIRST_DATABASE
@@ -25,7 +26,7 @@ from horae.stores.metadata import metadata
 from horae.stores.tables.bus import outbox
 from horae.stores.tables.cluster import cluster, forwards, parcel_rows, parcels, vshards
 from horae.stores.tables.jobs import jobs
-from horae.stores.transfer.rows import Form, forms
+from horae.stores.transfer.rows import Form, form_of
 
 PACKED, EXPECTED = "packed", "expected"
 OWNED, MOVING = "owned", "moving"
@@ -83,7 +84,7 @@ class Parcels:
         if self.connection.execute(found).first() is None:
             return None
         last_event = self.connection.execute(select(func.max(outbox.c.id))).scalar() or 0
-        numbers = [number for name, rows in content for number in self._write(forms()[name], json.loads(rows))]
+        numbers = [number for name, rows in content for number in self._write(_moving_forms()[name], json.loads(rows))]
         tell = delete(outbox).where(outbox.c.id > last_event, outbox.c.kind.in_(OWN_EVENTS))
         if self._draws_events():  # nothing was enqueued or fired: only rows that were elsewhere are here now
             for name, rows in content:
@@ -132,7 +133,7 @@ class Parcels:
         rows = CargoRows(self.connection, cargo)
         rows.refuse_what_cannot_go()
         taken, count = sorted(rows.jobs), 0
-        found = [(form, list(rows.conditions(form.table))) for form in _moving_forms()]
+        found = [(form, list(rows.conditions(form.table))) for form in _moving_forms().values()]
         self._note(parcel, PACKED)
         for form, conditions in found:
             for condition in conditions:
@@ -190,6 +191,8 @@ class Parcels:
         return self.connection.execute(update(vshards).where(*chosen).values(state=after)).rowcount
 
 
-def _moving_forms() -> Iterator[Form]:
-    known: dict[Table, Form] = {each.table: each for each in forms().values()}
-    return (known[metadata.tables[name]] for name, kind in CLASSES.items() if isinstance(kind, Moves))
+@cache
+def _moving_forms() -> dict[str, Form]:
+    """Return the forms of the tables whose rows move, by name, also of those that no export has."""
+    found = (form_of(metadata.tables[name]) for name, kind in CLASSES.items() if isinstance(kind, Moves))
+    return {form.name: form for form in found}
