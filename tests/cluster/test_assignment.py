@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -175,7 +176,7 @@ async def test_few_databases_are_served_whole_and_without_a_lease(clusters: Clus
         one.close()
 
 
-def _served(found: dict[int, object | None]) -> set[int]:
+def _served(found: Mapping[int, object | None]) -> set[int]:
     return {number for number, world in found.items() if world is not None}
 
 

@@ -18,6 +18,7 @@ from horae.core.jobs.job import Outcome
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.retry import Retry
 from horae.errors import Conflict, NotAllowed, NotFound, StoreUnavailable, VersionConflict
+from horae.ports.schedules import ScheduleFilter
 from horae.ports.world import World
 from horae.testing.builders import a_schedule
 from tests.cluster.conftest import Clusters
@@ -36,8 +37,7 @@ def kill_jobs(clusters: Clusters, world: World, count: int) -> None:
             endings.settle(shard, [(job, Outcome("failed", error="ValueError: no such address"))])
     clusters.clock.advance(timedelta(minutes=5))
     for shard in world.shards():
-        while roll_up.keep_up(shard):
-            continue
+        roll_up.keep_up(shard)
 
 
 def work_on_acts(world: World) -> int:
@@ -226,7 +226,7 @@ def test_the_timetable_counts_the_past_of_every_database(clusters: Clusters) -> 
     for shard in world.shards():
         while fires.fire_due(shard):
             continue
-    held = [len(list(schedules.iterate(shard, schedules.ScheduleFilter()))) for shard in world.shards()]
+    held = [len(list(schedules.iterate(shard, ScheduleFilter()))) for shard in world.shards()]
     assert sum(held) == 12
     assert max(held) < 12
     seen = rooms(world).schedules.timetable(days=2, past=2)
@@ -261,7 +261,7 @@ def test_a_calendar_is_in_every_database_and_schedules_of_all_follow_it(clusters
         schedules.create(world, a_schedule(f"s{index}", calendar="holidays", calendar_rule="exclude"))
     assert len(calendars.get("holidays").schedules) == 12
     assert calendars.set("holidays", ["12-26"], version=1).version == 2
-    found = [each.calendar_days for each in schedules.iterate(world, schedules.ScheduleFilter())]
+    found = [each.calendar_days for each in schedules.iterate(world, ScheduleFilter())]
     assert set(found) == {("12-26",)}
     with pytest.raises(VersionConflict):
         calendars.set("holidays", ["12-27"], version=1)
