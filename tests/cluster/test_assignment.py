@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -15,14 +17,20 @@ from time import monotonic
 
 import pytest
 
+from horae import Horae
 from horae.actions import serving
+from horae.actions.jobs import jobs
+from horae.actions.jobs.definitions import store_definitions
+from horae.actions.jobs.requests import Request
 from horae.core.cluster.assignment import CHOICE, LEASE, LOOK_EVERY, Holding, choose, count_chosen, is_needed
+from horae.ports.definitions import StoredDefinition
 from horae.runtime.worker.assignment import Assignment
+from horae.runtime.worker.settings import WorkerSettings
 from horae.runtime.worker.turns import Turns
 from horae.testing.clock import NOON
 from tests.cluster.conftest import Clusters
 from tests.cluster.test_walk import Shop
-from tests.support.waiting import wait_until
+from tests.support.waiting import eventually, wait_until
 
 LATER = NOON + LEASE
 MANY = 6
@@ -89,8 +97,9 @@ def test_free_slots_go_to_those_who_wait_longest() -> None:
     turns.wait(first, "q")
     assert [turns.ahead_of(each, "q") for each in (first, second, third)] == [0, 1, 2]
     assert turns.ahead_of(third, "other") == 0
-    turns.call_next(first, "q")
-    assert second.rings == 1
+    turns.leave(first, "q")
+    turns.call_next("q")
+    assert (first.rings, second.rings) == (0, 1)
     assert [turns.ahead_of(each, "q") for each in (second, first)] == [0, 1]
     turns.leave(second)
     assert turns.ahead_of(first, "q") == 0
@@ -178,6 +187,39 @@ async def test_few_databases_are_served_whole_and_without_a_lease(clusters: Clus
 
 def _served(found: Mapping[int, object | None]) -> set[int]:
     return {number for number, world in found.items() if world is not None}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clusters", ["sqlite"], indirect=True)
+async def test_a_database_with_a_backlog_does_not_keep_the_slots_of_the_others(clusters: Clusters) -> None:
+    world, urls = clusters.make(3)
+    assert world.cluster is not None
+    shard_map, ran = world.cluster.shard_map, list[int]()
+    with Horae(urls[0]) as app:
+
+        @app.job("mail", tenants=True)
+        def mail(kept: int) -> None:
+            ran.append(kept)
+
+        store_definitions(app.world, [StoredDefinition("mail", "default", tenants=True)])
+        counts = {1: 200, 2: 5, 3: 5}
+        for index in range(1000):
+            owner = f"owner-{index}"
+            kept = shard_map.database_of(shard_map.vshard_of(owner=owner))
+            if counts[kept]:
+                counts[kept] -= 1
+                jobs.enqueue(app.world, Request("mail", {"kept": kept}, owner=owner))
+        assert not any(counts.values())
+        worker = app.worker(WorkerSettings(queues={"default": 1}))
+        running = asyncio.create_task(worker.run())
+        try:
+            await eventually(lambda: len(ran) >= 210, "every job", within=120)
+        finally:
+            worker.stop()
+            await asyncio.wait_for(running, 60)
+    few = [index for index, kept in enumerate(ran) if kept != 1]
+    assert max(few) < len(ran) - 20, ran  # in turn with the one of the backlog, not behind it
+    assert Counter(ran) == {1: 200, 2: 5, 3: 5}
 
 
 # -- real processes ----------------------------------------------------------------------------------------------------

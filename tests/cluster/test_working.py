@@ -14,10 +14,11 @@ from horae.core.jobs.job import Job, Lease, Outcome
 from horae.core.schedules.schedule import Schedule
 from horae.ports.definitions import StoredDefinition
 from horae.ports.schedules import ScheduleFilter
+from horae.ports.workers import Node
 from horae.ports.world import World
 from horae.testing.builders import a_schedule
 from tests.cluster.conftest import Clusters
-from tests.cluster.test_lists import lose
+from tests.cluster.test_lists import lose, rooms
 
 LEASE = timedelta(seconds=30)
 
@@ -115,6 +116,18 @@ def test_a_worker_without_a_database_renews_and_ends_jobs_of_every_database(clus
     again = held_jobs.recognise(world, endings_of, held_jobs.settle_held(world, endings_of))
     assert [each.accepted for each in again] == [True] * 20
     assert [each.held for each in held_jobs.renew_held(world, [held_jobs.Hold(taken[0].id, 1)])] == [False]
+
+
+def test_a_worker_without_a_database_is_listed_once_and_serves_every_database(clusters: Clusters) -> None:
+    world, _ = clusters.make(3)
+    now = clusters.clock.now()
+    claims.peek(world, ["default"], node=Node("w", "host", 1, "1", now, now, {"default": 2}), node_id="w")
+    assert [each.id for each in rooms(world).workers.list()] == ["w"]
+    assert all(shard.store.read(lambda tx: tx.nodes.get("w")) for shard in world.shards())
+    rooms(world).workers.drain("w")
+    assert claims.peek(world, ["default"], node_id="w").drain == "stay"
+    claims.leave(world, "w")
+    assert list(rooms(world).workers.list()) == []
 
 
 @pytest.mark.parametrize("clusters", ["sqlite"], indirect=True)

@@ -89,6 +89,12 @@ def merge_limit(answers: Sequence[RunningLimit]) -> RunningLimit:
     return replace(answers[0], sources=tuple(sources.values()), running=sum(each.running for each in answers))
 
 
+def merge_workers(answers: Sequence[Iterable[Any]]) -> list[Any]:
+    """List each worker once, as it was heard of last: one without a database of its own is listed in all of them."""
+    found = {each.id: each for each in sorted(chain(answers), key=attrgetter("seen_at"))}
+    return [found[name] for name in sorted(found)]
+
+
 def merge_overviews(answers: Sequence[Overview]) -> Overview:
     """Add counts, and name everything that any database names; a queue without a worker in one of them is unserved."""
     from horae.actions.overview import MOST_NAMES

@@ -238,7 +238,7 @@ def _by_shard(
     for index, item in enumerate(items):
         try:
             [shard] = world.within(id=item.job_id)
-            shards.setdefault(id(shard.store), (shard, []))[1].append(index)
+            shards.setdefault(id(shard.route().store), (shard, []))[1].append(index)
         except AWAY:
             answers[index] = away(item)
     for shard, indexes in shards.values():

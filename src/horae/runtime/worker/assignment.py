@@ -47,6 +47,7 @@ class Assignment:
         self._refreshed_at = float("-inf")
         self._away: set[int] = set()
         self._chosen: frozenset[int] = frozenset()
+        self._left: set[int] = set()  # where no lease is held, as an operator asked
         self._worlds: dict[int, World] = {}
         self.pause = LOOK_FOR_SHARDS
 
@@ -58,26 +59,29 @@ class Assignment:
         """Return each database that answered, with its world where it is to be served and None where it is not.
 
         One that does not answer is not among them: whatever is served there goes on. In the databases *idle* this
-        process claims nothing, as an operator asked, so it holds no lease there.
+        process claims nothing, as an operator asked, so it holds no lease there. One that keeps nothing any more is not
+        looked at: who serves it goes on, because what ended there is still published, sealed and deleted.
         """
         self._refresh()
         counts = self._cluster.shard_map.counts
         numbers = [each.number for each in self._cluster.shard_map.members if counts[each.number]]
         is_whole = len(numbers) <= CHOICE
         self.pause = LOOK_FOR_SHARDS if is_whole else LOOK_EVERY
-        worlds = await self._ask("open", {number: self._opening(number) for number in numbers})
-        self._worlds |= worlds
-        gone = set(self._worlds) - set(numbers)
+        unknown = [number for number in numbers if number not in self._worlds]
+        self._worlds |= await self._ask("open", {number: self._opening(number) for number in unknown})
+        worlds = {number: self._worlds[number] for number in numbers if number in self._worlds}
         if is_whole:
-            return {**worlds, **dict.fromkeys(gone)}
+            return dict(worlds)
         if len(self._chosen & set(worlds)) < CHOICE:
             found = await self._ask("count", {number: self._counting(world) for number, world in worlds.items()})
             self._chosen = choose(found, self._worker, own=self._cluster.number, chosen=self._chosen)
         active = {number: world for number, world in worlds.items() if number not in idle}
         held = await self._ask("attend", {number: self._attending(number, world) for number, world in active.items()})
-        await self._ask("leave", {number: self._leaving(worlds[number]) for number in worlds if number in idle})
-        given = {number: worlds[number] if service.is_ours else None for number, service in held.items()}
-        return {**given, **dict.fromkeys(gone)}
+        left = await self._ask(
+            "leave", {number: self._leaving(worlds[number]) for number in worlds if number in set(idle) - self._left}
+        )
+        self._left = (self._left | set(left)) & set(idle)
+        return {number: worlds[number] if service.is_ours else None for number, service in held.items()}
 
     async def leave(self) -> None:
         """Give up every lease, so that other workers step in at once."""
@@ -133,6 +137,7 @@ class Assignment:
     def _submit(self, number: int, what: str, call: Callable[[], T]) -> asyncio.Future[T]:
         threads = self._threads.setdefault(number, DatabaseThreads(1, name="horae-serving"))
         asked = threads.submit(call)
+        asked.add_done_callback(lambda done: done.cancelled() or done.exception())  # a late error is no news
         self._asked[number] = (what, asked)
         return asked
 

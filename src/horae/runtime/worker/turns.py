@@ -38,8 +38,7 @@ class Turns:
             if peer in line:
                 line.remove(peer)
 
-    def call_next(self, peer: Peer, queue: str) -> None:
-        """Leave the line after a turn that left slots free, and let those behind look for work."""
-        self.leave(peer, queue)
+    def call_next(self, queue: str) -> None:
+        """Let those in line look for work, after a turn that left slots free."""
         for each in list(self._lines[queue]):
             each.ring()

@@ -126,6 +126,7 @@ class Worker:
         self._databases: list[int] = []  # of the cluster that keep something, as of the last look
         self._peers: list[Worker] = []  # all who share its slots
         self._turns = Turns()
+        self._is_doubtful = False  # its store did not answer: it must not keep the slots of others waiting
         self._is_retired = False  # another process serves this shard: nothing more is claimed, and then it ends
         self._stopping, self._expects_work = False, True
         self._stop_requested = asyncio.Event()
@@ -276,6 +277,7 @@ class Worker:
                     await self._serve()
                     backoff.reset()
                 except (StoreError, ServiceUnavailable) as problem:
+                    self._is_doubtful = True
                     self._turns.leave(self)
                     if not backoff.failures:
                         log.warning(
@@ -355,11 +357,12 @@ class Worker:
             left = slots - self._busy[queue] - self._asked[queue] - self._turns.ahead_of(self, queue)
             free = min(left, self.settings.batch, max(slots // 2, SMALL_CLAIM))
             if free > 0:
+                free = 1 if self._is_doubtful and len(self._peers) > 1 else free
+                self._turns.leave(self, queue)
                 jobs = await self._claim(queue, free)
+                self._is_doubtful = False
                 if len(jobs) < free:
-                    self._turns.call_next(self, queue)
-                else:
-                    self._turns.leave(self, queue)
+                    self._turns.call_next(queue)
                 if jobs:
                     self._faults.at("claim.after")
                     await self._start(jobs)
