@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from horae.actions import roll_up
+from horae.actions.error_groups import unmute
 from horae.actions.jobs import acts as verbs
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.quiet_owners import quiet_owner
@@ -113,6 +114,8 @@ def test_an_act_that_is_over_in_one_database_can_be_cancelled_in_the_others(clus
         while verbs.run_batch(first, job):
             continue
     assert acts.get(begun.id).state == "running"
+    assert [each.id for each in acts.list(state="running")] == [begun.id]
+    assert list(acts.list(state="done")) == []
     assert acts.cancel(begun.id).state == "cancelled"
     assert 0 < acts.get(begun.id).changed < 12
 
@@ -200,6 +203,9 @@ def test_a_muted_group_is_left_out_of_the_list_of_all_databases(clusters: Cluste
     assert list(rooms(world).error_groups.list(muted=False)) == []
     [muted] = rooms(world).error_groups.list(muted=True)
     assert (muted.count, muted.muted) == (12, True)
+    unmute(world.shards()[0], group.fingerprint)  # as if the mute had not reached it
+    assert list(rooms(world).error_groups.list(muted=False)) == []
+    assert [each.count for each in rooms(world).error_groups.list(muted=True)] == [12]
 
 
 def test_the_retry_of_an_error_group_revives_its_jobs_in_every_database(clusters: Clusters) -> None:

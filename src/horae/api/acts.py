@@ -143,7 +143,7 @@ class Acts(Room[S]):
             return found, None if further is None else cursor_from([further])
 
         first = Call[Page[Act]](Page[Act], query=drop_none(state=states))
-        join = Join(attrgetter("number"), _some, merges.merge_acts)
+        join = Join(attrgetter("number"), _some, merges.merge_acts, lambda act: not states or act.state in states)
         return Listing(first, limit, fetch, order=attrgetter("created_at", "number"), join=join)
 
     @GET("/acts/{act_id}", *USER_OR_WORKER, by_queue=True)

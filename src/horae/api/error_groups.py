@@ -105,11 +105,11 @@ class ErrorGroups(Room[S]):
             return [to_public(ErrorGroup, each) for each in found[:size]], further
 
         def some(here: Here, keys: Sequence[tuple[str, str]]) -> list[ErrorGroup]:
-            found = [to_public(ErrorGroup, each) for each in error_groups.some_groups(here.world, keys)]
-            return [each for each in found if muted in (None, each.muted)]
+            return [to_public(ErrorGroup, each) for each in error_groups.some_groups(here.world, keys)]
 
         query = drop_none(owner=owner, handler=handler, muted=muted, seen_since=seen_since)
-        order, join = attrgetter("last_seen", "owner", "fingerprint"), Join(OF_GROUP, some, merges.merge_errors)
+        order = attrgetter("last_seen", "owner", "fingerprint")
+        join = Join(OF_GROUP, some, merges.merge_errors, lambda group: muted in (None, group.muted))
         return Listing(Call(Page[ErrorGroup], query=query), limit, fetch, order=order, join=join)
 
     @GET("/errors/{fingerprint}", *USER_OR_WORKER)

@@ -37,8 +37,9 @@ class Join:
     """
 
     key: Callable[[Any], Any]  # what is the same in all of its rows
-    fetch: Callable[[Here, list[Any]], Iterable[Any]]  # the rows with these keys in a database, as the list has them
+    fetch: Callable[[Here, list[Any]], Iterable[Any]]  # the rows with these keys in a database, whether listed or not
     merge: Callable[[list[Any]], Any]
+    fits: Callable[[Any], bool] = lambda row: True  # whether the list has a row; also asked of what they are together
 
 
 def shared_out(

@@ -146,8 +146,11 @@ def _joined(
 
     def show(number: int, row: Any) -> Any:
         rows = {number: row, **by_key[join.key(row)]}
-        chosen = first(sorted(rows), key=lambda each: order(rows[each]))
-        return join.merge([rows[each] for each in sorted(rows)]) if chosen == number else None
+        listed = [each for each in sorted(rows) if join.fits(rows[each])]
+        if not listed or first(listed, key=lambda each: order(rows[each])) != number:
+            return None
+        together = join.merge([rows[each] for each in sorted(rows)])
+        return together if join.fits(together) else None
 
     return show, away
 
