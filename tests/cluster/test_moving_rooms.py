@@ -13,7 +13,7 @@ from horae.actions.jobs import acts, batch, claims, endings, jobs, machinery
 from horae.actions.jobs.batch import BatchRequest
 from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.requests import Request
-from horae.actions.schedules import calendars, schedules
+from horae.actions.schedules import schedules
 from horae.core.attention.directives import Act, Done, Wait
 from horae.core.attention.task import Control, Policy
 from horae.core.cluster.moves import Parcel
@@ -26,6 +26,7 @@ from horae.ports.store import Tx
 from horae.ports.world import World
 from horae.testing.builders import a_schedule
 from tests.cluster.conftest import Clusters
+from tests.cluster.test_lists import rooms
 
 LEASE = timedelta(seconds=30)
 
@@ -147,21 +148,21 @@ def test_a_batch_from_before_the_cluster_is_found_by_its_old_id_after_a_move(clu
 
 def test_schedules_with_a_calendar_move_and_follow_its_changes(clusters: Clusters) -> None:
     world = two(clusters)
-    key = key_in(world, 1)
-    calendars.set_calendar(world, "holidays", ["2030-01-08"])
+    key, calendars = key_in(world, 1), rooms(world).calendars
+    calendars.set("holidays", ["2030-01-08"])
     schedules.create(world, a_schedule(key, calendar="holidays"))
     parcel = Parcel("p", 1, 2, (map_of(world).vshard_of(key=key),))
     moves.pack(world, parcel)
-    calendars.set_calendar(world, "holidays", ["2030-01-09"])  # it is on the way and hears of it when it comes
+    calendars.set("holidays", ["2030-01-09"])  # it is on the way and hears of it when it comes
     moves.advance(world, parcel)
     assert schedules.get(world, key).calendar_days == ("2030-01-09",)
-    calendars.set_calendar(world, "holidays", ["2030-01-10"])
+    calendars.set("holidays", ["2030-01-10"])
     assert schedules.get(world, key).calendar_days == ("2030-01-10",)
-    assert [each.key for each in calendars.get_calendar(world, "holidays")[1]] == [key]
+    assert calendars.get("holidays").schedules == (key,)
     with pytest.raises(Conflict):
-        calendars.delete_calendar(world, "holidays")
+        calendars.delete("holidays")
     schedules.delete(world, key)
-    calendars.delete_calendar(world, "holidays")
+    calendars.delete("holidays")
     assert [shard.store.read(lambda tx: tx.calendars.all()) for shard in world.databases()] == [[], []]
 
 

@@ -12,9 +12,10 @@ from horae.actions.jobs import definitions
 from horae.actions.schedules import schedules
 from horae.api import merges
 from horae.api.examination import Examination
+from horae.api.gathering import over_all
 from horae.api.here import Here
 from horae.api.jobs.room import Run
-from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S, over_all
+from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, enrich, to_json, to_public
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.governance.budgets import job_budget

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Literal
 from horae.actions.jobs import nodes, queues, running_limits
 from horae.actions.jobs.quiet_queues import quiet_queue
 from horae.api import merges
+from horae.api.gathering import over_all, shared_out
 from horae.api.here import Here
-from horae.api.operation import DELETE, GET, POST, PUT, Call, Room, S, over_all, shared_out
+from horae.api.operation import DELETE, GET, POST, PUT, Call, Room, S
 from horae.api.values import Get, drop_none
 from horae.core.jobs.job import Order
 from horae.core.jobs.turns import Fair
@@ -233,7 +234,7 @@ class Workers(Room[S]):
         def fetch(here: Here) -> Any:
             return nodes.list_workers(here.world, owner=here.caller.sees)
 
-        return Call(tuple[Worker, ...], fetch, gather=over_all(fetch, merges.chain))
+        return Call(tuple[Worker, ...], fetch, gather=over_all(fetch, merges.merge_workers))
 
     @GET("/workers/{worker_id}", *ADMIN)
     def get(self, worker_id: str) -> Call[Worker]:

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 from horae.actions import statistics
 from horae.api import merges
+from horae.api.gathering import over_all
 from horae.api.here import Here
-from horae.api.operation import GET, Call, Room, S, over_all
+from horae.api.operation import GET, Call, Room, S
 from horae.api.values import Get, drop_none
 from horae.core.cursors import page_size
 from horae.core.statistics import MOST_NAMES, Grain, Scope

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from horae.core.cluster.assignment import Holding
     from horae.core.cluster.messages import Answer, Following, Message, Waiting
     from horae.core.cluster.moves import Cargo, Parcel
     from horae.core.cluster.shard_map import Member, ShardMap, VshardState
@@ -53,6 +54,14 @@ class ClusterRows(Protocol):
 
     def is_unused(self) -> bool:
         """Return whether nothing is stored here that belongs to a virtual shard other than the home."""
+
+    def holdings(self) -> list[Holding]:
+        """Return the leases by which workers serve this database, also those that have run out."""
+
+    def hold(self, worker: str, held: Sequence[Holding]) -> None:
+        """Write the leases of a worker in place of those that it has."""
+
+    def forget_holdings(self, before: datetime) -> None: ...
 
 
 class ParcelRows(Protocol):
@@ -134,6 +143,10 @@ class Shards(Protocol):
     @property
     def shard_map(self) -> ShardMap:
         """The map as this process knows it; a newer one is read when a database refuses this one."""
+
+    @property
+    def number(self) -> int:
+        """The number of the database that this process was told of."""
 
     def bind(self, world: World, vshard: int) -> World:
         """Return the world of one virtual shard: its store follows the shard from database to database."""

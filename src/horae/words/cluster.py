@@ -2,6 +2,8 @@
 
 INCOMPLETE = "Incomplete: {databases} did not answer. What they keep is missing here, and no change has reached them."
 ERRORS = {
+    "all_databases_needed": "This needs every database of the cluster, and {names} did not answer. Nothing was "
+    "changed; repeat it when they are back.",
     "cluster_address_exists": "{address} is a database of this cluster already.",
     "cluster_database_in_memory": "A database in memory cannot be shared by a cluster; use a file or a server.",
     "cluster_database_taken": "{address} belongs to another cluster, or is number {number} of this one. Use an empty "

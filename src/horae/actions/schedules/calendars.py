@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from horae.actions.schedules.schedules import lock_schedule, write_version
 from horae.core.audit.entries import Entry
@@ -16,7 +15,7 @@ from horae.core.cursors import MAX_PAGE
 from horae.core.jobs.job import SYSTEM
 from horae.core.schedules.day_lists import Calendar, check_calendar
 from horae.core.schedules.schedule import Schedule
-from horae.errors import Conflict, InvalidInput, NotFound, StoreError, VersionConflict
+from horae.errors import Conflict, InvalidInput, NotFound, VersionConflict
 from horae.ports.schedules import ScheduleFilter
 from horae.ports.store import Tx
 from horae.ports.world import World
@@ -33,11 +32,12 @@ def set_calendar(
     version: int | None = None,
     actor: str = SYSTEM,
     reason: str = "",
+    becomes: int | None = None,
 ) -> Calendar:
     """Make a calendar, or replace its days; the schedules that use it follow. With *version*, only at that version.
 
-    A new calendar has version 1; before that it is at version 0. In a cluster it is decided on at home and copied to
-    every database; one that is away keeps the old days until this is repeated, or shards are moved there.
+    A new calendar has version 1; before that it is at version 0. *becomes* is the version that another database of the
+    cluster has given it; one that has it or a later one is left as it is.
     """
     now = world.clock.now()
     if isinstance(days, str) or not isinstance(days, Sequence):
@@ -49,7 +49,9 @@ def set_calendar(
         known = 0 if before is None else before.version
         if version is not None and version != known:
             raise VersionConflict("calendar_version_old", name=name, version=known, expected=version)
-        after = replace(wanted, version=known + 1)
+        if before is not None and becomes is not None and known >= becomes:
+            return before
+        after = replace(wanted, version=becomes or known + 1)
         if before is None:
             tx.calendars.add(after)
         else:
@@ -60,37 +62,7 @@ def set_calendar(
 
     made = world.route().store.transact(write)
     world.route().store.wake(["*"])
-    _copy_everywhere(world, made, actor)
     return made
-
-
-def _copy_everywhere(world: World, calendar: Calendar, actor: str) -> None:
-    """Copy a calendar to the other databases of a cluster; where one is away, that is the error, after all others."""
-    problems = list[StoreError]()
-    for shard in _copies(world):
-        try:
-            shard.route().store.transact(partial(_copy, shard, calendar, actor))
-            shard.route().store.wake(["*"])
-        except StoreError as problem:
-            problems.append(problem)
-    if problems:
-        raise problems[0]
-
-
-def _copies(world: World) -> list[World]:
-    """Return the worlds of a cluster's databases but the home; a calendar is decided on at home, then copied to all."""
-    home = world.within(owner=SYSTEM)[0].route().store
-    return [] if world.cluster is None else [each for each in world.databases() if each.route().store is not home]
-
-
-def _copy(world: World, calendar: Calendar, actor: str, tx: Tx) -> None:
-    """Take over a calendar from the home, unless a newer one is here; the schedules that use it follow."""
-    before = tx.calendars.get(calendar.name, lock=True)
-    if before is None:
-        tx.calendars.add(calendar)
-    elif before.version < calendar.version:
-        tx.calendars.put(calendar)
-    _follow(world, tx, calendar if before is None or before.version < calendar.version else before, actor)
 
 
 def follow_all(world: World, tx: Tx) -> None:
@@ -112,23 +84,21 @@ def _follow(world: World, tx: Tx, calendar: Calendar, actor: str) -> None:
 def delete_calendar(world: World, name: str, *, actor: str = SYSTEM, reason: str = "") -> None:
     """Delete a calendar that no schedule uses."""
 
-    def remove(tx: Tx) -> Calendar | None:
-        before = tx.calendars.get(name, lock=True)
-        users = [schedule.key for schedule in _users(tx, name)]
-        if users:
-            raise Conflict("calendar_in_use", name=name, schedules=users[:MOST_NAMED])
-        tx.calendars.remove(name)
-        return before
-
     def write(tx: Tx) -> None:
-        before = remove(tx)
+        before = tx.calendars.get(name, lock=True)
         if before is None:
             raise NotFound("calendar_unknown", name=name)
+        refuse_used(name, _users(tx, name))
+        tx.calendars.remove(name)
         _note(tx, "delete", replace(before, updated_at=world.clock.now()), None, actor, reason)
 
-    for shard in _copies(world):
-        shard.route().store.transact(remove)
     world.route().store.transact(write)
+
+
+def refuse_used(name: str, users: Sequence[Schedule]) -> None:
+    """Refuse to delete a calendar that schedules use."""
+    if users:
+        raise Conflict("calendar_in_use", name=name, schedules=[each.key for each in users][:MOST_NAMED])
 
 
 def list_calendars(world: World) -> list[Calendar]:
@@ -137,7 +107,7 @@ def list_calendars(world: World) -> list[Calendar]:
 
 
 def get_calendar(world: World, name: str) -> tuple[Calendar, list[Schedule]]:
-    """Return a calendar and the schedules that use it, in each database read in one moment."""
+    """Return a calendar and the schedules that use it, read in one moment."""
 
     def read(tx: Tx) -> tuple[Calendar, list[Schedule]]:
         found = tx.calendars.get(name)
@@ -145,10 +115,7 @@ def get_calendar(world: World, name: str) -> tuple[Calendar, list[Schedule]]:
             raise NotFound("calendar_unknown", name=name)
         return found, _users(tx, name)
 
-    found, users = world.route().store.read(read)
-    for shard in _copies(world):
-        users += shard.route().store.read(lambda tx: _users(tx, name))
-    return found, users
+    return world.route().store.read(read)
 
 
 def _users(tx: Tx, name: str) -> list[Schedule]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from horae.actions.access import owners, secrets, sessions, tokens
 from horae.actions.jobs import quiet_owners
+from horae.api import merges
 from horae.api.access.values import (
     LoginCode,
     Owner,
@@ -22,6 +23,7 @@ from horae.api.access.values import (
     Token,
     TokenMade,
 )
+from horae.api.gathering import over_all
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
 from horae.api.values import drop_none, enrich
@@ -219,7 +221,8 @@ class Owners(Room[S]):
             _require_operator(here)
             return quiet_owners.list_owners(here.world)
 
-        return Call(tuple[OwnerHours, ...], fetch)
+        gather = over_all(fetch, lambda answers: sorted(merges.chain(answers), key=attrgetter("owner")))
+        return Call(tuple[OwnerHours, ...], fetch, gather=gather)
 
     @PUT("/quiet-owners/{owner}", *ADMIN)
     def quiet(self, owner: str, quiet_hours: str, *, zone: str = "UTC", reason: str = "") -> Call[OwnerHours]:

@@ -13,10 +13,11 @@ from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.keys import shown_key
 from horae.actions.jobs.requests import Request
 from horae.api import merges
+from horae.api.gathering import over_all
 from horae.api.here import Here
 from horae.api.jobs import local
 from horae.api.jobs.logs import AttemptLog, read_logs
-from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S, over_all
+from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_json
 from horae.api.waits import WAIT, WAIT_TIMEOUT, Wait, check_timeout
 from horae.core.cluster.numbers import job_id

@@ -11,8 +11,9 @@ from typing import Any, Literal, Unpack
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
 from horae.api import merges
+from horae.api.gathering import over_all
 from horae.api.here import Here
-from horae.api.operation import DELETE, GET, PAGES, PATCH, POST, Call, Listing, Page, Room, S, if_match_header, over_all
+from horae.api.operation import DELETE, GET, PAGES, PATCH, POST, Call, Listing, Page, Room, S, if_match_header
 from horae.api.schedules import local
 from horae.api.schedules.timetable import Timetable
 from horae.api.schedules.values import (
@@ -109,7 +110,8 @@ class Schedules(Room[S]):
         def fetch(here: Here) -> Any:
             return local.forecast(here, hours, owner, limit)
 
-        return Call(Forecast, fetch, query=drop_none(hours=hours, owner=owner, limit=limit))
+        query, gather = drop_none(hours=hours, owner=owner, limit=limit), local.forecast_everywhere
+        return Call(Forecast, fetch, query=query, gather=lambda here: gather(here, hours, owner, limit))
 
     @GET("/forecast/next", *ADMIN, by_queue=True)
     def next_fires(self, *, owner: str | None = None, limit: int = 20) -> Call[tuple[UpcomingFire, ...]]:
@@ -139,7 +141,8 @@ class Schedules(Room[S]):
         def fetch(here: Here) -> Any:
             return local.timetable(here, days, past, zone, hour, owner)
 
-        return Call(Timetable, fetch, query=drop_none(days=days, past=past, zone=zone, hour=hour, owner=owner))
+        query, gather = drop_none(days=days, past=past, zone=zone, hour=hour, owner=owner), local.timetable_everywhere
+        return Call(Timetable, fetch, query=query, gather=lambda here: gather(here, days, past, zone, hour, owner))
 
     # -- make and change -------------------------------------------------------------------------------------------
 

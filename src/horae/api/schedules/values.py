@@ -367,3 +367,4 @@ class Forecast:
     total: int
     fires: tuple[UpcomingFire, ...]
     pile_ups: tuple[PileUp, ...]
+    incomplete: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from typing import Literal
 
 By = Literal[
     "owner", "job", "number", "message", "key", "schedule", "expectation", "budget", "checkpoint", "lane", "task",
-    "batch", "act",
+    "batch", "act", "name",
 ]  # fmt: skip
 
 
@@ -79,6 +79,9 @@ CLASSES: dict[str, Class] = {
     "horae_checkpoint_writes": Moves("checkpoint", "place"),
     "horae_checkpoints": OWNER,
     "horae_views": OWNER,
+    "horae_locks": Moves("name", "name"),  # of whatever owner: they live by the hash of their name
+    "horae_rates": Moves("name", "name"),
+    "horae_calls": Moves("name", "rate"),
     "horae_batches": Moves("batch", "id"),
     "horae_batch_jobs": Moves("batch", "batch_id"),
     "horae_acts": OWNER,  # those that are over: one that is not walks the numbers of this database, and is refused
@@ -120,9 +123,6 @@ CLASSES: dict[str, Class] = {
     "horae_limit_sources": Everywhere(),
     "horae_queues": Everywhere(),
     "horae_retention": Everywhere(),
-    "horae_locks": Everywhere(),
-    "horae_rates": Everywhere(),
-    "horae_calls": Everywhere(),
     "horae_sessions": Everywhere(),
     "horae_tokens": Everywhere(),  # in the home, whoever owns them
     "horae_login_codes": Everywhere(),
@@ -144,4 +144,5 @@ CLASSES: dict[str, Class] = {
     "horae_parcels": Here(),
     "horae_retention_walks": Here(),
     "horae_roll_up": Here(),
+    "horae_serving": Here(),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -22,6 +23,7 @@ from horae.stores.store import SqlStore
 if TYPE_CHECKING:
     from horae.ports.store import Store, Tx
     from horae.ports.world import Clock, World
+    from horae.stores.cluster.named import NamedStore
 
 JOB = "job_"
 log = logging.getLogger("horae.cluster")
@@ -46,7 +48,7 @@ class Cluster:
         self._urls = urls
         self._make_clock = make_clock
         self._timeouts = timeouts
-        self._lock = threading.Lock()
+        self._locks: dict[int, threading.Lock] = defaultdict(threading.Lock)  # one that does not open holds up no other
         self._first, self._number = first, number
         self._stores: dict[int, SqlStore] = {number: first}
         self._clocks: dict[int, Clock] = {}
@@ -60,6 +62,10 @@ class Cluster:
     @property
     def shard_map(self) -> ShardMap:
         return self._map
+
+    @property
+    def number(self) -> int:
+        return self._number
 
     def refresh(self) -> ShardMap:
         """Read the map again from the first database, where every new version is written first."""
@@ -81,7 +87,7 @@ class Cluster:
         known = self._stores.get(number)
         if known is not None:
             return known
-        with self._lock:
+        with self._locks[number]:
             if number not in self._stores:
                 self._stores[number] = self._open(self._map.member(number))
             return self._stores[number]
@@ -160,8 +166,18 @@ class Cluster:
 
     def whole(self, world: World, number: int) -> World:
         """Return the world of a whole database, with the clock of that database."""
-        store = self.store_of(number if any(each.number == number for each in self._map.members) else self._number)
+        known = number if any(each.number == number for each in self._map.members) else self._number
+        return replace(world, store=cast("Store", self.store_of(known)), clock=self.clock_of(known), cluster=None)
+
+    def clock_of(self, number: int) -> Clock:
+        """Return the clock that follows a database."""
         clock = self._clocks.get(number)
         if clock is None:
-            clock = self._clocks[number] = self._make_clock(store)
-        return replace(world, store=cast("Store", store), clock=clock, cluster=None)
+            clock = self._clocks[number] = self._make_clock(self.store_of(number))
+        return clock
+
+    def named(self, name: str) -> NamedStore:
+        """Return the store of what lives by its name alone, as locks and rate limits do."""
+        from horae.stores.cluster.named import NamedStore
+
+        return NamedStore(self, name)

@@ -2,6 +2,7 @@
 
 INCOMPLETE = "不完整：{databases} 没有应答。这里缺少它们保存的内容，更改也没有到达它们。"
 ERRORS = {
+    "all_databases_needed": "此操作需要集群的所有数据库，而 {names} 没有应答。没有做任何更改；待其恢复后请重试。",
     "cluster_address_exists": "{address} 已经是这个集群的数据库。",
     "cluster_database_in_memory": "内存数据库不能加入集群；请使用文件或服务器。",
     "cluster_database_taken": "{address} 属于另一个集群，或已是本集群的 {number} 号数据库。请使用空数据库。",
