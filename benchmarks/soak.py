@@ -24,6 +24,7 @@ from typing import Any
 from sqlalchemy import text
 
 from benchmarks.soak_bus import soak_bus
+from benchmarks.soak_cluster import soak_cluster
 from benchmarks.soak_failover import soak_failover
 from benchmarks.soak_memories import Memories
 from benchmarks.soak_through import soak_through
@@ -176,6 +177,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, help="default: 10, and 60 with --through")
     parser.add_argument("--through", action="store_true", help="instead: many jobs through one worker, without faults")
     parser.add_argument("--bus", action="store_true", help="instead: dispatch over NATS, with parts of it killed")
+    parser.add_argument("--cluster", action="store_true", help="instead: four databases, killed and moved all the time")
     parser.add_argument("--failover", action="store_true", help="instead: the primary is killed, another takes over")
     parser.add_argument("--auto", action="store_true", help="with --failover: under pg_auto_failover")
     parser.add_argument("--asynchronous", action="store_true", help="with --failover: commits wait for no standby")
@@ -196,6 +198,8 @@ def main() -> int:
             synchronous=not asked.asynchronous,
             auto=asked.auto,
         )
+    if asked.cluster:
+        return soak_cluster((asked.minutes or 10.0) * 60, asked.rate, tuple(asked.every))
     if asked.through:
         return soak_through(asked.database, asked.jobs, asked.minutes or 60.0, asked.keep)
     if asked.bus:

@@ -17,7 +17,6 @@ from sqlalchemy import Engine
 
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.requests import Enqueued, Request
-from horae.actions.jobs.running_limits import divide
 from horae.actions.retention import Retention
 from horae.actions.rules import job_rules
 from horae.actions.schedules import declared as declaring
@@ -494,7 +493,7 @@ class Horae(Blueprint, Acting):
 
     def _keeper(self, world: World, database: DatabaseThreads, name: str, *, is_further: bool = False) -> Keeper:
         """Return what looks after a store in a process without a worker."""
-        chores = (cleaning(self.retention), *CHORES, *self._own_chores())
+        chores = (cleaning(self.retention), *CHORES, *self._cluster_chores(), *self._own_chores())
         kept = replace(world, retention=self.retention)
         beside = (*(() if is_further else self._loops_beside()), *messengers(self.world))
         return Keeper(kept, database, name, chores, Teller(self.listeners).dead, beside=beside)
@@ -504,6 +503,14 @@ class Horae(Blueprint, Acting):
         if not self.beside or self.acts_on_service or self.world.cluster is None:
             return self.beside
         return [partial(_make_everywhere, make, self.world) for make in self.beside]
+
+    def _cluster_chores(self) -> list[Chore]:
+        """Return what databases of a cluster need beside; nothing for a single one."""
+        if self.world.cluster is None:
+            return []
+        from horae.runtime.chores.settings import shared_settings
+
+        return [shared_settings(self.world)]
 
     def _own_chores(self) -> list[Chore]:
         """Return this application's chores: its processes take turns, and another application's do not count."""
@@ -526,14 +533,13 @@ class Horae(Blueprint, Acting):
             fault=settings.fault or os.environ.get("HORAE_FAULT", ""),
             retention=settings.retention or self.retention,
             rates={**self.rates, **settings.rates},
-            chores=(*CHORES, *self._own_chores(), *settings.chores),
+            chores=(*CHORES, *self._cluster_chores(), *self._own_chores(), *settings.chores),
             beside=(*self._loops_beside(), *settings.beside),
         )
         cluster, deliver = self.world.cluster, messengers(self.world)
         settings = replace(settings, beside=(*settings.beside, *deliver))
         made = self._worker_on(self.world if cluster is None else cluster.opened(self.world), source, settings, plan)
         if cluster is not None:
-            divide(self.world, self.plan().limits)  # what cannot be shared is refused before anything is claimed
             guests = replace(settings, beside=deliver)  # the host's other loops are for all databases
             assignment = Assignment(self.world, made.node_id, settings.queues)
             made.host(assignment, lambda shard: self._worker_on(shard, None, guests, None, made))

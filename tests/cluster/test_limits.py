@@ -58,24 +58,6 @@ def test_a_limit_declared_in_code_is_shared_by_the_databases(clusters: Clusters)
     assert shares(world) == []
 
 
-def test_shares_follow_when_a_database_is_added(clusters: Clusters) -> None:
-    world, urls = clusters.make(2)
-    declare_limits(world, "shop", declared(6))
-    assert shares(world) == [3, 3]
-    [third] = [f"{urls[0]}-third"] if urls[0].startswith("sqlite") else clusters.urls(1)
-    clusters.add(clusters.open(urls[0]), third, "third", urls[0])
-    world = clusters.open(urls[0])
-    declare_limits(world, "shop", declared(6))
-    assert shares(world) == [2, 2, 2]
-
-
-def test_a_declared_limit_below_the_number_of_databases_is_refused_in_words(clusters: Clusters) -> None:
-    world, _ = clusters.make(3)
-    with pytest.raises(InvalidInput, match="3 databases"):
-        declare_limits(world, "shop", declared(2))
-    assert shares(world) == []
-
-
 # -- budgets -----------------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -78,6 +79,89 @@ def test_a_page_shows_nothing_twice_and_leaves_nothing_out_while_rows_come(clust
             break
     assert len(seen) == len(set(seen))
     assert [each for each in seen if each in ids] == ids
+
+
+def test_a_page_is_exact_while_others_insert_at_the_same_time(clusters: Clusters) -> None:
+    world, urls = clusters.make(3)
+    ids = fill(clusters, world, 20)
+    ends, made, problems = threading.Event(), list[str](), list[BaseException]()
+
+    def insert(producer: int) -> None:
+        own, index = clusters.open(urls[producer]), 0
+        try:
+            while not ends.is_set() or index < 20:
+                index += 1
+                made.append(jobs.enqueue(own, Request("mail", {}, owner=f"new-{producer}-{index}")).id)
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=insert, args=(producer,)) for producer in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        shown = [job.id for page in walk_down(rooms(world), 3, ids[-1]) for job in page.items]
+    finally:
+        ends.set()
+        for thread in threads:
+            thread.join(60)
+    assert problems == []
+    assert len(made) >= 40
+    assert len(shown) == len(set(shown))
+    assert [each for each in shown if each in ids] == ids
+    listed = [job.id for page in walk(lambda cursor: rooms(world).jobs.list().page(cursor, limit=50)) for job in
+              page.items]  # fmt: skip
+    assert sorted(listed) == sorted({*ids, *made})
+
+
+def walk_down(house: Rooms[Sender], size: int, last: str) -> list[Page[Job]]:
+    """Walk until a row was shown; new ones may come for ever."""
+    pages, cursor = list[Page[Job]](), None
+    while True:
+        pages.append(house.jobs.list().page(cursor, limit=size))
+        cursor = pages[-1].next_cursor
+        if cursor is None or any(job.id == last for job in pages[-1].items):
+            return pages
+
+
+@pytest.mark.parametrize("clusters", ["sqlite"], indirect=True)
+def test_a_database_that_goes_away_between_two_pages_joins_again_where_it_stopped(clusters: Clusters) -> None:
+    world, urls = clusters.make(3)
+    ids = fill(clusters, world, 36)
+    listing = rooms(world).jobs.list()
+    pages = [listing.page(limit=6)]
+    file = Path(urls[2].removeprefix("sqlite:///"))
+    away = file.with_suffix(".away")
+    assert world.cluster is not None
+    world.cluster.store_of(3).close()
+    file.rename(away)
+    file.mkdir()
+    pages += [listing.page(pages[-1].next_cursor, limit=6)]
+    there = [owner for owner in (f"new-{index}" for index in range(20)) if _database_of(world, owner) != 3]
+    new = [jobs.enqueue(world, Request("mail", {}, owner=owner)).id for owner in there]
+    pages += [listing.page(pages[-1].next_cursor, limit=6)]
+    file.rmdir()
+    away.rename(file)
+    while pages[-1].next_cursor is not None:
+        pages.append(listing.page(pages[-1].next_cursor, limit=6))
+    assert [page.incomplete for page in pages[:3]] == [(), ("db-3",), ("db-3",)]
+    assert {page.incomplete for page in pages[3:]} == {()}
+    shown = [job.id for page in pages for job in page.items]
+    assert len(shown) == len(set(shown))
+    assert set(ids) <= set(shown) <= {*ids, *new}
+
+
+@pytest.mark.parametrize("clusters", ["sqlite"], indirect=True)
+def test_a_file_that_is_gone_is_named_and_not_made_anew(clusters: Clusters) -> None:
+    _, urls = clusters.make(2)
+    file = Path(urls[1].removeprefix("sqlite:///"))
+    file.rename(file.with_suffix(".away"))
+    assert rooms(clusters.open(urls[0])).jobs.list().page().incomplete == ("db-2",)
+    assert not file.exists()
+
+
+def _database_of(world: World, owner: str) -> int:
+    assert world.cluster is not None
+    return world.cluster.shard_map.database_of(world.cluster.shard_map.vshard_of(owner=owner))
 
 
 def test_a_filtered_list_is_merged_as_well(clusters: Clusters) -> None:

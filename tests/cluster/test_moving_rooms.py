@@ -148,21 +148,21 @@ def test_a_batch_from_before_the_cluster_is_found_by_its_old_id_after_a_move(clu
 
 def test_schedules_with_a_calendar_move_and_follow_its_changes(clusters: Clusters) -> None:
     world = two(clusters)
-    key, calendars = key_in(world, 1), rooms(world).calendars
-    calendars.set("holidays", ["2030-01-08"])
+    key, house = key_in(world, 1), rooms(world).calendars
+    house.set("holidays", ["2030-01-08"])
     schedules.create(world, a_schedule(key, calendar="holidays"))
     parcel = Parcel("p", 1, 2, (map_of(world).vshard_of(key=key),))
     moves.pack(world, parcel)
-    calendars.set("holidays", ["2030-01-09"])  # it is on the way and hears of it when it comes
+    house.set("holidays", ["2030-01-09"])  # it is on the way and hears of it when it comes
     moves.advance(world, parcel)
     assert schedules.get(world, key).calendar_days == ("2030-01-09",)
-    calendars.set("holidays", ["2030-01-10"])
+    house.set("holidays", ["2030-01-10"])
     assert schedules.get(world, key).calendar_days == ("2030-01-10",)
-    assert calendars.get("holidays").schedules == (key,)
+    assert house.get("holidays").schedules == (key,)
     with pytest.raises(Conflict):
-        calendars.delete("holidays")
+        house.delete("holidays")
     schedules.delete(world, key)
-    calendars.delete("holidays")
+    house.delete("holidays")
     assert [shard.store.read(lambda tx: tx.calendars.all()) for shard in world.databases()] == [[], []]
 
 

@@ -18,7 +18,7 @@ from horae.core.jobs import machinery
 from horae.core.jobs.job import Outcome
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.retry import Retry
-from horae.errors import Conflict, NotAllowed, NotFound, StoreUnavailable, VersionConflict
+from horae.errors import NotAllowed, NotFound
 from horae.ports.schedules import ScheduleFilter
 from horae.ports.world import World
 from horae.testing.builders import a_schedule
@@ -259,39 +259,6 @@ def test_the_forecast_knows_the_quiet_hours_and_pile_ups_of_every_database(clust
     assert [fire.starts_at is not None for fire in own.fires] == [True]
 
 
-def test_a_calendar_is_in_every_database_and_schedules_of_all_follow_it(clusters: Clusters) -> None:
-    world, _ = clusters.make(3)
-    calendars = rooms(world).calendars
-    assert calendars.set("holidays", ["12-25"]).version == 1
-    for index in range(12):
-        schedules.create(world, a_schedule(f"s{index}", calendar="holidays", calendar_rule="exclude"))
-    assert len(calendars.get("holidays").schedules) == 12
-    assert calendars.set("holidays", ["12-26"], version=1).version == 2
-    found = [each.calendar_days for each in schedules.iterate(world, ScheduleFilter())]
-    assert set(found) == {("12-26",)}
-    with pytest.raises(VersionConflict):
-        calendars.set("holidays", ["12-27"], version=1)
-    assert [(each.name, each.version) for each in calendars.list()] == [("holidays", 2)]
-    with pytest.raises(Conflict):
-        calendars.delete("holidays")
-    for index in range(12):
-        schedules.delete(world, f"s{index}")
-    calendars.delete("holidays")
-    assert list(calendars.list()) == []
-
-
-def test_a_calendar_names_a_database_with_an_older_version_until_it_is_set_again(clusters: Clusters) -> None:
-    world, _ = clusters.make(3)
-    calendars = rooms(world).calendars
-    calendars.set("holidays", ["12-25"])
-    third = world.shards()[2]
-    third.store.transact(lambda tx: tx.calendars.remove("holidays"))
-    assert calendars.get("holidays").incomplete == ("db-3",)
-    assert calendars.list().incomplete == ("db-3",)  # type: ignore[attr-defined]
-    assert calendars.set("holidays", ["12-25"]).incomplete == ()
-    assert calendars.get("holidays").incomplete == ()
-
-
 def test_the_overview_of_governance_counts_objects_of_every_database(clusters: Clusters) -> None:
     world, _ = clusters.make(3)
     for index in range(9):
@@ -319,5 +286,3 @@ def test_each_of_these_names_a_database_that_is_away(clusters: Clusters) -> None
     assert seen.acts.preview("revive", "handler:mail").incomplete == ("db-3",)
     assert seen.error_groups.retry(group.fingerprint).incomplete == ("db-3",)
     assert seen.error_groups.list().page().incomplete == ("db-3",)
-    with pytest.raises(StoreUnavailable, match="db-3"):
-        seen.calendars.delete("holidays")

@@ -15,7 +15,6 @@ from horae.core.audit.entries import Entry, entry_body, hash_entry
 from horae.core.audit.exports import Line, closing_line, entry_line, header_line, last_line
 from horae.core.cluster.numbers import birthplace
 from horae.core.jobs.job import SYSTEM
-from horae.errors import NotAllowed
 from horae.ports.store import Tx
 from horae.ports.world import World
 
@@ -76,9 +75,13 @@ def seal_audit(world: World, limit: int = BATCH) -> Sealed:
 
 
 def seal_all(world: World) -> int:
-    """Chain new entries, batch by batch, until none is left; return how many. In a cluster those of every database."""
+    """Chain new entries, batch by batch, until none is left; return how many. In a cluster those of every database that
+    answers.
+    """
     if world.cluster is not None:
-        return sum(map(seal_all, world.shards()))
+        from horae.actions.cluster_audit import seal_everywhere  # a single database does not need it
+
+        return seal_everywhere(world)
     total, batch = 0, Sealed(more=True)
     while batch.more:
         batch = seal_audit(world)
@@ -114,42 +117,47 @@ def _seal(tx: Tx, limit: int) -> Sealed:
 def verify_audit(world: World, *, owner: str | None = None, heads: Mapping[str, str] | None = None) -> list[Verified]:
     """Check every chain, or one, for entries changed, missing or out of order.
 
-    *heads* are heads kept elsewhere, by owner: each must still be in its chain.
+    *heads* are heads kept elsewhere, by owner: each must still be in its chain. In a cluster see
+    :func:`verify_reachable`.
     """
+    return verify_reachable(world, owner=owner, heads=heads)[0]
+
+
+def verify_reachable(
+    world: World, *, owner: str | None = None, heads: Mapping[str, str] | None = None
+) -> tuple[list[Verified], tuple[str, ...]]:
+    """Check the chains of each database that answers; return what was found, and the names of those that are away."""
     kept = dict(heads or {})
     if world.cluster is not None:
-        return _verify_everywhere(world, owner, kept)
+        from horae.actions.cluster_audit import verify_everywhere
+
+        return verify_everywhere(world, owner, kept)
 
     def read(tx: Tx) -> list[Verified]:
         owners = tx.audit.owners() if owner is None else [owner]
-        found = [_verify(tx, each, kept.get(each)) for each in owners]
+        found = [verify_chain(tx, each, kept.get(each)) for each in owners]
         lost = [each for each in kept if each not in owners]
         return [*found, *(Verified(each, 0, "", (Complaint("chain_missing"),)) for each in lost)]
 
-    return world.route(owner=owner).store.read(read)
+    return world.route(owner=owner).store.read(read), ()
 
 
-def _verify_everywhere(world: World, owner: str | None, kept: Mapping[str, str]) -> list[Verified]:
-    """Check the chains of every database of a cluster; each has one of the house, and of a tenant that was there. One
-    that is away is an error.
-    """
-    found = [each for shard in world.databases() for each in verify_audit(shard, owner=owner)]
-    if owner is not None and owner != SYSTEM:
-        found = [each for each in found if each.entries or each.complaints] or found[:1]
-    for name, link in kept.items():
-        checked = [verify_audit(shard, owner=name, heads={name: link})[0] for shard in world.databases()]
-        if all(each.complaints for each in checked):
-            found.append(checked[0])
-    return found
+def has_head(world: World, owner: str, link: str) -> bool:
+    """Return whether a head that was kept elsewhere is in the chain of its owner."""
+    found = world.route(owner=owner).store.read(lambda tx: verify_chain(tx, owner, link))
+    return all(each.reason != "kept_head_unknown" for each in found.complaints)
 
 
 def missing_guards(world: World) -> list[str]:
     """Return the parts of the guard against changes that a database does not have."""
-    missing = [shard.route().store.read(lambda tx: tx.audit.missing_guards()) for shard in world.shards()]
-    return sorted({part for each in missing for part in each}) if len(missing) > 1 else missing[0]
+    if world.cluster is not None:
+        from horae.actions import cluster_audit
+
+        return cluster_audit.missing_guards(world)
+    return world.route().store.read(lambda tx: tx.audit.missing_guards())
 
 
-def _verify(tx: Tx, owner: str, kept_head: str | None) -> Verified:
+def verify_chain(tx: Tx, owner: str, kept_head: str | None) -> Verified:
     check, after = ChainCheck(owner, kept_head), (0, 0)
     while page := tx.audit.chain(owner, after=after, limit=PAGE):
         for seal, entry in page:
@@ -165,10 +173,13 @@ def export_audit(world: World, *, owner: str | None = None) -> Iterator[Line]:
     """Yield the lines of an export: every owner's chain, or one, as far as it has come now.
 
     Each page is a transaction of its own: sealed entries do not change, so that a long export delays nobody. In a
-    cluster the house has a chain in each database, and so has a tenant that has moved; one file cannot hold them yet.
+    cluster the chains of each database follow its name.
     """
-    if world.cluster is not None and _count_chains(world, owner) > 1:
-        raise NotAllowed("audit_export_of_cluster")
+    if world.cluster is not None:
+        from horae.actions.cluster_audit import export_everywhere
+
+        yield from export_everywhere(world, owner)
+        return
     store = world.route(owner=owner).store
 
     def read(tx: Tx) -> list[Head]:
@@ -179,19 +190,13 @@ def export_audit(world: World, *, owner: str | None = None) -> Iterator[Line]:
     chains, entries = len(heads), sum(head.seq for head in heads)
     yield header_line(world.clock.now(), owner, chains, entries)
     for head in heads:
-        yield from _export_chain(world, head)
+        yield from export_chain(world, head)
         yield closing_line(head)
     yield last_line(chains, entries)
 
 
-def _count_chains(world: World, owner: str | None) -> int:
-    """Return how many databases of a cluster have a chain of an owner; the house has one in each."""
-    if owner is None or owner == SYSTEM:
-        return len(world.databases())
-    return sum(bool(shard.route().store.read(lambda tx: tx.audit.heads([owner]))) for shard in world.databases())
-
-
-def _export_chain(world: World, head: Head) -> Iterator[Line]:
+def export_chain(world: World, head: Head) -> Iterator[Line]:
+    """Yield the entries of a chain, up to its head."""
     after = (0, 0)
     while page := _read_page(world, head.owner, after):
         for seal, entry in page:

@@ -7,6 +7,7 @@ the others. Whoever dies in between leaves copies that are behind; they refuse w
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -74,6 +75,8 @@ def init(world: World, *, name: str, address: str, actor: str = SYSTEM, reason: 
 
     Processes that are running must be started anew: without a map their inserts are refused from now on.
     """
+    from horae.actions.settings.kinds import adopt
+
     salt = bytes.fromhex(world.dice.name(2 * SALT_BYTES))
     shard_map = first_map(name, address, salt)
 
@@ -81,7 +84,9 @@ def init(world: World, *, name: str, address: str, actor: str = SYSTEM, reason: 
         known = tx.cluster.read_map()
         if known is not None:
             raise Conflict("cluster_exists", name=known.members[0].name, version=known.version)
-        tx.cluster.join(shard_map, shard_map.members[0].number)
+        number = shard_map.members[0].number
+        tx.cluster.join(shard_map, number)
+        adopt(tx, number, world.clock.now())
         tx.audit.append(entry_for(world, "init_cluster", name, actor, reason, address=address))
         return shard_map
 
@@ -95,6 +100,8 @@ def add(
 
     Its number is decided first; repeated after a death in the middle, it goes on where it stopped.
     """
+    from horae.actions.settings.catching_up import catch_up_all
+
     shard_map = known_map(world)
     standing, unused = joining.route().store.read(lambda tx: (tx.cluster.standing(), tx.cluster.is_unused()))
     member = next((each for each in shard_map.members if (each.name, each.address) == (name, address)), None)
@@ -111,6 +118,7 @@ def add(
         joining.route().store.transact(lambda tx: tx.cluster.join(shard_map, number))
     copy_map(world, shard_map)
     share_empty(world, member, actor=actor)
+    catch_up_all(world)
     return look(world)
 
 
@@ -172,20 +180,26 @@ def look(world: World) -> ClusterState:
             found.append(replace(state, version=version, moving=moving, undelivered=left))
         except HoraeError as problem:
             found.append(replace(state, problem=str(problem)))
-    return ClusterState(shard_map.version, tuple(found))
+    newest = max([shard_map.version, *(each.version or 0 for each in found)])
+    return ClusterState(newest, tuple(found))
 
 
 def check(world: World, *, repair: bool = False) -> ClusterState:
     """Look at each database; with *repair* bring copies of the map up to date, finish moves that were left, and ask
     again for what jobs wait for in other shards.
+
+    The highest version is copied, whichever database has it: after a restore that may be another than the first.
     """
     if repair:
         from horae.actions.messages import ask_again
         from horae.actions.moves import finish
+        from horae.actions.restoring import newest_map
+        from horae.actions.settings.catching_up import catch_up_all
 
-        copy_map(world, known_map(world))
+        copy_map(world, newest_map(world))
         finish(world)
         ask_again(world)
+        catch_up_all(world)
     return look(world)
 
 
@@ -215,9 +229,11 @@ def decide_map(world: World, before: ShardMap, after: ShardMap, entry: Entry) ->
     return known_map(world)
 
 
-def copy_map(world: World, shard_map: ShardMap) -> None:
+def copy_map(world: World, shard_map: ShardMap, *, without: Collection[int] = ()) -> None:
     """Write the map to every database that is behind; one that does not answer gets it later."""
     for member in shard_map.members:
+        if member.number in without:
+            continue
         with suppress(HoraeError):
             shards_of(world).store_of(member.number).transact(lambda tx: tx.cluster.copy_map(shard_map))
 

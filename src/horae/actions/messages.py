@@ -39,7 +39,7 @@ log = logging.getLogger("horae.messages")
 AT_ONCE = 100  # messages in one transaction
 FORGOTTEN = 1000  # rows that are deleted at once
 NOT_ANSWERING = (StoreUnavailable, StoreBusy, StoreFull, ConfigurationError)  # for all messages, not for one of them
-HELD = timedelta(seconds=30)  # for so long a process that died keeps others from delivering what it took
+HELD = timedelta(seconds=10)  # so long a process that died keeps others from delivering what it took
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from datetime import timedelta
 from horae.actions.cluster import copy_map, decide_map, entry_for, known_map, shards_of
 from horae.actions.jobs.expectations import judge_open
 from horae.actions.schedules.calendars import follow_all
+from horae.actions.settings.catching_up import catch_up, catch_up_all
 from horae.core.cluster.messages import HINT
 from horae.core.cluster.moves import Cargo, Parcel, drain_moves, even_moves, parcels_of
 from horae.core.cluster.shard_map import HOME
@@ -97,6 +98,9 @@ def _move_all(
     reason: str,
     progress: Progress | None,
 ) -> Moved:
+    from horae.actions.restoring import refuse_older_first  # which imports this module
+
+    refuse_older_first(world)
     finish(world, actor=actor)
     planned = list(plan)
     if any(HOME in vshards for vshards, _ in planned):
@@ -104,15 +108,21 @@ def _move_all(
     total, done, rows = sum(len(vshards) for vshards, _ in planned), 0, 0
     for vshards, to in planned:
         shard_map = known_map(world)
+        catch_up(world, to)  # what was paused stays so where its jobs go
+        was_empty = not shard_map.counts[to]
         done += sum(shard_map.database_of(each) == to for each in vshards)
         for source, few in parcels_of(shard_map, vshards, to):
             _wait_for_attempts(world, source, few, wait)
             parcel = Parcel(world.dice.name(ID_LENGTH), source, to, tuple(few))
             rows += pack(world, parcel)
             advance(world, parcel, actor=actor, reason=reason)
+            if was_empty:  # settings that plan a job could not be applied before it kept anything
+                catch_up(world, to)
+                was_empty = False
             done += len(few)
             if progress is not None:
                 progress(done, total)
+    catch_up_all(world)  # shares of limits follow from who keeps something
     return Moved(done, rows)
 
 

@@ -11,8 +11,8 @@ from horae.actions import logs, retention
 from horae.actions.jobs import definitions
 from horae.actions.schedules import schedules
 from horae.api import merges
+from horae.api.everywhere import as_setting, over_all
 from horae.api.examination import Examination
-from horae.api.gathering import over_all
 from horae.api.here import Here
 from horae.api.jobs.room import Run
 from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
@@ -20,6 +20,7 @@ from horae.api.values import Get, drop_none, enrich, to_json, to_public
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.governance.budgets import job_budget
 from horae.core.jobs.parameters import MOST, Parameter, parameter_from, parameter_json
+from horae.core.time.instants import MICROSECOND
 from horae.core.time.spans import Span, span
 from horae.core.values import PYDANTIC
 from horae.errors import Forbidden, InvalidInput, NotAllowed
@@ -122,6 +123,7 @@ class Retention:
     fires: timedelta
     rules: tuple[RetentionRule, ...] = ()
     incomplete: tuple[str, ...] = ()
+    databases: int | None = None
 
 
 class Admin(Room[S]):
@@ -229,7 +231,10 @@ class Admin(Room[S]):
             )
 
         body = {"keep": to_json(kept), **drop_none(queue=queue, outcome=outcome, reason=reason or None)}
-        return Call(Retention, act, body=body, gather=over_all(act, merges.first_answer))
+        value = {"keep": None if kept is None else kept // MICROSECOND, "queue": queue, "outcome": outcome}
+        name = f"{queue or ''}:{outcome or ''}"
+        gather = as_setting("retention", name, value, act, merges.first_answer, reason=reason)
+        return Call(Retention, act, body=body, gather=gather)
 
     @GET("/admin/doctor", *ADMIN)
     def doctor(self) -> Call[Examination]:

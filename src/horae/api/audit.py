@@ -9,7 +9,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, ClassVar
 
-from horae.actions.audit import export_audit, find_entries, missing_guards, seal_all, verify_audit
+from horae.actions.audit import export_audit, find_entries, missing_guards, seal_all, verify_reachable
 from horae.api.here import Here
 from horae.api.operation import LINES, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import drop_none, to_public
@@ -64,11 +64,16 @@ class Chain:
     entries: int
     head: str
     complaints: tuple[str, ...] = ()
+    database: str | None = None  # of a cluster, in which each has a chain of its own
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """Whether every chain is as it was sealed."""
+    """Whether every chain is as it was sealed.
+
+    ``incomplete`` names databases of a cluster that were away: their chains were not verified, and nothing is
+    ``sound`` as a whole until they are.
+    """
 
     __pydantic_config__ = PYDANTIC
 
@@ -76,6 +81,7 @@ class Verification:
     chains: tuple[Chain, ...] = ()
     complaints: tuple[str, ...] = ()  # about an exported file as a whole
     warnings: tuple[str, ...] = ()  # where the database does not guard the audit, and what to do
+    incomplete: tuple[str, ...] = ()
 
 
 class Audit(Room[S]):
@@ -109,8 +115,9 @@ class Audit(Room[S]):
     def verify(self, *, owner: str | None = None, heads: Mapping[str, str] | None = None) -> Call[Verification]:
         """Recompute the chains of the audit, or one owner's, and name what was changed, removed or moved.
 
-        *heads* are heads that were kept elsewhere, by owner; each must still be in its chain. Workers and servers
-        seal entries in about a minute; what is not sealed yet is sealed first.
+        *heads* are heads that were kept elsewhere, by owner, or for the chain of one database of a cluster by
+        ``database:owner``; each must still be in its chain. Workers and servers seal entries in about a minute; what
+        is not sealed yet is sealed first.
         """
         kept = dict(heads or {})
 
@@ -118,7 +125,8 @@ class Audit(Room[S]):
             seal_all(here.world)
             missing = missing_guards(here.world)
             warnings = (f"{describe_missing(missing)} {ADVICE}",) if missing else ()
-            return _verification(verify_audit(here.world, owner=owner, heads=kept), warnings=warnings)
+            found, away = verify_reachable(here.world, owner=owner, heads=kept)
+            return _verification(found, warnings=warnings, incomplete=away)
 
         query = drop_none(owner=owner, head=[f"{name}={link}" for name, link in kept.items()] or None)
         return Call(Verification, act, query=query, repeats=True, longer=LONGER)
@@ -142,7 +150,7 @@ def verify_export(lines: Iterable[str], heads: Mapping[str, str] | None = None) 
     """Verify the lines of an exported file, from the file alone; *heads* as in :meth:`Audit.verify`."""
     check = ExportCheck(heads)
     check.read(lines)
-    return _verification(*check.result())
+    return _verification(*check.result(), incomplete=check.incomplete)
 
 
 def parse_heads(given_heads: Iterable[str]) -> dict[str, str]:
@@ -158,12 +166,18 @@ def parse_heads(given_heads: Iterable[str]) -> dict[str, str]:
 
 
 def _verification(
-    found: Iterable[Verified], complaints: Iterable[Complaint] = (), *, warnings: tuple[str, ...] = ()
+    found: Iterable[Verified],
+    complaints: Iterable[Complaint] = (),
+    *,
+    warnings: tuple[str, ...] = (),
+    incomplete: tuple[str, ...] = (),
 ) -> Verification:
     chains: tuple[Chain, ...] = to_public(tuple[Chain, ...], tuple(found))
     about_file = tuple(map(str, complaints))
-    sound = not about_file and not any(each.complaints for each in chains)
-    return Verification(sound=sound, chains=chains, complaints=about_file, warnings=warnings)
+    sound = not about_file and not incomplete and not any(each.complaints for each in chains)
+    return Verification(
+        sound=sound, chains=chains, complaints=about_file, warnings=warnings, incomplete=tuple(incomplete)
+    )
 
 
 def _public(number: int, entry: Entry) -> AuditEntry:

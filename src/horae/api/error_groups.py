@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from horae.actions import error_groups
 from horae.actions.jobs import acts
 from horae.api import merges
 from horae.api.acts import Act, begun_in_parts
-from horae.api.gathering import Join, over_all
+from horae.api.everywhere import as_setting, over_all
+from horae.api.gathering import Join
 from horae.api.here import Here
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_public
@@ -20,6 +21,9 @@ from horae.core.cluster.numbers import job_id
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.time.instants import iso, micros
 from horae.core.values import PYDANTIC
+
+if TYPE_CHECKING:
+    from horae.ports.store import Tx
 
 USER_OR_WORKER = ("tasks", "worker")
 OF_GROUP = attrgetter("owner", "fingerprint")
@@ -70,6 +74,7 @@ class ErrorGroup:
     mute_reason: str | None = None
     days: dict[str, int] = field(default_factory=dict)
     incomplete: tuple[str, ...] = ()
+    databases: int | None = None
 
 
 class ErrorGroups(Room[S]):
@@ -136,7 +141,12 @@ class ErrorGroups(Room[S]):
 
         body = {"reason": reason, **drop_none(until=until)}
         at = {"fingerprint": fingerprint}
-        query, gather = drop_none(owner=owner), over_all(act, merges.merge_group)
+        query = drop_none(owner=owner)
+
+        def value(_: Tx) -> dict[str, Any]:
+            return {"is_muted": True, "until": None if until is None else iso(until)}
+
+        gather = as_setting("mute", fingerprint, value, act, merges.merge_group, reason=reason)
         return Call(ErrorGroup, act, at=at, query=query, body=body, repeats=True, gather=gather)
 
     @POST("/errors/{fingerprint}/unmute", *USER_OR_WORKER)
@@ -148,7 +158,8 @@ class ErrorGroups(Room[S]):
             return error_groups.unmute(here.world, fingerprint, owner=whose, actor=here.actor, reason=reason)
 
         body, at = drop_none(reason=reason or None), {"fingerprint": fingerprint}
-        query, gather = drop_none(owner=owner), over_all(act, merges.merge_group)
+        query, value = drop_none(owner=owner), {"is_muted": False, "until": None}
+        gather = as_setting("mute", fingerprint, value, act, merges.merge_group, reason=reason)
         return Call(ErrorGroup, act, at=at, query=query, body=body, repeats=True, gather=gather)
 
     @POST("/errors/{fingerprint}/retry", *USER_OR_WORKER)

@@ -1,4 +1,4 @@
-"""What an operation says of several databases: how it asks all of them, and how their answers and rows become one."""
+"""How answers and rows of several databases become one; what asks for them is in ``api/everywhere.py``."""
 
 from __future__ import annotations
 
@@ -16,17 +16,7 @@ class Merged:
 
     answer: Any
     incomplete: tuple[str, ...] = ()
-
-
-def over_all(verb: Callable[[Here], Any], merge: Callable[[list[Any]], Any]) -> Callable[[Here], Merged]:
-    """Return what runs a verb in every database of a cluster and merges the answers; see ``api/shards.py``."""
-
-    def gather(here: Here) -> Merged:
-        from horae.api.shards import gather_all  # a single database does not need it
-
-        return gather_all(here, verb, merge)
-
-    return gather
+    databases: int | None = None  # that a change is for
 
 
 @dataclass(frozen=True)
@@ -40,16 +30,3 @@ class Join:
     fetch: Callable[[Here, list[Any]], Iterable[Any]]  # the rows with these keys in a database, whether listed or not
     merge: Callable[[list[Any]], Any]
     fits: Callable[[Any], bool] = lambda row: True  # whether the list has a row; also asked of what they are together
-
-
-def shared_out(
-    most: int | None, act: Callable[[Here, int | None], Any], merge: Callable[[list[Any]], Any]
-) -> Callable[[Here], Merged]:
-    """Return what gives each database of a cluster its share of a limit, and merges the answers."""
-
-    def gather(here: Here) -> Merged:
-        from horae.api.shards import share_out
-
-        return share_out(here, most, act, merge)
-
-    return gather

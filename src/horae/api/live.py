@@ -8,7 +8,7 @@ from typing import Any
 
 from horae.actions.pulse import read_marks
 from horae.api import merges
-from horae.api.gathering import over_all
+from horae.api.everywhere import over_all
 from horae.api.here import Here
 from horae.api.operation import GET, STREAM, Call, Room, S, Tail
 from horae.core.pulse import TENANT_PARTS, Marks, Part, changed_parts

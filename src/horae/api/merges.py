@@ -243,6 +243,26 @@ def _changed_at(budget: Any) -> float:
     return 0.0 if budget.changed_at is None else budget.changed_at.timestamp()
 
 
+def merge_owners(answers: Sequence[Iterable[Any]]) -> list[Any]:
+    """Return what tenants of all databases have, by their name."""
+    return sorted(chain(answers), key=attrgetter("owner"))
+
+
+def merge_calendars(answers: Sequence[Iterable[Any]]) -> list[Any]:
+    """Return every calendar once, as the database with its highest version knows it."""
+    found: dict[str, Any] = {}
+    for each in chain(answers):
+        known = found.get(each.name)
+        found[each.name] = each if known is None or each.version > known.version else known
+    return [found[name] for name in sorted(found)]
+
+
+def merge_calendar(answers: Sequence[Any]) -> Any:
+    """Return a calendar of its highest version, with the schedules of all databases that use it."""
+    users = sorted(chain([each.schedules for each in answers]))
+    return replace(max(answers, key=attrgetter("version")), schedules=tuple(users))
+
+
 def merge_fires(answers: Sequence[Iterable[Any]], limit: int) -> list[Any]:
     """Return the fires that come first of all."""
     return sorted(chain(answers), key=attrgetter("at"))[:limit]

@@ -10,7 +10,7 @@ from horae.actions import overview
 from horae.actions.error_groups import GroupView
 from horae.api import merges
 from horae.api.error_groups import ErrorGroup
-from horae.api.gathering import over_all
+from horae.api.everywhere import over_all
 from horae.api.here import Here
 from horae.api.jobs.room import Reason
 from horae.api.operation import GET, Call, Room, S

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from horae.actions.jobs import nodes, queues, running_limits
 from horae.actions.jobs.quiet_queues import quiet_queue
 from horae.api import merges
-from horae.api.gathering import over_all, shared_out
+from horae.api.everywhere import as_setting, as_shared_limit, over_all
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, POST, PUT, Call, Room, S
 from horae.api.values import Get, drop_none
 from horae.core.jobs.job import Order
+from horae.core.jobs.running_limits import QUEUE
 from horae.core.jobs.turns import Fair
+from horae.core.time.instants import iso
 from horae.core.values import PYDANTIC
+
+if TYPE_CHECKING:
+    from horae.core.cluster.settings import Kind
+    from horae.ports.store import Tx
 
 ADMIN = ("admin",)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Queue:
-    """A queue and how it is served; ``incomplete`` names databases without an answer, which a change did not reach."""
+    """A queue and how it is served; ``incomplete`` names databases without an answer.
+
+    After a change these are of as many ``databases``, and follow by themselves when they are back.
+    """
 
     __pydantic_config__ = PYDANTIC
 
@@ -40,6 +49,7 @@ class Queue:
     fair: Fair | None = None
     quiet_at: datetime | None = None
     incomplete: tuple[str, ...] = ()
+    databases: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +84,7 @@ class RunningLimit:
     max_running: int | None = None
     source: Literal["api", "file", "code"] | None = None
     incomplete: tuple[str, ...] = ()
+    databases: int | None = None
 
     @property
     def decisive(self) -> LimitSource | None:
@@ -145,13 +156,17 @@ class Queues(Room[S]):
             here.caller.require_queue(name)
             return queues.pause_queue(here.world, name, until=until, actor=here.actor, reason=reason)
 
-        body, gather = drop_none(until=until, reason=reason or None), over_all(act, merges.first_answer)
+        def value(_: Tx) -> dict[str, Any]:
+            return {"paused": True, "until": None if until is None else iso(until)}
+
+        body = drop_none(until=until, reason=reason or None)
+        gather = as_setting("queue.pause", name, value, act, merges.first_answer, reason=reason)
         return Call(Queue, act, at={"name": name}, body=body, repeats=True, gather=gather)
 
     @POST("/queues/{name}/resume", *ADMIN, by_queue=True)
     def resume(self, name: str, *, reason: str = "") -> Call[Queue]:
         """Hand out jobs of a queue again."""
-        return _change(queues.resume_queue, name, reason)
+        return _change("queue.pause", {"paused": False, "until": None}, queues.resume_queue, name, reason)
 
     @POST("/queues/{name}/quiet", *ADMIN, by_queue=True)
     def quiet(self, name: str, quiet_hours: str | None, *, zone: str = "UTC", reason: str = "") -> Call[Queue]:
@@ -161,24 +176,27 @@ class Queues(Room[S]):
             here.caller.require_queue(name)
             return quiet_queue(here.world, name, quiet_hours, zone, actor=here.actor, reason=reason)
 
-        body = {"quiet_hours": quiet_hours, "zone": zone, **drop_none(reason=reason or None)}
-        return Call(Queue, act, at={"name": name}, body=body, repeats=True, gather=over_all(act, merges.first_answer))
+        value = {"quiet_hours": quiet_hours, "zone": zone}
+        body = {**value, **drop_none(reason=reason or None)}
+        gather = as_setting("queue.quiet", name, value, act, merges.first_answer, reason=reason)
+        return Call(Queue, act, at={"name": name}, body=body, repeats=True, gather=gather)
 
     @POST("/queues/{name}/limit", *ADMIN, by_queue=True)
     def limit(self, name: str, max_running: int | None, *, reason: str = "") -> Call[Queue]:
         """Let at most so many jobs of a queue run at once, over all workers; None lifts the limit."""
-        call = _change(queues.limit_queue, name, reason, max_running=max_running)
 
-        def act(here: Here, share: int | None) -> Any:
+        def act(here: Here, share: int | None = max_running) -> Any:
             here.caller.require_queue(name)
             return queues.limit_queue(here.world, name, share, actor=here.actor, reason=reason)
 
-        return replace(call, gather=shared_out(max_running, act, merges.merge_limited))
+        body = {"max_running": max_running, **drop_none(reason=reason or None)}
+        gather = as_shared_limit(f"{QUEUE}{name}", max_running, act, merges.merge_limited, reason=reason)
+        return Call(Queue, act, at={"name": name}, body=body, repeats=True, gather=gather)
 
     @POST("/queues/{name}/order", *ADMIN, by_queue=True)
     def order(self, name: str, order: Order, *, reason: str = "") -> Call[Queue]:
         """Serve by ``priority`` first, or by ``run_at`` first."""
-        return _change(queues.order_queue, name, reason, order=order)
+        return _change("queue.order", {"order": order}, queues.order_queue, name, reason, order=order)
 
     @POST("/queues/{name}/fair", *ADMIN, by_queue=True)
     def share(self, name: str, fair: Fair | None, *, reason: str = "") -> Call[Queue]:
@@ -187,7 +205,7 @@ class Queues(Room[S]):
         One that has just come is served by the next claims, however many jobs of others wait. The order of the queue
         holds among the jobs of one owner.
         """
-        return _change(queues.share_queue, name, reason, fair=fair)
+        return _change("queue.fair", {"fair": fair}, queues.share_queue, name, reason, fair=fair)
 
 
 class Limits(Room[S]):
@@ -210,7 +228,7 @@ class Limits(Room[S]):
             return running_limits.set_limit(here.world, name, most, actor=here.actor, reason=reason)
 
         body = {"max_running": max_running, **drop_none(reason=reason or None)}
-        gather = shared_out(max_running, act, merges.merge_limit)
+        gather = as_shared_limit(name, max_running, act, merges.merge_limit, reason=reason)
         return Call(RunningLimit, act, at={"name": name}, body=body, gather=gather)
 
     @DELETE("/limits/{name}", *ADMIN)
@@ -220,7 +238,8 @@ class Limits(Room[S]):
         def act(here: Here) -> Any:
             return running_limits.reset_limit(here.world, name, actor=here.actor, reason=reason)
 
-        query, gather = drop_none(reason=reason or None), over_all(act, merges.merge_limit)
+        query, value = drop_none(reason=reason or None), {"is_set": False, "max_running": None}
+        gather = as_setting("limit", name, value, act, merges.merge_limit, reason=reason)
         return Call(RunningLimit, act, at={"name": name}, query=query, repeats=True, gather=gather)
 
 
@@ -272,10 +291,13 @@ class Workers(Room[S]):
         return Call(Worker, act, at={"worker_id": worker_id}, body=body, repeats=True, gather=gather)
 
 
-def _change(verb: Callable[..., Any], name: str, reason: str, **changes: Any) -> Call[Queue]:
+def _change(
+    kind: Kind, value: Mapping[str, Any], verb: Callable[..., Any], name: str, reason: str, **changes: Any
+) -> Call[Queue]:
     def act(here: Here) -> Any:
         here.caller.require_queue(name)
         return verb(here.world, name, *changes.values(), actor=here.actor, reason=reason)
 
     body = {**changes, **drop_none(reason=reason or None)}
-    return Call(Queue, act, at={"name": name}, body=body, repeats=True, gather=over_all(act, merges.first_answer))
+    gather = as_setting(kind, name, value, act, merges.first_answer, reason=reason)
+    return Call(Queue, act, at={"name": name}, body=body, repeats=True, gather=gather)

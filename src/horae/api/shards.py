@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from horae.actions import shards
 from horae.actions.consistency import moment
+from horae.actions.settings.deciding import Draft, decide
 from horae.api.gathering import Merged
 from horae.api.masking import for_readers
 from horae.api.operation import Page
@@ -20,9 +21,14 @@ from horae.core.cluster.positions import read_positions, write_positions
 from horae.errors import NotFound
 
 if TYPE_CHECKING:
+    from horae.actions.settings.deciding import Value
     from horae.api.gathering import Join
     from horae.api.here import Here
     from horae.api.operation import FetchPage
+    from horae.core.cluster.settings import Kind, Portion
+    from horae.ports.store import Tx
+
+    Setting = tuple[Kind, str, Value | Callable[[Tx], Value], str]  # kind, name, value, reason
 
 T = TypeVar("T")
 Merge = Callable[[list[Any]], Any]
@@ -60,16 +66,28 @@ def names_of(here: Here, numbers: Collection[int]) -> tuple[str, ...]:
     return tuple(each.name for each in shards.members(here.world) if each.number in numbers)
 
 
-def share_out(here: Here, most: int | None, act: Callable[[Here, int | None], Any], merge: Merge) -> Merged:
+def change_setting(here: Here, setting: Setting, act: Callable[[Here, Portion], Any], merge: Merge) -> Merged:
+    """Decide about a setting by *act* in one database, and let all others follow that answer."""
+    kind, name, value, reason = setting
+    draft = Draft(kind, name, value, here.actor, reason)
+    decided = decide(here.world, draft, lambda world, part: act(replace(here, world=world), part))
+    return Merged(merge(decided.answers), decided.away, decided.databases)
+
+
+def share_out(
+    here: Here, name: str, most: int | None, act: Callable[[Here, int | None], Any], merge: Merge, reason: str
+) -> Merged:
     """Give each database its share of a limit over all of them; fewer than there are databases cannot be shared."""
-    shares = {} if most is None else shards.share_of(here.world, most)
-    found, away = ask_each(here, lambda there, number: act(there, shares.get(number)))
-    return Merged(merge(list(found.values())), away)
+    if most is not None:
+        shards.share_of(here.world, most)
+    setting: Setting = ("limit", name, {"is_set": True, "max_running": most}, reason)
+    return change_setting(here, setting, lambda there, part: act(there, part.share(most)), merge)
 
 
-def share_out_all(here: Here, amount: int | None, act: Callable[[Here, int | None], Any], merge: Merge) -> Merged:
-    """Give every database the same: nothing at all, or no limit."""
-    found, away = ask_each(here, lambda there, _: act(there, amount))
+def divide_budget(here: Here, capacity: int | None, act: Callable[[Here, int | None], Any], merge: Merge) -> Merged:
+    """Give each database its share of a budget; nothing at all, or no limit, every database has alike."""
+    shares = shards.share_of(here.world, capacity) if capacity else {}
+    found, away = ask_each(here, lambda there, number: act(there, shares.get(number, capacity)))
     return Merged(merge(list(found.values())), away)
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from horae.actions import statistics
 from horae.api import merges
-from horae.api.gathering import over_all
+from horae.api.everywhere import over_all
 from horae.api.here import Here
 from horae.api.operation import GET, Call, Room, S
 from horae.api.values import Get, drop_none

@@ -21,6 +21,7 @@ from horae.errors import DefinitionError
 T = TypeVar("T")
 Get = Callable[[Any], Any]
 INCOMPLETE = "incomplete"  # the field that names databases of a cluster without an answer; left out where it is empty
+DATABASES = "databases"  # and the field with the number of databases that a change is for
 PLAIN = frozenset({str, int, float, bool, type(None)})  # what JSON says as it is
 
 
@@ -87,7 +88,8 @@ def _getters(public: Any) -> list[tuple[str, Get]]:
     return [
         (each.name, derived[each.name] if each.name in derived else _getter(each.name, hints[each.name]))
         for each in fields(public)
-        if each.name != INCOMPLETE  # no core value has it: it is about the databases that were asked
+        if each.name
+        not in (INCOMPLETE, DATABASES)  # no core value has them: they are about the databases that were asked
     ]
 
 
@@ -138,6 +140,7 @@ def _field_writer(names: Sequence[str]) -> Get:
         said = {name: getattr(value, name) for name in names}
         if INCOMPLETE in said and not said[INCOMPLETE]:
             del said[INCOMPLETE]
+            said.pop(DATABASES, None)
         for name, each in said.items():
             if type(each) not in PLAIN:
                 said[name] = to_json(each)

@@ -11,7 +11,7 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -78,6 +78,12 @@ class Terminal:
     is_plain: bool = False
     language: Language = "en"
     missing: set[str] = field(default_factory=set, compare=False)  # databases of a cluster that gave no answer
+    changed: list[int] = field(default_factory=list, compare=False)  # of how many they are, after a change
+
+    def notice_missing(self, databases: Iterable[str], count: int | None) -> None:
+        """Note databases of a cluster that gave no answer, and after a change of how many they are."""
+        self.missing.update(databases)
+        self.changed.extend([] if count is None else [count])
 
     def result(self, value: Mapping[str, Any], text: str) -> None:
         """Print the result on stdout, as JSON or as text; where databases of a cluster gave no answer, name them."""
@@ -85,7 +91,8 @@ class Terminal:
             value = {**value, "incomplete": sorted(self.missing)}
         self.out(dump_json(value) if self.is_json else text)
         if self.missing and not self.is_json:
-            print(incomplete_text(self.missing, self.language), file=sys.stderr, flush=True)
+            count = max(self.changed, default=None)
+            print(incomplete_text(self.missing, self.language, count), file=sys.stderr, flush=True)
 
     def event(self, value: Mapping[str, Any]) -> None:
         """Print one line of JSON about a command that goes on, where JSON is wanted."""
@@ -229,11 +236,17 @@ def _login() -> str:
 
 @contextmanager
 def opened(
-    terminal: Terminal, *, may_create: bool = False, url: str | None = None, in_cluster: bool = True
+    terminal: Terminal,
+    *,
+    may_create: bool = False,
+    url: str | None = None,
+    in_cluster: bool = True,
+    held_too: bool = False,
 ) -> Iterator[World]:
     """Open the store behind a command, and close it at the end. Only with *may_create* is a SQLite file made.
 
     *url* names another database than the settings; without *in_cluster* it is opened by itself, whatever it belongs to.
+    With *held_too* also databases of a cluster that were restored and are not settled yet.
     """
     from horae.actions.rules import job_rules
     from horae.clock import SystemDice, clock_of, zone_database_version
@@ -262,7 +275,9 @@ def opened(
             retention=Retention.read(lambda name: getattr(settings, name)),
         )
         limits, urls = settings.timeouts, settings.cluster_urls
-        world = with_cluster(alone, store, urls=urls, make_clock=clock_of, timeouts=limits) if in_cluster else alone
+        world = alone
+        if in_cluster:
+            world = with_cluster(alone, store, urls=urls, make_clock=clock_of, timeouts=limits, held_too=held_too)
         close = world.store.close
         yield world
         if may_create and database == DEFAULT_URL:

@@ -80,7 +80,7 @@ def _noticing(verbs: Verbs, terminal: Terminal) -> Verbs:
     """Let the terminal tell which databases of a cluster did not answer."""
     from horae.api.senders.noticing import Noticing
 
-    verbs._sender = Noticing(verbs._sender, terminal.missing.update)
+    verbs._sender = Noticing(verbs._sender, terminal.notice_missing)
     return verbs
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 
 from horae.words.languages import Language
@@ -57,10 +57,14 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[st
     return [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in cells]
 
 
-def incomplete_text(databases: Iterable[str], language: Language) -> str:
-    """Return the sentence about databases of a cluster that gave no answer."""
+def incomplete_text(databases: Collection[str], language: Language, count: int | None = None) -> str:
+    """Return the sentence about databases of a cluster that gave no answer; of *count* to which a change was sent."""
     from importlib import import_module  # few installations are clusters
 
     words = import_module("horae.words.chinese.cluster" if language == "zh" else "horae.words.cluster")
+    named = ", ".join(sorted(databases))
+    if count is not None:
+        partly: str = words.PARTLY_APPLIED
+        return partly.format(applied=count - len(databases), count=count, databases=named)
     sentence: str = words.INCOMPLETE
-    return sentence.format(databases=", ".join(sorted(databases)))
+    return sentence.format(databases=named)

@@ -121,7 +121,7 @@ class Visit:
 
     def _noticing(self, rooms: Rooms[Sender]) -> Rooms[Sender]:
         """Return rooms that tell this page which databases gave no answer."""
-        return Rooms(Noticing(rooms._sender, self.missing.update))
+        return Rooms(Noticing(rooms._sender, lambda databases, _: self.missing.update(databases)))
 
     async def act(self, work: Callable[[Rooms[Sender]], T]) -> T:
         """Change something through the caller's rooms."""

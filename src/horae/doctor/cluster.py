@@ -8,10 +8,12 @@ from datetime import datetime
 
 from horae.actions import cluster
 from horae.actions.jobs.reasons import SILENT
+from horae.actions.settings.catching_up import find_lagging
 from horae.clock import clock_of
 from horae.core.cluster.assignment import CHOICE
 from horae.doctor.findings import Finding, Installation, ok, problem
 from horae.doctor.work import PATIENCE, due_in_open_queues
+from horae.errors import ConfigurationError
 from horae.ports.store import Tx
 from horae.ports.world import World
 from horae.stores.cluster.opening import with_cluster
@@ -25,18 +27,24 @@ def cluster_members(store: SqlStore, installation: Installation) -> Iterator[Fin
     if installation.world is None:
         return
     settings = installation.settings
-    world = with_cluster(
-        installation.world,
-        store,
-        urls=settings.cluster_urls,
-        make_clock=lambda each: clock_of(each, fix=False),
-        timeouts=settings.timeouts,
-    )
+    try:
+        world = with_cluster(
+            installation.world,
+            store,
+            urls=settings.cluster_urls,
+            make_clock=lambda each: clock_of(each, fix=False),
+            timeouts=settings.timeouts,
+        )
+    except ConfigurationError as held:
+        mend = "horae cluster restored --db URL"
+        yield problem("cluster", "cluster_member_away", mend, name="of HORAE_DATABASE_URL", problem=str(held))
+        return
     if world.cluster is None:
         return
     try:
         state = cluster.look(world)
         unserved = _find_unserved(world, state, installation.now)
+        lagging = find_lagging(world)
     finally:
         world.store.close()
     for each in state.members:
@@ -56,7 +64,9 @@ def cluster_members(store: SqlStore, installation: Installation) -> Iterator[Fin
             yield problem("cluster", "cluster_queues_unserved", "horae worker MODULE:APP", name=name, queues=queues)
         else:
             yield problem("cluster", "cluster_member_unserved", "horae worker MODULE:APP", name=name)
-    if state.is_well and not unserved and not late:
+    for name, count in lagging.items():
+        yield problem("cluster", "cluster_settings_behind", "horae cluster check --repair", name=name, count=count)
+    if state.is_well and not unserved and not late and not lagging:
         yield ok("cluster", "cluster_well", count=len(state.members), version=state.version)
 
 

@@ -56,6 +56,9 @@ def reached(store: SqlStore, installation: Installation) -> Iterator[Finding]:
     yield ok("database", "database_answers", url=url, took=took)
     if schema.is_current:
         yield ok("migrations", "migrations_current", version=schema.found)
+    elif schema.is_newer:  # of a cluster that is being upgraded: the database says that this code may go on
+        found = schema.found or ""
+        yield warning("migrations", "migrations_near", "pip install --upgrade horae", found=found, wanted=schema.wanted)
     elif schema.found is None:
         yield problem("migrations", "tables_missing", "horae db migrate", wanted=schema.wanted)
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from horae.core.cluster.assignment import Holding
     from horae.core.cluster.messages import Answer, Following, Message, Waiting
     from horae.core.cluster.moves import Cargo, Parcel
+    from horae.core.cluster.restoring import RestorePlan, Settled
+    from horae.core.cluster.settings import Head, Kind, SharedSetting
     from horae.core.cluster.shard_map import Member, ShardMap, VshardState
     from horae.ports.store import Store
     from horae.ports.world import World
@@ -18,10 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a database says of itself: its number in the cluster and the version of its copy of the map."""
+    """What a database says of itself: its number in the cluster and the version of its copy of the map.
+
+    A negative number: it was restored from a copy and is held until ``horae cluster restored``.
+    """
 
     number: int
     version: int
+
+    @property
+    def is_held(self) -> bool:
+        return self.number < 0
 
 
 class ClusterRows(Protocol):
@@ -137,6 +146,38 @@ class MessageRows(Protocol):
         """Return how a job stands or ended in this database; None where it is not known."""
 
 
+class SettingRows(Protocol):
+    """The copies of the house's settings in one database of a cluster."""
+
+    def heads(self) -> dict[tuple[Kind, str], Head]:
+        """Return how far each copy has come."""
+
+    def find(self, keys: Collection[tuple[Kind, str]]) -> list[SharedSetting]:
+        """Return these settings, by kind and name; those that are not here are left out."""
+
+    def lock(self, kind: Kind, names: Collection[str]) -> dict[str, SharedSetting]:
+        """Return settings of a kind by name, and let no other transaction decide about these until this one ends."""
+
+    def put(self, *settings: SharedSetting) -> None:
+        """Write copies; the caller has locked them."""
+
+
+class RestoreRows(Protocol):
+    """A database of a cluster that was restored from a copy."""
+
+    def hold(self) -> None:
+        """Close this database to all processes until it is settled."""
+
+    def highest(self, number: int) -> dict[str, int]:
+        """Return the highest numbers that a database has drawn, as far as rows of this one tell, by table."""
+
+    def remove_same(self, content: Collection[tuple[str, str]]) -> None:
+        """Delete the rows that a parcel brings anew."""
+
+    def settle(self, plan: RestorePlan) -> Settled:
+        """Make this database fit the others, and open it."""
+
+
 class Shards(Protocol):
     """The databases of a cluster, as a process sees them."""
 
@@ -147,6 +188,10 @@ class Shards(Protocol):
     @property
     def number(self) -> int:
         """The number of the database that this process was told of."""
+
+    @property
+    def token_hints(self) -> MutableMapping[str, int]:
+        """Databases that had tokens from before the cluster, by id, when this process last asked them."""
 
     def bind(self, world: World, vshard: int) -> World:
         """Return the world of one virtual shard: its store follows the shard from database to database."""

@@ -97,6 +97,7 @@ class Marks:
     """The highest numbers that a database has handed out, and its lease line."""
 
     token: int = 0
+    drawn: int = 0  # of a database of a cluster: the last value for a number of a job
     numbers: dict[str, int] = field(default_factory=dict)
     line: tuple[str, int] | None = None
 
@@ -125,7 +126,7 @@ def marks_of(path: Path) -> Marks | None:
                 "SELECT max(coalesce((SELECT max(token) FROM horae_jobs), 0), "
                 "coalesce((SELECT max(token) FROM horae_runs), 0))"
             ).fetchone()
-            return Marks(int(found[0]), _numbers(connection), _line(connection))
+            return Marks(int(found[0]), _drawn(connection), _numbers(connection), _line(connection))
     except sqlite3.DatabaseError:
         return None
 
@@ -144,6 +145,8 @@ def fence(copy: Path, live: Marks | None) -> int:
             jumped = max(drawn.get(table, 0), above.numbers.get(table, 0)) + JUMP
             connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", [table])
             connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", [table, jumped])
+        if above.drawn:
+            connection.execute("UPDATE horae_cluster SET drawn = max(drawn, ?)", [above.drawn])
         connection.execute("DELETE FROM horae_nodes")
         if above.line is not None:
             line = "INSERT OR REPLACE INTO horae_lease_line (id, boot, began_at) VALUES (1, ?, ?)"
@@ -266,6 +269,14 @@ def _line(connection: sqlite3.Connection) -> tuple[str, int] | None:
 def _numbers(connection: sqlite3.Connection) -> dict[str, int]:
     found = connection.execute("SELECT name, seq FROM sqlite_sequence WHERE name LIKE 'horae\\_%' ESCAPE '\\'")
     return {name: int(number) for name, number in found}
+
+
+def _drawn(connection: sqlite3.Connection) -> int:
+    """Read what was drawn for jobs' numbers; 0 in a database that is in no cluster."""
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'horae_cluster'").fetchone() is None:
+        return 0
+    row = connection.execute("SELECT drawn FROM horae_cluster").fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def _create_private(path: Path) -> None:

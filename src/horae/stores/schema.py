@@ -6,6 +6,7 @@ Migrations run under a lock, so that any number of processes may start at once. 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,14 +21,30 @@ from sqlalchemy.pool import StaticPool
 from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
 from horae.stores.databases import audit_guard
 from horae.stores.databases.dialects import BY_NAME, NO_ROOM
+from horae.stores.revisions import HEAD, KNOWN, VERSION_TABLE, is_served, oldest_code, set_oldest
 
-VERSION_TABLE = "horae_version"
+__all__ = [
+    "HEAD",
+    "KNOWN",
+    "LOCK",
+    "REMOVED",
+    "SCRIPTS",
+    "VERSION_TABLE",
+    "Schema",
+    "create_all",
+    "inspect_schema",
+    "lift_timeouts",
+    "lock_migrations",
+    "migrate",
+    "require_current",
+    "require_served",
+    "translate_errors",
+    "upgrade",
+]
+
+log = logging.getLogger("horae.schema")
 LOCK = 4_715_113_082  # the advisory lock of migrations: an arbitrary number that no other program should use
 SCRIPTS = Path(__file__).parent / "migrations"
-# Every version, oldest first: a migration's file is named by its revision. Read from the names, because importing
-# Alembic to ask for them costs more than most commands do.
-KNOWN = tuple(sorted(file.stem for file in (SCRIPTS / "versions").glob("[0-9]*.py")))
-HEAD = KNOWN[-1]
 # Versions from before the baseline, which took their place: nothing here can migrate them.
 REMOVED = frozenset(f"{number:04}" for number in range(1, 21))
 
@@ -38,29 +55,55 @@ class Schema:
 
     found: str | None
     wanted: str = HEAD
+    is_near: bool = False  # of a cluster's database: not the version of this code, and served all the same
 
     @property
     def is_current(self) -> bool:
         return self.found == self.wanted
 
+    @property
+    def is_newer(self) -> bool:
+        return self.found is not None and self.found not in KNOWN
+
 
 def inspect_schema(engine: Engine) -> Schema:
-    """Return which version the tables have; None where there are none. One that is not known here is refused."""
+    """Return which version the tables have; None where there are none.
+
+    One that is not known here is refused, unless a database of a cluster says that this code may go on with it.
+    """
     with translate_errors(), engine.connect().execution_options(horae_reading=True) as connection:
         found = _version(connection)  # reading: an app may be opened first inside its own write transaction
+        near = found is not None and found != HEAD and found not in REMOVED and is_served(connection, found)
     if found in REMOVED:
         raise SchemaMissing("tables_too_old", version=found, oldest=KNOWN[0])
-    if found is not None and found not in KNOWN:
+    if found is not None and found not in KNOWN and not near:
         raise SchemaTooNew("tables_too_new", version=found, known=HEAD)
-    return Schema(found)
+    return Schema(found, is_near=near)
 
 
 def require_current(engine: Engine) -> None:
     """Refuse to work with missing or old tables."""
+    _require(inspect_schema(engine), or_near=False)
+
+
+def require_served(engine: Engine) -> None:
+    """Refuse to work with missing or old tables; of a cluster's database the revisions nearby are served as well."""
     schema = inspect_schema(engine)
-    if not schema.is_current:
-        have = "no Horae tables" if schema.found is None else f"Horae tables of version {schema.found}"
-        raise SchemaMissing("tables_old", found=have, needed=schema.wanted)
+    _require(schema, or_near=True)
+    if schema.is_near:
+        log.warning(
+            "%s has tables of version %s, this Horae %s: served meanwhile; end the upgrade (horae db migrate)",
+            engine.url.render_as_string(hide_password=True), schema.found, schema.wanted,
+        )  # fmt: skip
+
+
+def _require(schema: Schema, *, or_near: bool) -> None:
+    if schema.is_current or (or_near and schema.is_near):
+        return
+    if schema.is_newer:
+        raise SchemaTooNew("tables_too_new", version=schema.found, known=HEAD)
+    have = "no Horae tables" if schema.found is None else f"Horae tables of version {schema.found}"
+    raise SchemaMissing("tables_old", found=have, needed=schema.wanted)
 
 
 def migrate(engine: Engine) -> Schema:
@@ -70,7 +113,7 @@ def migrate(engine: Engine) -> Schema:
     isolated where the others are.
     """
     before = inspect_schema(engine)
-    if before.is_current and _is_guarded(engine):
+    if before.is_newer or (before.is_current and _is_guarded(engine)):
         return before
     with translate_errors(), lock_migrations(engine) as connection:
         if BY_NAME[connection.dialect.name].name == "sqlite" and _is_new(connection):
@@ -114,7 +157,8 @@ def _make_sqlite(connection: Connection) -> None:
 
 
 def _set_version(connection: Connection) -> None:
-    connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:head)"), {"head": HEAD})
+    given = {"head": HEAD, "oldest": oldest_code()}
+    connection.execute(text(f"INSERT INTO {VERSION_TABLE} (version_num, oldest) VALUES (:head, :oldest)"), given)
 
 
 def _create_tables(connection: Connection) -> None:
@@ -127,7 +171,7 @@ def _create_tables(connection: Connection) -> None:
     for statement in (*job_indexes(partial).values(), *(UNSEALED_INDEXES if partial else ())):
         connection.execute(text(statement))
     audit_guard.install(connection)
-    connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"))
+    connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL, oldest VARCHAR(32))"))
 
 
 @cache
@@ -169,6 +213,7 @@ def upgrade(connection: Connection) -> None:
     context = MigrationContext.configure(connection, opts=options)
     with Operations.context(context):
         context.run_migrations()
+    set_oldest(connection)
 
 
 @contextmanager

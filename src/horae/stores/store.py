@@ -26,7 +26,7 @@ from horae.ports.jobs import Placed, PlacedAlike, make_placed
 from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver
 from horae.stores.jobs.jobs import Jobs
-from horae.stores.schema import require_current
+from horae.stores.schema import require_served
 from horae.stores.tables.jobs import completed, is_plain, job_chunks, queues_of, woken_by
 from horae.stores.transaction import Transaction
 
@@ -447,11 +447,11 @@ class SqlStore(ABC):
         return None
 
     def open_schema(self) -> None:
-        """Demand that the tables are there and current; a database that is a file makes them."""
+        """Demand that the tables are there and served here; a database that is a file makes them."""
         self.run_with_retry(self.check_schema)
 
     def check_schema(self) -> None:
-        require_current(self.engine)
+        require_served(self.engine)
 
     # -- wake-ups ------------------------------------------------------------------------------------------------
 

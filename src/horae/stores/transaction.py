@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from horae.stores.audit import Audit
     from horae.stores.cluster.messages import Messages
     from horae.stores.cluster.parcels import Parcels
+    from horae.stores.cluster.restoring import Restoring
     from horae.stores.cluster.rows import ClusterRows
+    from horae.stores.cluster.settings import Settings
     from horae.stores.cluster.shard import Shard
     from horae.stores.databases.hot import Hot
     from horae.stores.error_groups import ErrorGroups
@@ -230,6 +232,18 @@ class Transaction:
         from horae.stores.cluster.messages import Messages
 
         return Messages(self.connection, self.woken)
+
+    @cached_property
+    def settings(self) -> Settings:
+        from horae.stores.cluster.settings import Settings
+
+        return Settings(self.connection)
+
+    @cached_property
+    def restoring(self) -> Restoring:
+        from horae.stores.cluster.restoring import Restoring
+
+        return Restoring(self.connection)
 
     @cached_property
     def audit(self) -> Audit:

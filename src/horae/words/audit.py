@@ -1,8 +1,6 @@
 """The sentences about the audit: what is wrong with its chains and with how the database guards it, by reason."""
 
 ERRORS = {
-    "audit_export_of_cluster": "The house has a chain in each database of a cluster, and so has a tenant that has "
-    "moved; one file cannot hold them yet. Name a tenant with owner=, or verify in place: horae audit verify.",
     "audit_head_unreadable": "A head kept elsewhere is written OWNER=HASH, with the 64 hexadecimal digits that "
     "`horae audit verify` or `horae audit export` printed, not {head!r}.",
     "audit_heads_differ": "Two different heads were given for the owner {owner}. Give one.",
@@ -17,13 +15,16 @@ COMPLAINTS = {
     "chain_ends_elsewhere": "the chain should end at entry {expected} of this owner; it ends at {found}",
     "chain_head_differs": "the chain should end with the hash {expected}; it ends with {found}",
     "chain_missing": "there is no chain of this owner, although a head of it was kept elsewhere",
+    "chain_of_other_database": "line {line}: the chain of {owner} is closed by another database than the one before it",
     "chain_repeated": "line {line}: the chain of {owner} begins a second time",
     "chain_unfinished": "the chain has no closing line: the file was cut off, or lines were removed",
+    "database_repeated": "line {line}: the chains of the database {database} begin a second time",
     "entries_missing": "before entry {id}: {count} entries are missing",
     "entry_changed": "entry {id} was changed, or moved, after it was sealed",
     "entry_out_of_order": "entry {id} is number {seq} of the chain, and stands after number {after}",
     "file_counts_differ": "the file should hold {chains} chains with {entries} entries; it holds {found_chains} with "
     "{found_entries}",
+    "file_databases_differ": "the file should hold the chains of the databases {expected}; it holds those of {found}",
     "file_goes_on": "line {line}: there is more behind the end of the export",
     "file_has_no_header": "the file does not begin with the header of an export of the audit",
     "file_unfinished": "the file has no last line of an export: it was cut off",
@@ -68,6 +69,7 @@ VERBS = {
     "init_cluster": "made the database the first of a cluster",
     "add_to_cluster": "added a database to the cluster",
     "share_cluster": "gave a new database its share of the virtual shards",
+    "restore_in_cluster": "let a restored database of the cluster serve again",
     "move_vshards": "moved virtual shards to another database",
     "switch_on_bus": "let events be noted for the message bus",
     "switch_off_bus": "stopped noting events for the message bus",

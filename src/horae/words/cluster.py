@@ -1,9 +1,8 @@
 """The sentences of errors about clusters of databases, by reason."""
 
-INCOMPLETE = "Incomplete: {databases} did not answer. What they keep is missing here, and no change has reached them."
+INCOMPLETE = "Incomplete: {databases} did not answer. What they keep is missing here."
+PARTLY_APPLIED = "{applied} of {count} applied: {databases} did not answer. The rest follows by itself."
 ERRORS = {
-    "all_databases_needed": "This needs every database of the cluster, and {names} did not answer. Nothing was "
-    "changed; repeat it when they are back.",
     "cluster_address_exists": "{address} is a database of this cluster already.",
     "cluster_database_in_memory": "A database in memory cannot be shared by a cluster; use a file or a server.",
     "cluster_database_taken": "{address} belongs to another cluster, or is number {number} of this one. Use an empty "
@@ -20,6 +19,18 @@ ERRORS = {
     "cluster_map_changed": "The map of the cluster has changed meanwhile: it has version {version}, not {expected}. "
     "Look at horae cluster list and repeat.",
     "cluster_member_exists": "The cluster has a database called {member!r} already. Choose another name.",
+    "cluster_map_older": "The first database has version {version} of the map, {name!r} has {newest}: the first was "
+    "restored from a copy. Nothing was changed; run horae cluster restored, or horae cluster check --repair.",
+    "cluster_member_restored": "The database {member!r} was restored from a copy and does not fit the others yet. It "
+    "serves nothing until horae cluster restored --db URL has been run.",
+    "cluster_old_answers": "{member!r} still answers at {address}. Stop that database first: two of one number would "
+    "give the same numbers.",
+    "cluster_restore_wrong": "The copy is of number {found} of a cluster, the database is number {number}. Restore the "
+    "copy of this database.",
+    "cluster_restore_needs_all": "Every database must answer before one that was restored may serve again; these do "
+    "not: {databases}. It stays closed; the others go on. Then repeat horae cluster restored --db URL.",
+    "cluster_restore_forced": "A database of a cluster cannot be restored while processes work on it: stop them, and "
+    "leave out --force.",
     "cluster_member_unknown": "The cluster has no database {member!r}. It has: {known}.",
     "cluster_member_wrong": "The address of {member!r} leads to a database that is {found}, not number {number} of "
     "this cluster. Look at the map (horae cluster list) and at HORAE_CLUSTER_URLS.",
@@ -39,6 +50,8 @@ ERRORS = {
     "shard_key_long": "shard_key={shard_key!r} and {name!r} are too long together: at most {most} characters.",
     "stale_map": "This shard has moved, or its database has a newer map of the cluster than this process. Nothing was "
     "written; repeat it.",
+    "token_on_the_way": "Shards are being moved between databases, and this token may be among them. Repeat it in a "
+    "moment.",
     "vshard_busy": "This shard is being moved to another database. Nothing was written; repeat it in a moment.",
     "vshard_home_stays": "Virtual shard 0 is the home of everything of the house; it stays in its database.",
     "vshard_rows_split": "Rows of these shards refer to rows of others that would stay: {what}. Move the others with "

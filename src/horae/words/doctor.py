@@ -10,6 +10,8 @@ WHY = {
     "happens meanwhile are lost.",
     "bus_off": "no events are noted",
     "cluster_member_away": "The database {name} of the cluster cannot be asked: {problem} What it keeps waits there.",
+    "cluster_settings_behind": "The database {name} lacks {count} settings of the house that another one has. Workers "
+    "and servers that serve it bring them within a minute.",
     "cluster_member_behind": "The database {name} has version {version} of the cluster's map, not {newest}.",
     "cluster_member_moving": "{count:,} virtual shards of {name} are marked as moving: nothing can be stored in them. "
     "Repeat the act that was interrupted.",
@@ -100,6 +102,8 @@ WHY = {
     "leases_stuck": "{count:jobs} held by workers that have gone silent, and none hands them on: {names}.",
     "leases_well": "no lease is held by a worker that has gone silent",
     "migrations_current": "its tables are current ({version})",
+    "migrations_near": "The database has tables of version {found}, newer than those of this Horae ({wanted}), which "
+    "goes on with them until it is upgraded.",
     "migrations_older": "The database has tables of version {found}; this Horae needs {wanted}.",
     "migrations_trouble": "Its tables: {problem}",
     "orchestrator_missing": "{count} schedules ask an orchestrator, and ORCHESTRATOR_URL is not set here.",

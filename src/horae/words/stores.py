@@ -34,6 +34,8 @@ ERRORS = {
     "backup_not_ours": "{path} is a SQLite database, but not one of Horae's; choose another file.",
     "backup_not_sqlite": "{path} is not a SQLite database; choose another copy.",
     "backup_too_new": "{path} was written by a newer Horae (tables {version}); upgrade this one (tables {known}).",
+    "backup_tool_missing": "{tool} is not installed here, and PostgreSQL is copied by it. Install the client programs "
+    "of PostgreSQL, or run it on another host.",
     "backup_too_old": "{path} has tables of version {version}, older than {oldest}, which cannot be migrated here. "
     "Restore it with the Horae that wrote it, run `horae db export --out FILE` there, and `horae db import FILE` here.",
     "backup_unwritable": "{path} cannot be written: {problem}. Check the folder and its permissions.",

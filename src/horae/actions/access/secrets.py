@@ -100,8 +100,9 @@ def open_secret(world: World, sealer: Sealer, name: str, *, owner: str) -> tuple
 def reseal_secrets(world: World, sealer: Sealer, *, actor: str = SYSTEM, reason: str = "") -> int:
     """Seal every secret with the current key, so that older keys can be dropped; return how many were resealed."""
     done = 0
-    for owner in _owners(world):
-        done += world.route().store.transact(partial(_reseal, world, sealer, owner, actor, reason))
+    for shard in world.shards():
+        for owner in _owners(shard):  # with the shard of its owner, so that none is resealed while it is being moved
+            done += world.route(owner=owner).store.transact(partial(_reseal, world, sealer, owner, actor, reason))
     return done
 
 

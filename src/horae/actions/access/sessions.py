@@ -6,7 +6,9 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
-from horae.core.access.callers import Caller, digest_of
+from horae.actions.access.token_places import find_token
+from horae.actions.access.tokens import is_valid
+from horae.core.access.callers import Caller, Token, digest_of
 from horae.core.access.sessions import (
     CODE_LENGTH,
     CODE_LIFE,
@@ -36,9 +38,10 @@ def create_code(world: World, token_id: str, *, actor: str = SYSTEM, reason: str
     """Create a code that logs one browser in with a token; return it with its text, this once."""
     now, text = world.clock.now(), world.dice.name(CODE_LENGTH)
     code = LoginCode(digest_of(text), token_id, now, now + CODE_LIFE)
+    elsewhere = _find_elsewhere(world, token_id)
 
     def write(tx: Tx) -> None:
-        token = tx.tokens.get(token_id)
+        token = tx.tokens.get(token_id) if world.cluster is None else elsewhere
         if token is None or token.state(now) != "valid":
             raise NotFound("token_unknown", id=token_id)
         tx.sessions.add_code(code)
@@ -57,11 +60,15 @@ def redeem_code(world: World, text: str, *, address: str | None = None) -> tuple
     """Log a browser in with a code, which is then gone; return the session and the text of its cookie."""
     if not is_code(text):
         raise Unauthorized("code_invalid")
-    now = world.clock.now()
+    now, digest = world.clock.now(), digest_of(text)
+    elsewhere = None
+    if world.cluster is not None:  # the code is taken after that: it is not lost where the token's database is away
+        known = world.route().store.read(lambda tx: tx.sessions.get_code(digest))
+        elsewhere = None if known is None else _find_elsewhere(world, known.token_id)
 
     def write(tx: Tx) -> tuple[Session, str]:
-        code = tx.sessions.take_code(digest_of(text))
-        token = None if code is None else tx.tokens.get(code.token_id)
+        code = tx.sessions.take_code(digest)
+        token = None if code is None else tx.tokens.get(code.token_id) if world.cluster is None else elsewhere
         if code is None or code.expires_at <= now or token is None or token.state(now) != "valid":
             raise Unauthorized("code_invalid")
         return _begin(world, tx, token.caller, address, now)
@@ -82,12 +89,14 @@ def recognise_session(world: World, cookie: str) -> Session:
 
     def read(tx: Tx) -> tuple[Session | None, bool]:
         found = None if parsed is None else tx.sessions.get(parsed[0])
-        token = None if found is None else found.token_id
+        token = None if found is None or world.cluster is not None else found.token_id
         return found, token is None or token in tx.tokens.valid({token}, now)
 
     session, has_token = world.route().store.read(read)
     if parsed is None or session is None or not is_secret_of(session, parsed[1]):
         raise Unauthorized("session_ended")
+    if world.cluster is not None and session.token_id is not None:
+        has_token = is_valid(world, session.token_id)
     if not has_token or session.ends_at <= now:
         raise Unauthorized("session_ended")
     if now - session.seen_at < SEEN_EVERY:
@@ -103,7 +112,7 @@ def find_sessions(
     """Return sessions that have not ended, those seen last first; *after* is seen_at and id of the last one before."""
     page_size(limit)
     now = world.clock.now()
-    return world.route(owner=owner).store.read(lambda tx: tx.sessions.find(owner, now, limit=limit, after=after))
+    return world.route().store.read(lambda tx: tx.sessions.find(owner, now, limit=limit, after=after))
 
 
 def end_session(
@@ -119,7 +128,13 @@ def end_session(
         if tx.sessions.remove(session_id):
             tx.audit.append(Entry(now, actor, "log_out", "session", session_id, session.owner, reason or None))
 
-    world.route(owner=owner).store.transact(write)
+    world.route().store.transact(write)
+
+
+def _find_elsewhere(world: World, token_id: str) -> Token | None:
+    """Return a token in a cluster, where sessions are in the home and tokens with their owner."""
+    found = None if world.cluster is None else find_token(world, token_id)
+    return None if found is None else found.token
 
 
 def _begin(world: World, tx: Tx, caller: Caller, address: str | None, now: datetime) -> tuple[Session, str]:

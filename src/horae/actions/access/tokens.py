@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
+from horae.actions.access.token_places import database_of_token, find_token, write_token
+from horae.actions.shards import AWAY
 from horae.core.access.callers import (
     ID_LENGTH,
     SECRET_LENGTH,
@@ -15,6 +17,7 @@ from horae.core.access.callers import (
     is_secret_of,
     parse_token,
     scopes_from,
+    token_id_for,
     token_text,
 )
 from horae.core.audit.entries import Entry
@@ -23,7 +26,7 @@ from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.payloads import label, name
 from horae.core.time.instants import iso, later
-from horae.errors import InvalidInput, NotFound, StoreFull, Unauthorized
+from horae.errors import HoraeError, InvalidInput, NotFound, StoreFull, Unauthorized
 from horae.ports.store import Tx
 from horae.ports.world import World
 
@@ -52,10 +55,12 @@ def create_token(
         raise InvalidInput("token_life_too_short", expires_in=expires_in.total_seconds())
     now = world.clock.now()
     secret = world.dice.name(SECRET_LENGTH)
+    owner, shard_map = label(owner, "owner"), world.shard_map
+    vshard = None if shard_map is None else shard_map.vshard_of(owner=None if owner == SYSTEM else owner)
     token = Token(
-        token_id=world.dice.name(ID_LENGTH),
+        token_id=token_id_for(vshard, world.dice.name(ID_LENGTH)),
         digest=digest_of(secret),
-        owner=label(owner, "owner"),
+        owner=owner,
         name=label(title, "token name") if title else "",
         scopes=scopes_from(scopes),
         queues=tuple(sorted({queue_name(queue) for queue in queues})),
@@ -76,32 +81,53 @@ def create_token(
         entry = Entry(now, actor, "create", "token", token.token_id, token.owner, reason or None, after=details)
         tx.audit.append(entry)
 
-    world.route().store.transact(write)
+    world.route(owner=owner).store.transact(write)
     return token, token_text(token.token_id, secret)
 
 
 def recognise(world: World, text: str, *, address: str | None = None) -> Caller:
-    """Return the caller of a token; an invalid one is refused without saying why."""
+    """Return the caller of a token; an invalid one is refused without saying why.
+
+    In a cluster a token whose database is away is an error of the store.
+    """
     parsed = parse_token(text)
-    token = None if parsed is None else world.route().store.read(lambda tx: tx.tokens.get(parsed[0]))
+    found = None if parsed is None else find_token(world, parsed[0])
     now = world.clock.now()
-    if parsed is None or token is None or not is_secret_of(token, parsed[1]) or token.state(now) != "valid":
+    if parsed is None or found is None or not is_secret_of(found.token, parsed[1]):
+        raise Unauthorized("token_invalid")
+    shard, token = found
+    if token.state(now) != "valid":
         raise Unauthorized("token_invalid")
     if token.used_at is None or now - token.used_at >= USED_EVERY:
         with suppress(StoreFull):  # reads must work while the disk is full
-            world.route().store.transact(lambda tx: tx.tokens.mark_used(token.token_id, address=address, now=now))
+            shard.route().store.transact(lambda tx: tx.tokens.mark_used(token.token_id, address=address, now=now))
     return token.caller
 
 
+def is_valid(world: World, token_id: str) -> bool:
+    """Return whether a token is neither revoked nor expired."""
+    found = find_token(world, token_id)
+    return found is not None and found.token.state(world.clock.now()) == "valid"
+
+
 def find_invalid(world: World, callers: Sequence[Caller]) -> list[Caller]:
-    """Return those callers whose token has been revoked, has expired or is gone since they were recognised."""
+    """Return those callers whose token has been revoked, has expired or is gone since they were recognised.
+
+    In a cluster nothing is said about those whose database does not answer; where none does, that is an error.
+    """
     now = world.clock.now()
     named = {caller.token_id for caller in callers if caller.token_id is not None}
-    valid = world.route().store.read(lambda tx: tx.tokens.valid(named, now)) if named else set[str]()
+    unknown = set[str]()
+    if world.cluster is not None:
+        valid, unknown, problem = find_valid(world, named)
+        if problem is not None and unknown == named:
+            raise problem
+    else:
+        valid = world.route().store.read(lambda tx: tx.tokens.valid(named, now)) if named else set[str]()
     return [
         caller
         for caller in callers
-        if (caller.token_id is not None and caller.token_id not in valid)
+        if (caller.token_id is not None and caller.token_id not in valid | unknown)
         or (caller.expires_at is not None and caller.expires_at <= now)
     ]
 
@@ -112,12 +138,47 @@ def check_valid(world: World, caller: Caller) -> None:
         raise Unauthorized("token_invalid")
 
 
+def find_valid(world: World, token_ids: Collection[str]) -> tuple[set[str], set[str], HoraeError | None]:
+    """Return which tokens are valid in a cluster, which could not be asked about, and the first problem with that.
+
+    Each database is asked once for all of its own. What it does not have as valid is looked for by itself: it may have
+    been moved since.
+    """
+    assert world.cluster is not None
+    now, valid, unknown, problem = world.clock.now(), set[str](), set[str](), None
+    by_database: dict[int | None, set[str]] = {}
+    for each in token_ids:
+        by_database.setdefault(database_of_token(world, each), set()).add(each)
+    for number, some in by_database.items():
+        try:
+            if number is not None:
+                valid |= world.cluster.store_of(number).read(lambda tx: tx.tokens.valid(some, now))  # noqa: B023
+        except AWAY as missing:
+            problem, unknown = problem or missing, unknown | some
+    for each in set(token_ids) - valid - unknown:
+        try:
+            valid |= {each} if is_valid(world, each) else set()
+        except AWAY as missing:
+            problem, unknown = problem or missing, unknown | {each}
+    return valid, unknown, problem
+
+
 def find_tokens(
     world: World, *, owner: str | None = None, limit: int = 100, after: tuple[datetime, str] | None = None
 ) -> list[Token]:
     """Return tokens without their secrets, newest first; *after* is created_at and id of the last one before."""
     page_size(limit)
-    return world.route().store.read(lambda tx: tx.tokens.find(owner, limit=limit, after=after))
+    if world.cluster is None or owner is None:
+        return world.route().store.read(lambda tx: tx.tokens.find(owner, limit=limit, after=after))
+    found: dict[str, Token] = {}
+    for shard in (
+        world.route(owner=owner),
+        world.route(),
+    ):  # at home are those from when clusters kept all of them there
+        some = shard.route().store.read(lambda tx: tx.tokens.find(owner, limit=limit, after=after))
+        found |= {each.token_id: each for each in some}
+    newest = sorted(found.values(), key=lambda each: each.token_id)
+    return sorted(newest, key=lambda each: each.created_at, reverse=True)[:limit]
 
 
 def revoke_token(
@@ -126,13 +187,19 @@ def revoke_token(
     """Revoke a token; revoking twice is not an error."""
     now = world.clock.now()
 
-    def write(tx: Tx) -> Token:
+    def write(tx: Tx) -> Token | None:
         token = tx.tokens.get(token_id)
-        if token is None or (owner is not None and token.owner != owner):
+        if token is None:
+            return None
+        if owner is not None and token.owner != owner:
             raise NotFound("token_unknown", id=token_id)
         if tx.tokens.revoke(token_id, actor=actor, now=now):
             entry = Entry(now, actor, "revoke", "token", token_id, owner=token.owner, reason=reason or None)
             tx.audit.append(entry)
-        return tx.tokens.get(token_id) or token
+        after = tx.tokens.get(token_id)
+        return None if after is None or after.revoked_at is None else after  # it was moved while this waited for it
 
-    return world.route().store.transact(write)
+    revoked = write_token(world, token_id, write)
+    if revoked is None:
+        raise NotFound("token_unknown", id=token_id)
+    return revoked

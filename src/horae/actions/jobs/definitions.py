@@ -37,17 +37,19 @@ def store_definitions(
     wanted = {each.name: _check(replace(each, app=app, stored_at=now, stored_by=actor)) for each in definitions}
     if len(wanted) > MOST:
         raise InvalidInput("too_many_definitions", count=len(wanted), most=MOST)
-    changed: list[StoredDefinition] = []
-    for shard in world.databases():  # each database decides by its own copy
-        differ = _find_changed(wanted.values(), find_definitions(shard))
-        changed = _write(shard, wanted, reason) if differ else changed
+    if world.cluster is not None:
+        from horae.actions.settings.definitions import decide_definitions  # a single database does not need it
+
+        changed = decide_definitions(world, wanted, reason)
+    else:
+        differ = find_changed(wanted.values(), find_definitions(world))
+        changed = _write(world, wanted, reason) if differ else []
     for definition in changed:
         is_usual = definition.tenants == (definition.name in OPEN_HANDLERS)
         level = logging.DEBUG if is_usual else logging.INFO
         log.log(level, "%s is %s to tenants", definition.name, "open" if definition.tenants else "not open")
-    if any(definition.tenants for definition in wanted.values()):
-        for shard in world.databases():
-            release_held(shard)
+    if any(definition.tenants for definition in wanted.values()) and world.cluster is None:
+        release_held(world)
     return changed
 
 
@@ -56,16 +58,23 @@ def _write(world: World, wanted: Mapping[str, StoredDefinition], reason: str) ->
 
     def write(tx: Tx) -> list[StoredDefinition]:
         tx.definitions.lock()
-        stored = {each.name: each for each in tx.definitions.all()}
-        changed = _find_changed(wanted.values(), stored.values())
-        tx.definitions.put(*changed)
-        pairs = ((each, stored.get(each.name)) for each in changed)
-        tx.audit.append_many(
-            _entry(each, was, reason) for each, was in pairs if each.tenants != (was is not None and was.tenants)
-        )
-        return changed
+        stored = tx.definitions.all()
+        return put_definitions(tx, find_changed(wanted.values(), stored), stored, reason)
 
     return world.route().store.transact(write)
+
+
+def put_definitions(
+    tx: Tx, changed: list[StoredDefinition], stored: Iterable[StoredDefinition], reason: str
+) -> list[StoredDefinition]:
+    """Store definitions over the *stored* ones and audit what is opened or closed; the caller has the lock."""
+    known = {each.name: each for each in stored}
+    tx.definitions.put(*changed)
+    pairs = ((each, known.get(each.name)) for each in changed)
+    tx.audit.append_many(
+        _entry(each, was, reason) for each, was in pairs if each.tenants != (was is not None and was.tenants)
+    )
+    return changed
 
 
 def release_held(world: World) -> int:
@@ -93,7 +102,7 @@ def refuse_closed(tx: Tx, handler: str, owner: str) -> None:
         raise InvalidInput("handler_not_for_tenants", handler=handler, owner=owner)
 
 
-def _find_changed(wanted: Iterable[StoredDefinition], stored: Iterable[StoredDefinition]) -> list[StoredDefinition]:
+def find_changed(wanted: Iterable[StoredDefinition], stored: Iterable[StoredDefinition]) -> list[StoredDefinition]:
     """Return the definitions that differ from the stored ones, by name."""
     known = {each.name: CONTENT(each) for each in stored}
     differ = [each for each in wanted if known.get(each.name) != CONTENT(each)]

@@ -51,12 +51,22 @@ def pause_queue(
 
 
 def resume_queue(
-    world: World, queue: str, *, paused_until: datetime | None = None, actor: str = SYSTEM, reason: str = ""
+    world: World,
+    queue: str,
+    *,
+    paused_until: datetime | None = None,
+    begun_before: datetime | None = None,
+    actor: str = SYSTEM,
+    reason: str = "",
 ) -> Queue:
-    """Hand out jobs of a queue again; with *paused_until* only where the pause ends then, outside quiet hours."""
+    """Hand out jobs of a queue again; with *paused_until* only where the pause ends then, outside quiet hours, with
+    *begun_before* only where it began before that instant.
+    """
     free: dict[str, Any] = dict.fromkeys(("paused_at", "paused_by", "pause_reason", "paused_until"))
 
     def is_meant(tx: Tx, before: Queue) -> bool:
+        if begun_before is not None and before.paused_at is not None and before.paused_at > begun_before:
+            return False
         if paused_until is None:
             if before.is_overdue(world.clock.now()):
                 free["quiet_at"] = past_turn(before, world.clock.now())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from horae.actions.shards import members, share_of
 from horae.core.audit.entries import Entry
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.running_limits import (
@@ -53,45 +52,19 @@ def list_limits(world: World) -> list[RunningLimit]:
 def declare_limits(world: World, app: str, declared: Mapping[str, LimitSource]) -> list[str]:
     """Store the limits that an application declares, remove those it no longer declares, return the changed names.
 
-    What was set through a verb stays, and so does what other applications declare. In a cluster each database has its
-    share. Shares that shrink are written first, so that together they never exceed the limit.
+    What was set through a verb stays, and so does what other applications declare. In a cluster every database gets
+    its share.
     """
-    if world.cluster is None:
-        return _declare_here(world, app, declared)
-    shares = divide(world, declared)
-    places = {number: world.cluster.whole(world, number) for number in shares}
-    stored = {number: {each.name: each for each in _declared(shard, app)} for number, shard in places.items()}
-    changed: set[str] = set()
-    for shrinks in (True, False):
-        for number, shard in places.items():
-            less = {name: each for name, each in shares[number].items() if _is_less(each, stored[number].get(name))}
-            wanted = {**stored[number], **less} if shrinks else shares[number]
-            changed.update(_declare_here(shard, app, wanted))
-    return sorted(changed)
+    if world.cluster is not None:
+        from horae.actions.settings.limits import decide_declared  # a single database does not need it
+
+        return decide_declared(world, app, declared)
+    return store_declared(world, app, declared)
 
 
-def divide(world: World, declared: Mapping[str, LimitSource]) -> dict[int, dict[str, LimitSource]]:
-    """Return the limits of each database of a cluster, by number; refuse one that is too low to be shared."""
-    shares: dict[int, dict[str, LimitSource]] = {each.number: {} for each in members(world)}
-    for name, limit in declared.items():
-        parts = {} if limit.max_running is None else share_of(world, limit.max_running)
-        for number, wanted in shares.items():
-            wanted[name] = replace(limit, max_running=parts.get(number))
-    return shares
-
-
-def _is_less(wanted: LimitSource, known: LimitSource | None) -> bool:
-    if wanted.max_running is None:
-        return False
-    return known is None or known.max_running is None or wanted.max_running < known.max_running
-
-
-def _declared(world: World, app: str) -> list[LimitSource]:
-    return world.route().store.read(lambda tx: tx.limits.sources(app=app))
-
-
-def _declare_here(world: World, app: str, declared: Mapping[str, LimitSource]) -> list[str]:
-    before = {each.name: each for each in _declared(world, app)}
+def store_declared(world: World, app: str, declared: Mapping[str, LimitSource]) -> list[str]:
+    """Store the limits of an application in one database; return the changed names."""
+    before = {each.name: each for each in world.route().store.read(lambda tx: tx.limits.sources(app=app))}
     changed = sorted(name for name in {*before, *declared} if before.get(name) != declared.get(name))
 
     def write(tx: Tx) -> None:

@@ -7,6 +7,7 @@ every schedule that names it, with its next fire, in the same transaction.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from horae.actions.schedules.schedules import lock_schedule, write_version
@@ -30,14 +31,14 @@ def set_calendar(
     *,
     title: str | None = None,
     version: int | None = None,
+    becomes: int | None = None,
     actor: str = SYSTEM,
     reason: str = "",
-    becomes: int | None = None,
 ) -> Calendar:
     """Make a calendar, or replace its days; the schedules that use it follow. With *version*, only at that version.
 
-    A new calendar has version 1; before that it is at version 0. *becomes* is the version that another database of the
-    cluster has given it; one that has it or a later one is left as it is.
+    A new calendar has version 1; before that it is at version 0. In a cluster copies of it are made with the version
+    that it *becomes*.
     """
     now = world.clock.now()
     if isinstance(days, str) or not isinstance(days, Sequence):
@@ -49,9 +50,7 @@ def set_calendar(
         known = 0 if before is None else before.version
         if version is not None and version != known:
             raise VersionConflict("calendar_version_old", name=name, version=known, expected=version)
-        if before is not None and becomes is not None and known >= becomes:
-            return before
-        after = replace(wanted, version=becomes or known + 1)
+        after = replace(wanted, version=known + 1 if becomes is None else becomes)
         if before is None:
             tx.calendars.add(after)
         else:
@@ -88,17 +87,19 @@ def delete_calendar(world: World, name: str, *, actor: str = SYSTEM, reason: str
         before = tx.calendars.get(name, lock=True)
         if before is None:
             raise NotFound("calendar_unknown", name=name)
-        refuse_used(name, _users(tx, name))
+        users = [schedule.key for schedule in _users(tx, name)]
+        if users:
+            raise Conflict("calendar_in_use", name=name, schedules=users[:MOST_NAMED])
         tx.calendars.remove(name)
         _note(tx, "delete", replace(before, updated_at=world.clock.now()), None, actor, reason)
 
     world.route().store.transact(write)
 
 
-def refuse_used(name: str, users: Sequence[Schedule]) -> None:
-    """Refuse to delete a calendar that schedules use."""
-    if users:
-        raise Conflict("calendar_in_use", name=name, schedules=[each.key for each in users][:MOST_NAMED])
+def remove_copy(world: World, name: str, *, actor: str = SYSTEM, reason: str = "") -> None:
+    """Delete a calendar where it is, as another database of the cluster has; refused while a schedule here uses it."""
+    with suppress(NotFound):
+        delete_calendar(world, name, actor=actor, reason=reason)
 
 
 def list_calendars(world: World) -> list[Calendar]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import datetime
@@ -23,7 +22,7 @@ from horae.api.access.values import (
     Token,
     TokenMade,
 )
-from horae.api.gathering import over_all
+from horae.api.everywhere import over_all
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
 from horae.api.values import drop_none, enrich
@@ -39,7 +38,6 @@ from horae.ports.access import Sealed, Sealer
 
 ADMIN, TENANT = ("admin",), ("tasks",)
 HIDDEN = {"digest"}  # fields of a stored token that are not public
-TOKEN_ID = re.compile(f"[0-9a-f]{{{core.ID_LENGTH}}}")
 LATEST = 2**55  # microseconds: no token was made later, and a year can still be written
 
 
@@ -221,8 +219,7 @@ class Owners(Room[S]):
             _require_operator(here)
             return quiet_owners.list_owners(here.world)
 
-        gather = over_all(fetch, lambda answers: sorted(merges.chain(answers), key=attrgetter("owner")))
-        return Call(tuple[OwnerHours, ...], fetch, gather=gather)
+        return Call(tuple[OwnerHours, ...], fetch, gather=over_all(fetch, merges.merge_owners))
 
     @PUT("/quiet-owners/{owner}", *ADMIN)
     def quiet(self, owner: str, quiet_hours: str, *, zone: str = "UTC", reason: str = "") -> Call[OwnerHours]:
@@ -333,7 +330,7 @@ def _after(cursor: str | None) -> tuple[datetime, str] | None:
     if values is None:
         return None
     made, token_id = values
-    if not TOKEN_ID.fullmatch(token_id):
+    if not core.TOKEN_ID.fullmatch(token_id):
         raise not_ours()
     return instant(made), token_id
 

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 from horae.actions.budgets import budgets
 from horae.api import merges
-from horae.api.gathering import Join, Merged, over_all
+from horae.api.everywhere import over_all
+from horae.api.gathering import Join, Merged
 from horae.api.here import Here
 from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_public
@@ -114,9 +115,9 @@ class Budgets(Room[S]):
             )
 
         def gather(here: Here) -> Merged:
-            from horae.api.shards import share_out, share_out_all
+            from horae.api.shards import divide_budget
 
-            return (share_out if capacity else share_out_all)(here, capacity, share, merges.merge_budgets)
+            return divide_budget(here, capacity, share, merges.merge_budgets)
 
         (at, query), body = _place(name, unit, period, owner), {"capacity": capacity}
         body |= drop_none(reason=reason or None)

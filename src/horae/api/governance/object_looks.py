@@ -11,7 +11,7 @@ from horae.actions.consistency import moment
 from horae.actions.governance import queries
 from horae.actions.governance.queries import Order
 from horae.api import merges
-from horae.api.gathering import over_all
+from horae.api.everywhere import over_all
 from horae.api.governance.exports import export_lines
 from horae.api.governance.object_values import (
     CitingDecision,

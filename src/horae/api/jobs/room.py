@@ -13,7 +13,7 @@ from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.keys import shown_key
 from horae.actions.jobs.requests import Request
 from horae.api import merges
-from horae.api.gathering import over_all
+from horae.api.everywhere import over_all
 from horae.api.here import Here
 from horae.api.jobs import local
 from horae.api.jobs.logs import AttemptLog, read_logs

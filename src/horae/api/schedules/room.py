@@ -11,7 +11,7 @@ from typing import Any, Literal, Unpack
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import schedules
 from horae.api import merges
-from horae.api.gathering import over_all
+from horae.api.everywhere import over_all
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, PAGES, PATCH, POST, Call, Listing, Page, Room, S, if_match_header
 from horae.api.schedules import local

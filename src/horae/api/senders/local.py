@@ -79,8 +79,9 @@ def _perform_everywhere(here: Here, call: Call[T], gather: Callable[[Here], Merg
     answer: Any = to_public(call.answer, gathered.answer)
     if isinstance(answer, tuple):
         answer = Rows.of(answer, gathered.incomplete)
-    elif gathered.incomplete:
-        answer = replace(answer, incomplete=gathered.incomplete)
+    elif gathered.incomplete and answer is not None:
+        counted = {} if gathered.databases is None else {"databases": gathered.databases}
+        answer = replace(answer, incomplete=gathered.incomplete, **counted)
     done: T = answer
     return done
 

@@ -6,16 +6,19 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from horae.api.operation import Call, Sender
+from horae.api.values import DATABASES
 
 T = TypeVar("T")
 
 
 class Noticing:
-    """Run operations by another sender, and tell *notice* the databases that an answer names as missing."""
+    """Run operations by another sender, and tell *notice* the databases that an answer names as missing, and after a
+    change of how many they are.
+    """
 
     is_async = False
 
-    def __init__(self, sender: Sender, notice: Callable[[Iterable[str]], None]) -> None:
+    def __init__(self, sender: Sender, notice: Callable[[Iterable[str], int | None], None]) -> None:
         self._sender, self._notice = sender, notice
 
     def __getattr__(self, name: str) -> Any:
@@ -24,7 +27,7 @@ class Noticing:
     def send(self, call: Call[T]) -> T:
         answer = self._sender.send(call)
         if missing := getattr(answer, "incomplete", ()):
-            self._notice(missing)
+            self._notice(missing, getattr(answer, DATABASES, None))
         return answer
 
     def follow(self, call: Call[T]) -> Iterator[T]:

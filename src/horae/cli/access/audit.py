@@ -17,7 +17,7 @@ from horae.cli.verbs import reached
 from horae.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from horae.api.audit import Verification
+    from horae.api.audit import Chain, Verification
 
 PROGRESS_EVERY = 50_000  # entries
 group = typer.Typer(help="List, verify and export what was written down.", no_args_is_help=True, rich_markup_mode=None)
@@ -71,6 +71,7 @@ def verify(
 
     Changed, removed and moved entries are exit code 6. Workers and servers seal entries in about a minute; what is not
     sealed yet is sealed first. Removing the last entries of a file and rewriting its end is found only with --head.
+    In a cluster a chain is called DATABASE:OWNER, and a database that is away is exit code 6 as well.
     """
     from horae.api.audit import parse_heads
 
@@ -80,8 +81,8 @@ def verify(
             result = here.audit.verify(owner=owner, heads=heads)
     else:
         result = _verify_file(terminal, file, owner, heads)
-    lines = [f"{each.owner}: {each.entries} entries, head {each.head}" for each in result.chains]
-    lines += [f"{each.owner}: {line}" for each in result.chains for line in each.complaints]
+    lines = [f"{_chain_name(each)}: {each.entries} entries, head {each.head}" for each in result.chains]
+    lines += [f"{_chain_name(each)}: {line}" for each in result.chains for line in each.complaints]
     lines += [f"{file}: {line}" for line in result.complaints]
     terminal.result(to_json(result), "\n".join(lines) if lines else "No entry has been written yet.")
     for warning in result.warnings:
@@ -106,6 +107,7 @@ def export(
 
     Lines of JSON: a header, each owner's chain with its entries and its head, and an end. Keep the heads elsewhere:
     with them `horae audit verify --file FILE --head OWNER=HASH` also finds entries removed from the end of a chain.
+    In a cluster each database has chains of its own; one that is away is named and is not in the file.
     """
     heads: dict[str, dict[str, Any]] = {}
     entries = 0
@@ -117,16 +119,25 @@ def export(
                 if entries % PROGRESS_EVERY == 0:
                     terminal.say(f"exporting: {entries:,} entries")
             elif "chain" in line:
-                heads[line["chain"]] = {"entries": line["entries"], "head": line["head"]}
+                named = {"database": line["database"]} if "database" in line else {}
+                name = ":".join([*named.values(), line["chain"]])
+                heads[name] = {"owner": line["chain"], "entries": line["entries"], "head": line["head"], **named}
+            elif line.get("incomplete"):
+                terminal.notice_missing(line["incomplete"], None)
     if file == STDOUT:
         return
     document = {
         "file": str(file),
         "entries": entries,
-        "chains": [{"owner": name, **each} for name, each in heads.items()],
+        "chains": list(heads.values()),
     }
     lines = [f"{name}: {each['entries']} entries, head {each['head']}" for name, each in heads.items()]
     terminal.result({"export": document}, "\n".join([f"{file}: {entries} entries", *lines]))
+
+
+def _chain_name(chain: Chain) -> str:
+    """Return a chain's name, as --head takes it."""
+    return chain.owner if chain.database is None else f"{chain.database}:{chain.owner}"
 
 
 def _verify_file(terminal: Terminal, file: Path, owner: str | None, heads: Mapping[str, str]) -> Verification:

@@ -126,6 +126,22 @@ def check(
         raise typer.Exit(1)
 
 
+@command(group, "restored", examples=("horae cluster restored --db postgresql://horae@db2/horae_restored --here",))
+def restored(
+    terminal: Terminal,
+    here: Annotated[bool, typer.Option("--here", help="From now on the map leads to this URL.")] = False,
+    reason: Reason = "",
+) -> None:
+    """Let a database that was restored from a copy serve again; --db names it.
+
+    Run it before any process reaches the database: numbers start above all that were given, rows of shards that have
+    left are dropped, and the highest version of the map is taken. All databases must answer. Start processes anew.
+    """
+    from horae.cli.installation import folders
+
+    folders.settle(terminal, here=here, reason=reason)
+
+
 def _print_moved(terminal: Terminal, done: Moved) -> None:
     terminal.result({"moved": asdict(done)}, f"{done.vshards} virtual shards with {done.rows} rows moved")
 

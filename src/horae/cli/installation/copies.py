@@ -138,8 +138,9 @@ def live_nodes(live: Path) -> list[Node]:
 
     try:
         with Horae(f"sqlite:///{live}") as app:
-            now = app.world.clock.now()
-            nodes = app.world.store.read(lambda tx: tx.nodes.all())
+            world = app.world if app.world.cluster is None else app.world.cluster.opened(app.world)
+            now = world.clock.now()
+            nodes = world.store.read(lambda tx: tx.nodes.all())
     except HoraeError:
         return []  # no process works on a database that cannot be read
     return [node for node in nodes if node.seen_at > now - SEEN and _runs(node)]

@@ -12,6 +12,7 @@ from horae.cli import words
 from horae.cli.failures import Exit
 from horae.cli.installation import copies
 from horae.cli.terminal import Terminal, actor, command, opened, refuse_missing_file, shown_url
+from horae.errors import NotAllowed
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -25,13 +26,18 @@ group = typer.Typer(help="Migrate, check, copy and move the database.", no_args_
 
 @command(group, "migrate")
 def migrate(terminal: Terminal) -> None:
-    """Bring the tables up to date.
+    """Bring the tables up to date, in a cluster those of every database.
 
-    Safe when several processes do so at once. Also makes partitions of the history ahead, and waits for the locks.
+    Safe when several processes do so at once. Also makes partitions of the history ahead, and waits for the locks. A
+    database of a cluster that does not answer is named, with exit code 6; repeat it when that is back.
     """
     from horae.actions.partitions import keep_partitions
+    from horae.cli.installation import members
     from horae.stores import schema
 
+    if members.are_several(terminal):
+        members.migrate_all(terminal)
+        return
     url = terminal.settings.database_url
     found = _on_engine(terminal.settings, schema.migrate)
     with opened(terminal) as world:
@@ -44,14 +50,18 @@ def migrate(terminal: Terminal) -> None:
 
 @command(group, "check")
 def check(terminal: Terminal) -> None:
-    """Say whether the tables fit this Horae.
+    """Say whether the tables fit this Horae, in a cluster for every database.
 
-    Changes nothing; exit code 6 when a migration is pending.
+    Changes nothing; exit code 6 when a migration is pending or a database of a cluster does not answer.
     """
+    from horae.cli.installation import members
     from horae.stores import schema
 
     url = terminal.settings.database_url
     refuse_missing_file(url)
+    if members.are_several(terminal):
+        members.check_all(terminal)
+        return
     found = _on_engine(terminal.settings, schema.inspect_schema)
     have = "no Horae tables" if found.found is None else f"tables of version {found.found}"
     text = f"{shown_url(url)}: {have}, " + ("current" if found.is_current else f"wanted {found.wanted}")
@@ -79,18 +89,24 @@ def isolate(
     terminal.result({"isolated": not off, "tables": tables}, f"{shown_url(url)}: {len(tables)} tables {done}")
 
 
-@command(group, "backup", examples=("horae db backup monday.db",))
+@command(group, "backup", examples=("horae db backup monday.db", "horae db backup monday  (a folder, in a cluster)"))
 def backup(
     terminal: Terminal,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes; in a cluster a folder.")],
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Copy the SQLite database while it is in use.
 
-    The copy shows one moment, is checked, and gets its name only when it is whole. Nobody waits for it.
+    The copy shows one moment, is checked, and gets its name only when it is whole. Nobody waits for it. In a cluster
+    every database is copied into a folder, with the map beside them; these copies are not of one moment. PostgreSQL
+    is copied there by its own tool, pg_dump.
     """
+    from horae.cli.installation import folders, members
     from horae.stores import backup as making
 
+    if members.are_several(terminal):
+        folders.back_up_all(terminal, file, force)
+        return
     live = copies.file_behind(terminal, "backup", file)
     refuse_missing_file(terminal.settings.database_url)
     made = making.back_up(live, file, force=force, progress=copies.progress_printer(terminal, "copying"))
@@ -106,22 +122,36 @@ def restore(
     """Bring a copy of the SQLite database back.
 
     The database as it is now is kept beside it. Jobs that were running in the copy are handed on as lost, and
-    a worker that still has the newer rows is refused when it is done: tokens and job numbers jump.
+    a worker that still has the newer rows is refused when it is done: tokens and job numbers jump. A database of a
+    cluster serves again when it fits the others; until all of them answer it stays closed, with exit code 69.
     """
+    from horae.cli.installation import folders
     from horae.stores import backup as making
 
     live = copies.file_behind(terminal, "restore", file)
     found = making.examine(file)
+    member = folders.refuse_other_member(file, live)
+    if member is not None and force:
+        raise NotAllowed("cluster_restore_forced")
     copies.refuse_if_in_use(live, force)
     with copies.working_copy(file, live, copies.progress_printer(terminal, "reading")) as working:
-        running, readable = copies.prepare(working, live, actor=actor(terminal), file=file)
+        if member is None:
+            running, readable = copies.prepare(working, live, actor=actor(terminal), file=file)
+        else:
+            running, readable = folders.prepare_member(terminal, working, live, file)
         kept = copies.replace(working, live, readable, copies.progress_printer(terminal, "writing"))
     document = copies.as_json(found) | {"database": str(live), "kept": None if kept is None else str(kept)}
-    terminal.result({"restore": document | {"lost": running}}, f"{live}: restored from {copies.in_words(found)}")
+    answer, text = {"restore": document | {"lost": running}}, f"{live}: restored from {copies.in_words(found)}"
+    if member is None:
+        terminal.result(answer, text)
+    else:
+        terminal.say(text)
     if kept is not None:
         terminal.say(f"What was there before is in {kept}")
     if running:
         terminal.say(f"{words.count(running, 'job')} that ran when the copy was made: handed on as lost")
+    if member is not None:
+        folders.settle(terminal, more=answer)
 
 
 @command(group, "export", examples=("horae db export --out monday.jsonl",))

@@ -1,8 +1,9 @@
 """Callers and their permissions: scopes, tokens, callers.
 
-A token is ``horae_<id>_<secret><check>``. The id finds the row, the secret proves it, the check lets log filters and
-secret scanners recognise one without a database. Only a digest of the secret is stored: it is 256 random bits, so a
-fast hash is right. ``system`` is the operator's own name: its callers see every tenant, all others see themselves.
+A token is ``horae_<id>_<secret><check>``. The id finds the row (in a cluster it begins with the virtual shard of its
+owner, ``17x…``), the secret proves it, the check lets log filters and secret scanners recognise one without a database.
+Only a digest of the secret is stored: it is 256 random bits, so a fast hash is right. ``system`` is the operator's own
+name: its callers see every tenant, all others see themselves.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypedDict, get_args
 
+from horae.core.cluster.numbers import VSHARDS
 from horae.core.jobs.job import SYSTEM
 from horae.errors import Forbidden, InvalidInput, NotFound
 
@@ -25,7 +27,9 @@ PREFIX = "horae"
 UNATTENDED = frozenset({"agent", "anybody", "app", "system", "worker"})  # actors behind which no person stands
 ID_LENGTH = 12
 SECRET_LENGTH = 64  # hexadecimal: 256 bits
-_TOKEN = re.compile(rf"{PREFIX}_([0-9a-f]{{{ID_LENGTH}}})_([0-9a-f]{{{SECRET_LENGTH}}})([0-9a-f]{{8}})")
+_ID = rf"(?:[0-9]{{1,4}}x)?[0-9a-f]{{{ID_LENGTH}}}"
+TOKEN_ID = re.compile(_ID)
+_TOKEN = re.compile(rf"{PREFIX}_({_ID})_([0-9a-f]{{{SECRET_LENGTH}}})([0-9a-f]{{8}})")
 
 
 class Reach(TypedDict):
@@ -158,7 +162,21 @@ def parse_token(text: str) -> tuple[str, str] | None:
     found = _TOKEN.fullmatch(text)
     if found is None or found[3] != _check(found[1], found[2]):
         return None
+    if "x" in found[1] and vshard_of_token(found[1]) is None:
+        return None
     return found[1], found[2]
+
+
+def token_id_for(vshard: int | None, drawn: str) -> str:
+    """Return the id of a new token; in a cluster it names the virtual shard of its owner."""
+    return drawn if vshard is None else f"{vshard}x{drawn}"
+
+
+def vshard_of_token(token_id: str) -> int | None:
+    """Return the virtual shard that a token's id names; None where it names none, or one that cannot be."""
+    digits, x, _ = token_id.partition("x")
+    vshard = int(digits) if x and digits.isascii() and digits.isdigit() and len(digits) < 5 else VSHARDS
+    return vshard if vshard < VSHARDS else None
 
 
 def digest_of(secret: str) -> str:

@@ -58,6 +58,12 @@ class Verified:
     entries: int
     head: str
     complaints: tuple[Complaint, ...]
+    database: str | None = None  # of a cluster
+
+
+def kept_head(heads: Mapping[str, str], database: str | None, owner: str) -> str | None:
+    """Return the head that was kept of a chain: under its owner, in a cluster under ``database:owner``."""
+    return heads.get(owner) if database is None else heads.get(f"{database}:{owner}")
 
 
 class ChainCheck:

@@ -99,6 +99,17 @@ class ShardMap:
         places = tuple(to if vshard in moved else place for vshard, place in enumerate(self.places))
         return replace(self, version=self.version + 1, places=places)
 
+    def restored(self, numbers: Collection[int], address: str | None = None) -> ShardMap:
+        """Return the next version, in which nothing moves: moves that were planned before are refused.
+
+        With *address* the one database that was restored is found there from now on.
+        """
+        members = tuple(
+            replace(each, address=address) if address is not None and each.number in numbers else each
+            for each in self.members
+        )
+        return replace(self, version=self.version + 1, members=members)
+
     def share_for(self, number: int) -> list[int]:
         """Return the virtual shards that an empty database should get, so that all keep about as many.
 

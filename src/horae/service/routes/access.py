@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 
 from horae.actions.access.secrets import LONGEST_OVERLAP, OVERLAP
 from horae.actions.access.tokens import DEFAULT_LIFE, SHORTEST_LIFE
-from horae.api.access.room import TOKEN_ID, Owners, Secrets, Sessions, Tokens
+from horae.api.access.room import Owners, Secrets, Sessions, Tokens
 from horae.api.access.values import (
     LoginCode,
     Owner,
@@ -25,9 +25,10 @@ from horae.api.access.values import (
     TokenMade,
 )
 from horae.api.operation import Page
-from horae.core.access.callers import Scope
+from horae.core.access.callers import TOKEN_ID, Scope
 from horae.core.access.owners import MOST_NETWORKS, MOST_PORTS, MOST_TASKS
 from horae.core.access.secrets import LONGEST, SHORTEST
+from horae.core.access.sessions import ID_LENGTH
 from horae.core.jobs.turns import MAX_WEIGHT
 from horae.service.fields import AS_TEXT_TOO
 from horae.service.inputs import ReasonBody, ReasonQuery
@@ -39,7 +40,7 @@ from horae.service.router import make_router
 router = make_router()
 LONGEST_LIFE = 3650 * 86400  # seconds
 TokenId = Annotated[str, Path(pattern=f"^{TOKEN_ID.pattern}$", description="The token's id, not its text.")]
-SessionId = Annotated[str, Path(pattern=f"^{TOKEN_ID.pattern}$", description="The session's id.")]
+SessionId = Annotated[str, Path(pattern=f"^[0-9a-f]{{{ID_LENGTH}}}$", description="The session's id.")]
 OwnerName = Annotated[str, Path(min_length=1, max_length=255, description="The tenant's name.", examples=["alice"])]
 SecretName = Annotated[
     str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$", description="What webhooks call it.", examples=["orders"])

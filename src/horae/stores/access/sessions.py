@@ -46,6 +46,10 @@ class Sessions:
     def add_code(self, code: LoginCode) -> None:
         self.connection.execute(insert(login_codes), LOGIN_CODES.row(code))
 
+    def get_code(self, digest: str) -> LoginCode | None:
+        row = self.connection.execute(select(*LOGIN_CODES.select).where(login_codes.c.digest == digest)).first()
+        return None if row is None else LOGIN_CODES.read(row)
+
     def take_code(self, digest: str) -> LoginCode | None:
         """Delete a code and return it; None when there is none, or another transaction takes it."""
         row = self.connection.execute(select(*LOGIN_CODES.select).where(login_codes.c.digest == digest)).first()

@@ -40,9 +40,10 @@ objects = metadata.tables["horae_objects"]  # which only its own store writes
 class CargoRows:
     """The rows of some virtual shards, found inside one transaction."""
 
-    def __init__(self, connection: Connection, cargo: Cargo) -> None:
+    def __init__(self, connection: Connection, cargo: Cargo, *, is_strict: bool = True) -> None:
         self.connection = connection
         self.cargo = cargo
+        self.is_strict = is_strict  # otherwise what cannot be told is left where it is
         self.forwards: dict[int, int] = {}  # jobs from before the cluster that go, with their virtual shards
 
     def conditions(self, table: Table) -> Iterator[ColumnElement[bool]]:
@@ -183,7 +184,7 @@ class CargoRows:
                 vshard = self.cargo.vshard_of_key(keyed[schedule])
             else:
                 places = {self.cargo.vshard_of_key(text) for text in texts if text is not None}
-                if len(places) > 1 and places & self.cargo.vshards:
+                if self.is_strict and len(places) > 1 and places & self.cargo.vshards:
                     raise NotAllowed("vshard_rows_split", what="two keys of a job from before the cluster")
                 if len(places) != 1:
                     continue

@@ -55,6 +55,7 @@ BELOW = Moves("owner", "owner", is_root=False)
 # In this order rows are written where they go.
 CLASSES: dict[str, Class] = {
     "horae_owners": OWNER,
+    "horae_tokens": OWNER,
     "horae_secrets": OWNER,
     "horae_quiet_owners": OWNER,
     "horae_budgets": OWNER,
@@ -123,8 +124,8 @@ CLASSES: dict[str, Class] = {
     "horae_limit_sources": Everywhere(),
     "horae_queues": Everywhere(),
     "horae_retention": Everywhere(),
+    "horae_settings": Everywhere(),
     "horae_sessions": Everywhere(),
-    "horae_tokens": Everywhere(),  # in the home, whoever owns them
     "horae_login_codes": Everywhere(),
     "horae_cluster_members": Everywhere(),
     "horae_vshards": Everywhere(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,11 +15,13 @@ from horae.core.timeouts import Timeouts
 from horae.errors import ConfigurationError, HoraeError
 from horae.stores.cluster.addresses import full_url
 from horae.stores.cluster.shard import Shard
+from horae.stores.cluster.visiting import refuse_missing
 from horae.stores.cluster.vshard_store import VshardStore
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.store import SqlStore
 
 if TYPE_CHECKING:
+    from horae.ports.cluster import Standing
     from horae.ports.store import Store, Tx
     from horae.ports.world import Clock, World
     from horae.stores.cluster.named import NamedStore
@@ -28,6 +29,25 @@ if TYPE_CHECKING:
 JOB = "job_"
 log = logging.getLogger("horae.cluster")
 MakeClock = Callable[[SqlStore], "Clock"]
+
+
+class Opening:
+    """One database that is being opened: who waits for that shares its failure, so that none waits for two of them."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.failures = 0
+        self.problem: HoraeError | None = None
+
+
+def check_standing(standing: Standing | None, member: Member, *, held_too: bool = False) -> None:
+    """Refuse a database that is not the member that the map names, or was restored and does not fit the others yet."""
+    if standing is not None and abs(standing.number) == member.number:
+        if standing.is_held and not held_too:
+            raise ConfigurationError("cluster_member_restored", member=member.name)
+        return
+    found = "no member" if standing is None else f"number {standing.number}"
+    raise ConfigurationError("cluster_member_wrong", member=member.name, found=found, number=member.number)
 
 
 class Cluster:
@@ -43,17 +63,21 @@ class Cluster:
         make_clock: MakeClock,
         pause: Callable[[float], None],
         timeouts: Timeouts | None = None,
+        held_too: bool = False,
     ) -> None:
+        self._held_too = held_too
         self._map = shard_map
         self._urls = urls
         self._make_clock = make_clock
         self._timeouts = timeouts
-        self._locks: dict[int, threading.Lock] = defaultdict(threading.Lock)  # one that does not open holds up no other
+        self._lock = threading.Lock()
+        self._openings: dict[int, Opening] = {}  # each by itself: one that is away keeps no other waiting
         self._first, self._number = first, number
         self._stores: dict[int, SqlStore] = {number: first}
         self._clocks: dict[int, Clock] = {}
         self._bound: dict[int, tuple[World, World]] = {}  # of each virtual shard: made of which world, the bound one
         self._forwards: dict[int, int] = {}
+        self._token_hints: dict[str, int] = {}
         self.pause = pause
         first.shard = Shard(first.dialect, number, lambda: self.shard_map)
 
@@ -75,9 +99,7 @@ class Cluster:
             standing = tx.cluster.standing()
             return None if standing is None or standing.version <= self._map.version else tx.cluster.read_map()
 
-        found = store.read(read)
-        if found is not None and found.version > self._map.version:
-            self._map = found
+        self._adopt(store.read(read))
         return self._map
 
     # -- the databases -----------------------------------------------------------------------------------------
@@ -87,21 +109,40 @@ class Cluster:
         known = self._stores.get(number)
         if known is not None:
             return known
-        with self._locks[number]:
+        with self._lock:
+            opening = self._openings.setdefault(number, Opening())
+        failures = opening.failures
+        with opening.lock:
+            if opening.problem is not None and opening.failures > failures:  # it was tried while this call waited
+                raise opening.problem
             if number not in self._stores:
-                self._stores[number] = self._open(self._map.member(number))
+                try:
+                    self._stores[number] = self._open(self._map.member(number))
+                except HoraeError as problem:
+                    opening.failures, opening.problem = opening.failures + 1, problem
+                    raise
             return self._stores[number]
 
     def _open(self, member: Member) -> SqlStore:
         url = full_url(member, self._first.engine.url.render_as_string(hide_password=False), self._urls)
+        refuse_missing(url)
         store = open_store(create_store_engine(url, timeouts=self._timeouts), self._timeouts)
-        standing = store.read(lambda tx: tx.cluster.standing())
-        if standing is None or standing.number != member.number:
+        try:
+            standing = store.read(lambda tx: tx.cluster.standing())
+            check_standing(standing, member, held_too=self._held_too)
+            assert standing is not None
+            if standing.version > self._map.version:  # a copy follows the first database, unless that was restored
+                self._adopt(store.read(lambda tx: tx.cluster.read_map()))
+        except BaseException:
             store.close()
-            found = "no member" if standing is None else f"number {standing.number}"
-            raise ConfigurationError("cluster_member_wrong", member=member.name, found=found, number=member.number)
+            raise
         store.shard = Shard(store.dialect, member.number, lambda: self.shard_map)
         return store
+
+    def _adopt(self, found: ShardMap | None) -> None:
+        """Go by the highest version that any database has: none is written anywhere before it was decided on."""
+        if found is not None and found.salt == self._map.salt and found.version > self._map.version:
+            self._map = found
 
     def close(self) -> None:
         """Close every database that was opened."""
@@ -120,6 +161,10 @@ class Cluster:
                 return None
             self._forwards[number] = vshard
         return self._forwards[number]
+
+    @property
+    def token_hints(self) -> dict[str, int]:
+        return self._token_hints
 
     # -- the way to them ---------------------------------------------------------------------------------------
 

@@ -84,8 +84,8 @@ class Parcels:
         if self.connection.execute(found).first() is None:
             return None
         last_event = self.connection.execute(select(func.max(outbox.c.id))).scalar() or 0
-        forms = _forms_of(Moves, Copied)
-        numbers = [number for name, rows in content for number in self._write(forms[name], json.loads(rows))]
+        forms = forms_of(Moves, Copied)
+        numbers = [number for name, rows in content for number in self.write(forms[name], json.loads(rows))]
         tell = delete(outbox).where(outbox.c.id > last_event, outbox.c.kind.in_(OWN_EVENTS))
         if self._draws_events():  # nothing was enqueued or fired: only rows that were elsewhere are here now
             for name, rows in content:
@@ -97,7 +97,8 @@ class Parcels:
             raise Conflict("vshards_moved_meanwhile", version=0)
         return numbers
 
-    def _write(self, form: Form, rows: list[dict[str, Any]]) -> list[int]:
+    def write(self, form: Form, rows: list[dict[str, Any]]) -> list[int]:
+        """Write rows of a parcel into their table; return the numbers of those that are jobs."""
         ready = [form.row_from(0, row) for row in rows]
         kind = CLASSES[form.table.name]
         if isinstance(kind, Copied):
@@ -152,18 +153,23 @@ class Parcels:
         rows = CargoRows(self.connection, cargo)
         rows.lock()
         rows.refuse_what_cannot_go()
+        count = self.take_out_all(parcel, rows)
+        if standing.number == FIRST_DATABASE:
+            self.keep_forwards(rows.forwards)
+        return count
+
+    def take_out_all(self, parcel: Parcel, rows: CargoRows) -> int:
+        """Take rows out of their tables into a packed parcel; return how many."""
         taken, count = sorted(rows.jobs), 0
-        found = [(form, list(rows.conditions(form.table))) for form in _forms_of(Moves).values()]
+        found = [(form, list(rows.conditions(form.table))) for form in forms_of(Moves).values()]
         self._note(parcel, PACKED)
         for form, conditions in found:
             for condition in conditions:
                 count += self._take_out(parcel, form, condition)
-        for form in _forms_of(Copied).values():
+        for form in forms_of(Copied).values():
             self._keep(parcel, form, self.connection.execute(select(*form.columns.values())).all())
         for start in range(0, len(taken), ROWS):  # slots of limits are this database's own: others may have them now
             Slots(self.dialect).give_back(CallerDriver(self.connection), taken[start : start + ROWS])
-        if standing.number == FIRST_DATABASE:
-            self._keep_forwards(rows.forwards)
         return count
 
     def _take_out(self, parcel: Parcel, form: Form, condition: Any) -> int:
@@ -184,7 +190,8 @@ class Parcels:
             row = {"parcel": parcel.id, "seq": seq, "name": form.name, "content": json.dumps(rows)}
             self.connection.execute(insert(parcel_rows), row)
 
-    def _keep_forwards(self, found: dict[int, int]) -> None:
+    def keep_forwards(self, found: dict[int, int]) -> None:
+        """Remember to which virtual shards jobs from before the cluster went."""
         before, behind = self.dialect.insert_ignore
         sql = text(f"{before} {forwards.name} (number, vshard) VALUES (:number, :vshard) {behind}")
         if found:
@@ -216,7 +223,7 @@ class Parcels:
 
 
 @cache
-def _forms_of(*wanted: type[Moves | Copied]) -> dict[str, Form]:
+def forms_of(*wanted: type[Moves | Copied]) -> dict[str, Form]:
     """Return the forms of the tables whose rows go along, by name, also of those that no export has."""
     found = (form_of(metadata.tables[name]) for name, kind in CLASSES.items() if isinstance(kind, wanted))
     return {form.name: form for form in found}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Integer, PrimaryKeyConstraint, SmallInteger, String, Table, Text
 
-from horae.stores.codecs import LongText, Name
-from horae.stores.declaration import metadata
+from horae.core.cluster.settings import SharedSetting
+from horae.stores.codecs import COUNT, JSON, NAME, NUMBER, TEXT, LongText, Name, text
+from horae.stores.declaration import Declaration, Field, metadata
 
 # One row, once this database is a member of a cluster.
 cluster = Table(
@@ -71,3 +72,20 @@ serving = Table(
     Column("is_chosen", SmallInteger, nullable=False),  # 0: only while no other worker serves the queue here
     PrimaryKeyConstraint("queue", "worker"),
 )
+
+# The last decision about each setting of the house, and what of it holds in this database. A setting that was removed
+# keeps its row: without it a copy that was away would bring the setting back.
+SETTINGS = Declaration(
+    "horae_settings",
+    SharedSetting,
+    Field("kind", text(20), required=True),
+    Field("name", NAME, required=True),
+    Field("version", NUMBER, required=True),
+    Field("decided_in", COUNT, required=True),  # the number of the database where it was decided
+    Field("value", JSON, required=True),
+    Field("actor", NAME, required=True),
+    Field("reason", TEXT, required=True),
+    Field("applied", text(20), required=True),  # empty: nothing of it holds here yet
+    PrimaryKeyConstraint("kind", "name"),
+)
+settings = SETTINGS.table

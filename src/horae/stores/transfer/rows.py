@@ -27,6 +27,7 @@ LEFT_OUT = {
     "horae_cluster_members": "the databases of the old cluster",
     "horae_vshards": "the map of the old cluster",
     "horae_forwards": "where jobs of the old cluster are",
+    "horae_settings": "which settings the databases of the old cluster have agreed on",
     "horae_parcels": "what is on the way between databases of the old cluster; finish moves first",
     "horae_parcel_rows": "what is on the way between databases of the old cluster; finish moves first",
     "horae_calls": "calls of the last minutes, counted anew",

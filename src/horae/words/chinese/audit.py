@@ -15,6 +15,7 @@ VERBS = {
     "create_batch": "创建批次",
     "init_cluster": "把数据库设为集群的第一个",
     "add_to_cluster": "向集群添加了数据库",
+    "restore_in_cluster": "让集群中恢复的数据库重新提供服务",
     "share_cluster": "把一部分虚拟分片交给新数据库",
     "move_vshards": "把虚拟分片迁移到另一个数据库",
     "switch_on_bus": "开始为消息总线记录事件",
@@ -102,8 +103,6 @@ VERBS = {
     "verified": "验证了",
 }
 ERRORS = {
-    "audit_export_of_cluster": "集群的每个数据库各有一条系统审计链，迁移过的租户也是如此，目前无法写入同一个文件。"
-    "请用 owner= 指定租户，或就地校验：horae audit verify。",
     "audit_head_unreadable": "在别处保存的链头写作 OWNER=HASH，其中 HASH 是 `horae "
     "audit verify` 或 `horae audit export` 打印的 64 位十六进制数字，"
     "而不是 {head!r}。",
@@ -119,13 +118,16 @@ WHY = {
     "chain_ends_elsewhere": "该所有者的链应结束于第 {expected} 条，实际结束于第 {found} 条",
     "chain_head_differs": "链的结尾哈希应为 {expected}，实际为 {found}",
     "chain_missing": "没有该所有者的链，尽管在别处保存过它的链头",
+    "chain_of_other_database": "第 {line} 行：{owner} 的链由另一个数据库结束，与前面的不同",
     "chain_repeated": "第 {line} 行：{owner} 的链第二次开始",
     "chain_unfinished": "链没有结束行：文件被截断，或有行被删除",
+    "database_repeated": "第 {line} 行：数据库 {database} 的链第二次开始",
     "entries_missing": "条目 {id} 之前缺少 {count} 条",
     "entry_changed": "条目 {id} 在封存之后被修改或移动",
     "entry_out_of_order": "条目 {id} 是链中的第 {seq} 条，却排在第 {after} 条之后",
     "file_counts_differ": "文件应有 {chains} 条链、{entries} 个条目，实际有 {found_chains} "
     "条链、{found_entries} 个条目",
+    "file_databases_differ": "文件应包含数据库 {expected} 的链；实际包含 {found} 的链",
     "file_goes_on": "第 {line} 行：导出结束之后还有内容",
     "file_has_no_header": "文件开头不是审计导出的文件头",
     "file_unfinished": "文件没有导出的最后一行：它被截断了",

@@ -1,8 +1,8 @@
 """The Chinese of :mod:`horae.words.cluster`: the same keys and placeholders."""
 
-INCOMPLETE = "不完整：{databases} 没有应答。这里缺少它们保存的内容，更改也没有到达它们。"
+INCOMPLETE = "不完整：{databases} 没有应答。这里缺少它们保存的内容。"
+PARTLY_APPLIED = "已在 {count} 个数据库中的 {applied} 个生效：{databases} 没有应答。其余的恢复后会自动跟上。"
 ERRORS = {
-    "all_databases_needed": "此操作需要集群的所有数据库，而 {names} 没有应答。没有做任何更改；待其恢复后请重试。",
     "cluster_address_exists": "{address} 已经是这个集群的数据库。",
     "cluster_database_in_memory": "内存数据库不能加入集群；请使用文件或服务器。",
     "cluster_database_taken": "{address} 属于另一个集群，或已是本集群的 {number} 号数据库。请使用空数据库。",
@@ -16,6 +16,15 @@ ERRORS = {
     "cluster_map_changed": "集群的映射已被修改：现在是版本 {version}，不是 {expected}。"
     "请查看 horae cluster list 后重试。",
     "cluster_member_exists": "集群中已有名为 {member!r} 的数据库。请换一个名字。",
+    "cluster_map_older": "第一个数据库的映射是版本 {version}，而 {name!r} 是版本 {newest}：第一个数据库是从副本恢复的。"
+    "没有任何更改；请运行 horae cluster restored 或 horae cluster check --repair。",
+    "cluster_member_restored": "数据库 {member!r} 是从副本恢复的，还没有与其他数据库一致。在运行 "
+    "horae cluster restored --db URL 之前它不提供服务。",
+    "cluster_old_answers": "{member!r} 在 {address} 仍有应答。请先停止那个数据库：两个同号的数据库会给出相同的编号。",
+    "cluster_restore_wrong": "这个副本属于集群的 {found} 号，而数据库是 {number} 号。请恢复这个数据库自己的副本。",
+    "cluster_restore_needs_all": "恢复的数据库重新提供服务之前，所有数据库都必须应答；这些没有应答：{databases}。"
+    "它保持关闭，其他数据库继续工作。请重复：horae cluster restored --db URL",
+    "cluster_restore_forced": "有进程在使用时不能恢复集群的数据库：请先停止它们，并去掉 --force。",
     "cluster_member_unknown": "集群中没有数据库 {member!r}。现有：{known}。",
     "cluster_member_wrong": "{member!r} 的地址指向的数据库是 {found}，不是本集群的 {number} 号。"
     "请检查映射（horae cluster list）和 HORAE_CLUSTER_URLS。",
@@ -33,6 +42,7 @@ ERRORS = {
     "请使用 Horae 自己接口的列表（会合并各库），或指定租户。",
     "shard_key_long": "shard_key={shard_key!r} 与 {name!r} 合起来太长：最多 {most} 个字符。",
     "stale_map": "这个分片已经迁移，或其数据库的集群映射比本进程的新。没有写入任何内容；请重试。",
+    "token_on_the_way": "有分片正在数据库之间迁移，这个令牌可能在其中。请稍后重试。",
     "vshard_busy": "这个分片正在迁移到另一个数据库。没有写入任何内容；请稍后重试。",
     "vshard_home_stays": "0 号虚拟分片存放系统自身的全部内容，不能离开它的数据库。",
     "vshard_rows_split": "这些分片中的行引用了其他不迁移的行：{what}。请一并迁移，或等它们结束。没有迁移任何内容。",

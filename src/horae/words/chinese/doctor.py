@@ -32,6 +32,8 @@ WHY = {
     "bus_incomplete": "本应为消息总线记录事件，却缺少触发器：{names}。此间发生的事件会丢失。",
     "bus_off": "没有记录事件",
     "cluster_member_away": "无法询问集群的数据库 {name}：{problem} 它保存的内容在那里等待。",
+    "cluster_settings_behind": "数据库 {name} 缺少 {count} 项其他数据库已有的系统设置。"
+    "为它服务的 worker 和服务会在一分钟内补上。",
     "cluster_member_behind": "数据库 {name} 的集群映射是版本 {version}，不是 {newest}。",
     "cluster_member_moving": "{name} 有 {count:,} 个虚拟分片标记为迁移中：其中不能写入。请重新执行被中断的操作。",
     "cluster_member_unserved": "没有存活的工作进程服务于集群的数据库 {name}：其中的任务在等待。请启动一个工作进程，"
@@ -94,6 +96,7 @@ WHY = {
     "leases_stuck": "{count:jobs}被失联的 worker 占住，也没有进程把它们转交出去：{names}。",
     "leases_well": "没有被失联 worker 占住的租约",
     "migrations_current": "数据表是最新的（{version}）",
+    "migrations_near": "数据库里是版本 {found} 的数据表，比此版 Horae（{wanted}）新；升级之前可以继续使用。",
     "migrations_older": "数据库里是版本 {found} 的数据表；此版 Horae 需要 {wanted}。",
     "migrations_trouble": "数据表：{problem}",
     "orchestrator_missing": "{count} 个定时计划要询问编排服务，但这里没有设置 ORCHESTRATOR_URL。",

@@ -31,6 +31,8 @@ ERRORS = {
     "backup_not_ours": "{path} 是 SQLite 数据库，但不是 Horae 的；请选择别的文件。",
     "backup_not_sqlite": "{path} 不是 SQLite 数据库；请选择别的副本。",
     "backup_too_new": "{path} 由更新的 Horae 写入（表版本 {version}）；请升级当前的 Horae（表版本 {known}）。",
+    "backup_tool_missing": "这里没有安装 {tool}，而 PostgreSQL 由它复制。请安装 PostgreSQL 客户端程序，"
+    "或在另一台主机上运行。",
     "backup_too_old": "{path} 中表的版本是 {version}，早于 {oldest}，当前的 Horae 无法迁移。请用写入它的 Horae 恢复它，"
     "在那里运行 `horae db export --out FILE`，再在这里运行 `horae db import FILE`。",
     "backup_unwritable": "无法写入 {path}：{problem}。请检查目录及其权限。",

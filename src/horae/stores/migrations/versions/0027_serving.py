@@ -1,7 +1,7 @@
 """Which workers serve a database of a cluster, by queue, and which databases a bulk act is to reach.
 
-Revision ID: 0025_serving
-Revises: 0024_messages
+Revision ID: 0027_serving
+Revises: 0026_revisions
 
 The table stays empty where there is no cluster.
 """
@@ -14,8 +14,8 @@ from alembic import op
 from sqlalchemy import BigInteger, Column, MetaData, PrimaryKeyConstraint, SmallInteger, String, Table, Text, inspect
 from sqlalchemy.dialects import mysql, postgresql
 
-revision = "0025_serving"
-down_revision = "0024_messages"
+revision = "0027_serving"
+down_revision = "0026_revisions"
 branch_labels = None
 depends_on = None
 
