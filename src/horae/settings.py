@@ -13,13 +13,14 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, field, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
 from horae.core.bus import PREFIX as SUBJECT_PREFIX
 from horae.core.bus import check_prefix
+from horae.core.dataclass import dataclass
 from horae.core.retention import check_keep
 from horae.core.time.spans import span_from
 from horae.core.timeouts import Timeouts

@@ -8,7 +8,6 @@ thing send one message.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -18,6 +17,7 @@ from horae.actions.jobs.jobs import enqueue
 from horae.actions.jobs.reasons import SILENT
 from horae.actions.jobs.requests import Request
 from horae.actions.partitions import HistoryState, history_states
+from horae.core.dataclass import dataclass
 from horae.core.governance.reviews import Review
 from horae.core.jobs.job import SYSTEM, Job
 from horae.core.jobs.machinery import MACHINERY

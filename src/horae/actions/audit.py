@@ -7,13 +7,13 @@ elsewhere, and even that is noticed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from horae.core.audit.chain import ChainCheck, Complaint, Head, Seal, Verified
 from horae.core.audit.entries import Entry, entry_body, hash_entry
 from horae.core.audit.exports import Line, closing_line, entry_line, header_line, last_line
 from horae.core.cluster.numbers import birthplace
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.ports.store import Tx
 from horae.ports.world import World

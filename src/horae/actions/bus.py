@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from horae.actions.shards import ask_each, members
 from horae.core.audit.entries import Entry
 from horae.core.bus import PREFIX, BusMessage, message
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.ports.bus import BusSwitch
 from horae.ports.store import Tx

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 
+from horae.core.dataclass import dataclass
 from horae.ports.world import World
 
 TOKEN_LENGTH = 16

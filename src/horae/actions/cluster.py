@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from horae.core.audit.entries import Entry
 from horae.core.cluster.messages import undelivered
 from horae.core.cluster.shard_map import SALT_BYTES, Member, ShardMap, first_map
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.errors import ConfigurationError, Conflict, HoraeError, NotAllowed
 

@@ -6,13 +6,14 @@ The roll-up makes them, from failed runs; see ``actions/roll_up.py``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from horae.actions.jobs import acts
 from horae.core.access.callers import Reach
 from horae.core.audit.entries import Entry
+from horae.core.dataclass import dataclass
 from horae.core.error_groups import KEPT_DAYS, OTHER, ErrorGroup, dead_jobs_of
 from horae.core.jobs.acts import Act
 from horae.core.jobs.job import SYSTEM

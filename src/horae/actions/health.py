@@ -6,11 +6,11 @@ Anyone may ask, so an answer names neither queues nor tenants nor addresses.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
 from horae.actions.metrics import lately, served_by
+from horae.core.dataclass import dataclass
 from horae.errors import HoraeError, SchemaMissing, SchemaTooNew
 from horae.ports.store import Tx
 from horae.ports.world import World

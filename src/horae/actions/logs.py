@@ -6,13 +6,13 @@ A run is named by its job and its token, ``job_12.3``. The formats of documents 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from horae.actions.roll_up import keep_up
 from horae.core.audit.entries import Entry
 from horae.core.cluster.numbers import read_number
 from horae.core.cursors import LARGEST, MAX_PAGE, page_size
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.core.time.instants import aware, iso
 from horae.errors import InvalidInput, NotFound

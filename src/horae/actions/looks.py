@@ -9,11 +9,11 @@ the shard is on the way by now; otherwise it is lost. Whatever enters its shard 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from horae.core.cluster.numbers import job_id, vshard_in
+from horae.core.dataclass import dataclass
 from horae.errors import StoreBusy
 from horae.ports.world import World
 

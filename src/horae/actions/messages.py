@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from horae.core.cluster.messages import (
     pause_after,
 )
 from horae.core.cluster.numbers import job_id
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.errors import ConfigurationError, HoraeError, StaleMap, StoreBusy, StoreFull, StoreUnavailable
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from horae.actions.budgets.budgets import BudgetView, budget_views
@@ -12,6 +12,7 @@ from horae.actions.jobs.jobs import five_figures
 from horae.actions.partitions import history_states
 from horae.actions.shards import ask_each, members
 from horae.actions.statistics import count_for_scrape, count_recent
+from horae.core.dataclass import dataclass
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.metrics import Backlog, Family, Point, limit_labels, sum_by_labels
 from horae.core.statistics import CLOSES_AFTER, ENDS, OUTCOMES, RollUp, Statistic

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 
 from horae.actions.cluster import copy_map, decide_map, entry_for, known_map, shards_of
@@ -20,6 +19,7 @@ from horae.actions.settings.catching_up import catch_up, catch_up_all
 from horae.core.cluster.messages import HINT
 from horae.core.cluster.moves import Cargo, Parcel, drain_moves, even_moves, parcels_of
 from horae.core.cluster.shard_map import HOME
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.labels import blocks_of
 from horae.errors import Conflict, HoraeError, NotAllowed, StoreBusy

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
 from horae.actions.jobs.reasons import SILENT
+from horae.core.dataclass import dataclass
 from horae.core.error_groups import ErrorGroup
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.reasons import Reason

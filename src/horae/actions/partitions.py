@@ -7,10 +7,11 @@ waits as long. Any number of processes may do this at once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from horae.actions.roll_up import keep_up, rolled_until
+from horae.core.dataclass import dataclass
 from horae.core.partitions import (
     ALARM_BELOW,
     DAY,

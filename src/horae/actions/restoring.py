@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from horae.actions.messages import ask_again
 from horae.actions.moves import ID_LENGTH, finish
 from horae.core.cluster.moves import Parcel
 from horae.core.cluster.restoring import RestorePlan, Settled, newest_of, owed_parcels
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.errors import Conflict, HoraeError, StoreUnavailable
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
 from horae.actions.partitions import FIRES, RUNS, run_retention
 from horae.actions.roll_up import keep_up, rolled_until
 from horae.core.audit.entries import Entry
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.machinery import queue_name
 from horae.core.partitions import LAG, Partition, delete_until

@@ -9,9 +9,10 @@ comparing the number of runs in a minute with the number that was counted. docs/
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
+from horae.core.dataclass import dataclass
 from horae.core.error_groups import KEPT_DAYS, Seen, group, grown
 from horae.core.statistics import (
     CHECKED_AT,

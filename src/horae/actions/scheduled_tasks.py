@@ -9,7 +9,7 @@ tasks of others do not exist. Changes leave running jobs alone: only an expired 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +26,7 @@ from horae.actions.schedules.schedules import check_schedule, write_version
 from horae.actions.schedules.terms import keep_masked
 from horae.core.access.owners import OwnerSettings
 from horae.core.cursors import page_size
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM, Job, request_hash
 from horae.core.jobs.payloads import label
 from horae.core.jobs.reasons import Reason

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import timedelta
 
 from horae.core.cluster.assignment import LEASE, Holding, count_chosen, is_needed
+from horae.core.dataclass import dataclass
 from horae.ports.store import Tx
 from horae.ports.world import World
 

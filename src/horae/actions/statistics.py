@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from horae.core.dataclass import dataclass
 from horae.core.statistics import (
     FINER,
     LENGTHS,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from horae.core.attention.facts import Fact, FactList
+from horae.core.dataclass import dataclass
 
 ENDINGS = (
     "action_ok", "action_failed", "action_partial", "action_unknown", "denied", "timed_out", "event", "grant_refused",

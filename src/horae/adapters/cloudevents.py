@@ -8,13 +8,14 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
 
 from horae.attention import Attention
 from horae.core.cloud_events import header_value
+from horae.core.dataclass import dataclass
 from horae.errors import InvalidInput
 
 __all__ = ["CloudEvent", "post_event"]

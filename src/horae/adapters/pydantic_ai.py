@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from horae.adapters.extras import needs_extra
+from horae.core.dataclass import dataclass
 from horae.errors import DefinitionError
 from horae.runtime.steps import KeepsSteps
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
@@ -19,6 +19,7 @@ from horae.api.values import Get, drop_none
 from horae.api.waits import WAIT, WAIT_TIMEOUT, Wait, check_timeout
 from horae.core.cluster.numbers import job_id
 from horae.core.cursors import LARGEST, cursor_from, read_cursor
+from horae.core.dataclass import dataclass
 from horae.core.jobs.acts import ActState, ActVerb
 from horae.core.jobs.filters import narrow, parse_filter
 from horae.core.jobs.job import Filter

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal
 
@@ -18,6 +18,7 @@ from horae.api.jobs.room import Run
 from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, enrich, to_json, to_public
 from horae.core.cursors import cursor_from, read_cursor
+from horae.core.dataclass import dataclass
 from horae.core.governance.budgets import job_budget
 from horae.core.jobs.parameters import MOST, Parameter, parameter_from, parameter_json
 from horae.core.time.instants import MICROSECOND

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from horae.core.audit.entries import Entry
 from horae.core.audit.exports import ExportCheck, Line
 from horae.core.audit.guard import ADVICE, describe_missing
 from horae.core.cursors import cursor_from, read_cursor
+from horae.core.dataclass import dataclass
 from horae.core.values import PYDANTIC
 from horae.errors import InvalidInput
 

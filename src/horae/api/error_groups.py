@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,6 +19,7 @@ from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_public
 from horae.core.cluster.numbers import job_id
 from horae.core.cursors import cursor_from, read_cursor
+from horae.core.dataclass import dataclass
 from horae.core.time.instants import iso, micros
 from horae.core.values import PYDANTIC
 

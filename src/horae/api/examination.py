@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, ClassVar, Literal
 
 from horae.api.values import Get
+from horae.core.dataclass import dataclass
 from horae.core.values import PYDANTIC
 from horae.words.languages import Language
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from horae.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from horae.api.here import Here

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from horae.actions.health import checkup
 from horae.api.operation import GET, Answer, Call, Room, S
 from horae.api.values import Unreadable
+from horae.core.dataclass import dataclass
 from horae.core.values import PYDANTIC
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from horae.core.access.callers import SCOPES, Caller, Reach
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from horae.api import merges
 from horae.api.everywhere import over_all
 from horae.api.here import Here
 from horae.api.operation import GET, STREAM, Call, Room, S, Tail
+from horae.core.dataclass import dataclass
 from horae.core.pulse import TENANT_PARTS, Marks, Part, changed_parts
 from horae.core.values import PYDANTIC
 

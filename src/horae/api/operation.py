@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar, overload
 from urllib.parse import quote
 
 from horae.api.gathering import Join, Merged
 from horae.core.cursors import MAX_PAGE, page_size
+from horae.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from horae.api.here import Here

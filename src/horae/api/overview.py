@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -16,6 +15,7 @@ from horae.api.jobs.room import Reason
 from horae.api.operation import GET, Call, Room, S
 from horae.api.values import Get, to_public
 from horae.core.access.callers import SCOPES
+from horae.core.dataclass import dataclass
 from horae.core.needs import NeedLevel
 from horae.core.values import PYDANTIC
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -14,6 +14,7 @@ from horae.api.everywhere import as_setting, as_shared_limit, over_all
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, POST, PUT, Call, Room, S
 from horae.api.values import Get, drop_none
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import Order
 from horae.core.jobs.running_limits import QUEUE
 from horae.core.jobs.turns import Fair

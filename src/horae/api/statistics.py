@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar
@@ -14,6 +13,7 @@ from horae.api.here import Here
 from horae.api.operation import GET, Call, Room, S
 from horae.api.values import Get, drop_none
 from horae.core.cursors import page_size
+from horae.core.dataclass import dataclass
 from horae.core.statistics import MOST_NAMES, Grain, Scope
 from horae.core.values import PYDANTIC
 

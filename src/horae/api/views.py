@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +9,7 @@ from horae.actions import views
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, POST, Call, Room, S
 from horae.api.values import drop_none
+from horae.core.dataclass import dataclass
 from horae.core.values import PYDANTIC
 from horae.core.views import ViewRoom
 

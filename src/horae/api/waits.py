@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Concatenate, Generic, Protocol
 
 from horae.api.operation import Call, Method, Needs, P, T
+from horae.core.dataclass import dataclass
 from horae.core.time.spans import Span, span
 from horae.errors import HoraeError, InvalidInput
 

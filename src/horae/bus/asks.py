@@ -10,7 +10,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +20,7 @@ from horae.api.jobs.room import Job
 from horae.api.problems import to_problem
 from horae.api.values import to_json
 from horae.bus.calls import Rooms
+from horae.core.dataclass import dataclass
 from horae.core.dispatch import Ask, Subjects, hold_for, patience, read_ask
 from horae.errors import BusUnavailable, ContentTooLarge, HoraeError, StoreError
 from horae.ports.workers import Upcoming

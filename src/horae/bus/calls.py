@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from horae.actions.jobs.held_jobs import Ending, Hold, Settled, recognise
@@ -17,6 +16,7 @@ from horae.api.operation import Sender
 from horae.api.problems import to_problem
 from horae.api.senders.local import Local
 from horae.api.values import Unreadable, from_json, to_json
+from horae.core.dataclass import dataclass
 from horae.core.dispatch import BusCall
 from horae.errors import HandlerFailed, HoraeError, InvalidInput, StoreError
 from horae.ports.world import World

@@ -13,13 +13,14 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
 from horae.cli.words import incomplete_text, table
+from horae.core.dataclass import dataclass
 from horae.errors import InvalidInput, NotFound
 from horae.settings import DEFAULT_URL, Settings, is_on, unknown_names
 from horae.words.languages import Language, from_environment

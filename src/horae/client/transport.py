@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 from contextlib import aclosing, closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from ipaddress import ip_address
 from typing import Any, NoReturn, TypeVar, get_origin
@@ -19,6 +19,7 @@ from horae.api.values import Unreadable, from_json
 from horae.client.problems import error_from, retry_after
 from horae.client.streams import Events
 from horae.clock import SystemClock, SystemDice, pause, pause_async
+from horae.core.dataclass import dataclass
 from horae.errors import HoraeError, InvalidInput, ServiceUnavailable
 from horae.version import VERSION
 from horae.words.languages import TAGS, Language
@@ -78,8 +79,7 @@ class Endpoint:
         headers["Accept-Language"] = TAGS[self.language]
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
-        timeout = httpx.Timeout(patience.timeout, connect=patience.connect_timeout)
-        base = self.url.rstrip("/") + "/"
+        base, timeout = self.url.rstrip("/") + "/", httpx.Timeout(patience.timeout, connect=patience.connect_timeout)
         return {"base_url": base, "headers": headers, "timeout": timeout, "verify": _certificates()}
 
 

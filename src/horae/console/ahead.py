@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from horae.api.operation import Sender
@@ -11,6 +10,7 @@ from horae.api.rooms import Rooms
 from horae.api.schedules.timetable import TimetableHour
 from horae.api.schedules.values import Forecast, Schedule, UpcomingFire
 from horae.console import series
+from horae.core.dataclass import dataclass
 
 MOST_FIRES = 1000  # listed one by one
 HOUR = timedelta(hours=1)

@@ -11,7 +11,6 @@ of text come from the style sheet by class; nothing here has a ``style`` attribu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from html import escape
 from typing import Literal
@@ -19,6 +18,7 @@ from typing import Literal
 from markupsafe import Markup
 
 from horae.console.times import day
+from horae.core.dataclass import dataclass
 
 Side = Literal["up", "down", "on"]
 # Steps between two marks of the scale; the first that gives at most MOST_MARKS is taken.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from horae.console.texts import gettext, mark
 from horae.console.visitor import Visit
+from horae.core.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ form of this console (CSRF). There is no other way to declare a route, so none c
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from starlette.routing import Route
 from horae.api.operation import Method
 from horae.console import rendering
 from horae.console.visitor import Visit, read_form, recognise, speak
+from horae.core.dataclass import dataclass
 from horae.errors import HoraeError
 from horae.service.auth.sessions import PREFIX
 from horae.service.problems import status_of

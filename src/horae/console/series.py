@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import sqrt
 from typing import TypeVar
+
+from horae.core.dataclass import dataclass
 
 T = TypeVar("T")
 

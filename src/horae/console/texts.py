@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, TypeAlias, get_args
 
 from babel.messages.pofile import read_po
 
+from horae.core.dataclass import dataclass
 from horae.words.languages import Language, preferred_language
 
 Locale: TypeAlias = Literal["en", "zh", "qps"]

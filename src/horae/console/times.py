@@ -6,7 +6,6 @@ it. What a machine reads, the attribute ``datetime``, is always UTC.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from itertools import pairwise
@@ -17,6 +16,7 @@ from babel.dates import format_date
 
 from horae.console import texts
 from horae.console.texts import _
+from horae.core.dataclass import dataclass
 
 ZoneChoice = Literal["mine", "schedule", "utc"]
 CHOICES: tuple[ZoneChoice, ...] = ("mine", "schedule", "utc")

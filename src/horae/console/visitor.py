@@ -8,7 +8,7 @@ import json
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, TypeVar
@@ -25,6 +25,7 @@ from horae.api.senders.noticing import Noticing
 from horae.console import texts, times
 from horae.core.access.callers import Caller
 from horae.core.access.sessions import SECRET_LENGTH, Session, csrf_of, is_csrf_of, mask_csrf
+from horae.core.dataclass import dataclass
 from horae.errors import Forbidden, HoraeError, InvalidInput
 from horae.service import languages
 from horae.service.auth import sessions as browsers

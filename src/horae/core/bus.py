@@ -7,12 +7,12 @@ committed. It names things and says how they ended; payloads, results and errors
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 from horae.core.cloud_events import header_value
 from horae.core.cluster.numbers import job_id
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import State
 from horae.core.time.instants import iso
 from horae.errors import InvalidInput

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from horae.core.bus import PREFIX
+from horae.core.dataclass import dataclass
 from horae.core.time.spans import span
 from horae.errors import InvalidInput
 

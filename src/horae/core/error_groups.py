@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.filters import AnyOf, JobQuery, Text
 from horae.core.jobs.fingerprints import Fingerprint, fingerprint
 from horae.core.jobs.masking import mask_text

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
+from horae.core.dataclass import dataclass
 from horae.errors import DefinitionError
 
 MICROSECOND = timedelta(microseconds=1)

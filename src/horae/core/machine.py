@@ -6,9 +6,9 @@ The table is the code, the diagram and the test: whatever is not drawn is refuse
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from horae.core.dataclass import dataclass
 from horae.errors import NotAllowed
 
 S = TypeVar("S", bound=str)

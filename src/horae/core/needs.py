@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from horae.core.dataclass import dataclass
 from horae.core.error_groups import ErrorGroup
 from horae.core.jobs.reasons import Reason
 

@@ -7,8 +7,9 @@ gap above it, and the catch-all takes what no day takes, so that an ending is ne
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+from horae.core.dataclass import dataclass
 
 DAY = timedelta(days=1)
 AHEAD = 14  # days made beforehand

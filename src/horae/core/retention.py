@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Self
 
+from horae.core.dataclass import dataclass
 from horae.errors import InvalidInput
 
 ANY = ""  # any queue, any outcome

@@ -7,10 +7,11 @@ microseconds since 1970, as stored: a span begins at a multiple of its length.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Literal
 
+from horae.core.dataclass import dataclass
 from horae.core.histograms import Histogram, percentile
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.metrics import OTHER

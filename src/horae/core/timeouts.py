@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import timedelta
 
+from horae.core.dataclass import dataclass
 from horae.errors import ConfigurationError
 
 PING = timedelta(seconds=3)  # the longest timeout of a liveness check

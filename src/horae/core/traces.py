@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+
+from horae.core.dataclass import dataclass
 
 _PARENT = re.compile(r"00-((?!0{32})[0-9a-f]{32})-((?!0{16})[0-9a-f]{16})-([0-9a-f]{2})")
 _TRACE = re.compile(r"(?!0{32})[0-9a-f]{32}")

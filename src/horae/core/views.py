@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.filters import parse_filter
 from horae.core.jobs.payloads import label
 from horae.errors import InvalidInput, NotFound

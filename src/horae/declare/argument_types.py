@@ -9,11 +9,11 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, MutableSequence, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from enum import Enum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.masking import is_sensitive
 from horae.errors import InvalidArguments
 

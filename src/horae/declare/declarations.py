@@ -12,10 +12,11 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal, cast
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.expectations import job_expect
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.payloads import encode

@@ -10,11 +10,12 @@ import difflib
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, Literal, get_type_hints
 
+from horae.core.dataclass import dataclass
 from horae.core.governance.budgets import job_budget
 from horae.core.jobs.gathering import Collect, Debounce
 from horae.core.jobs.job import PRIORITIES, Job, Priority

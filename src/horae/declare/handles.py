@@ -12,13 +12,14 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from horae.actions.jobs.requests import AlikeRequests, Checked, Enqueued, Request, make_request
 from horae.actions.schedules.exclusive import start_exclusively
+from horae.core.dataclass import dataclass
 from horae.core.jobs.expectations import NOTHING, job_expect
 from horae.core.jobs.gathering import Collect, Debounce
 from horae.core.jobs.job import PRIORITIES, SYSTEM, OnParentDead, Priority, band_of

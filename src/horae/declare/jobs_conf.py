@@ -11,10 +11,11 @@ import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.running_limits import GROUP, QUEUE, check_limit_name, check_max_running
 from horae.declare.declarations import Problem
 from horae.declare.file_values import KEYS

@@ -8,10 +8,10 @@ are generated from it. Every option is on every door by the same name and with t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, TypedDict, get_type_hints
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.gathering import Collect, Debounce
 from horae.core.jobs.job import Priority
 from horae.core.jobs.retry import Retry

@@ -6,7 +6,7 @@ its signature.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from horae.core.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 
 from horae.actions import cluster
@@ -11,6 +10,7 @@ from horae.actions.jobs.reasons import SILENT
 from horae.actions.settings.catching_up import find_lagging
 from horae.clock import clock_of
 from horae.core.cluster.assignment import CHOICE
+from horae.core.dataclass import dataclass
 from horae.doctor.findings import Finding, Installation, ok, problem
 from horae.doctor.work import PATIENCE, due_in_open_queues
 from horae.errors import ConfigurationError

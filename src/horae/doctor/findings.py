@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.reasons import Reason
 from horae.errors import Fact
 from horae.ports.world import Clock, World

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from horae.clock import SystemClock
+from horae.core.dataclass import dataclass
 from horae.doctor import database, machine, message_bus, work
 from horae.doctor.examination import run_guarded
 from horae.doctor.findings import Finding, Installation

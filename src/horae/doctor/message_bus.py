@@ -6,11 +6,11 @@ import asyncio
 import json
 import threading
 from collections.abc import Coroutine, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from urllib.request import urlopen
 
+from horae.core.dataclass import dataclass
 from horae.doctor.findings import Check, Finding, Installation, ok, problem, some, warning
 from horae.errors import HoraeError
 from horae.runtime.nats import close, connect

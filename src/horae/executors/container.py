@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.lines import MOST_LINES
 
 PREFIX = "horae:"

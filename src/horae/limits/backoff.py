@@ -10,12 +10,13 @@ import inspect
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from horae import clock as house
+from horae.core.dataclass import dataclass
 from horae.core.time.instants import aware
 from horae.core.time.spans import Span, span
 from horae.errors import DefinitionError

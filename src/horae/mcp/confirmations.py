@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from horae.actions.consistency import moment
 from horae.api.attention.values import LaneConfirmation
 from horae.api.values import extend
 from horae.core.cursors import MAX_PAGE
+from horae.core.dataclass import dataclass
 from horae.errors import NotFound
 from horae.mcp.arguments import Limit, Reason, Verdict, WaitId
 from horae.mcp.here import Here

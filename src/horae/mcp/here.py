@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mcp.server.auth.middleware.auth_context import auth_context_var
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -23,6 +23,7 @@ from horae.api.schedules.room import Schedules
 from horae.api.senders.local import Local
 from horae.core.access.callers import Caller
 from horae.core.attention.lanes import lane_name
+from horae.core.dataclass import dataclass
 from horae.core.governance.boundaries import EVERY_AGENT
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.payloads import label

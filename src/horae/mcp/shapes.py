@@ -4,7 +4,7 @@ with what a reply states besides. Each becomes the schema of its tool's structur
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from horae.api.attention.values import LaneConfirmation, LaneControl, PostedEvent, TaskDetail, Wait
 from horae.api.schedules.values import Schedule
 from horae.api.values import Get
+from horae.core.dataclass import dataclass
 from horae.core.time.instants import iso
 from horae.core.values import PYDANTIC
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from horae.core.access.masking import hide_secrets
+from horae.core.dataclass import dataclass
 from horae.core.outgoing.targets import Rules, Target
 from horae.errors import CallFailed, MissingExtra
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM, Job
 from horae.core.jobs.payloads import encode
 from horae.core.jobs.retry import Retry

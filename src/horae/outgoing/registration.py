@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from horae.core.dataclass import dataclass
 from horae.declare.handles import Blueprint, JobHandle
 from horae.outgoing import dispatch, webhook
 from horae.outgoing.breakers import Breakers

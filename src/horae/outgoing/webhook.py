@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from horae.core.access.secrets import references, resolve_references
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import Job
 from horae.core.jobs.outcomes import Snooze
 from horae.core.jobs.payloads import encode

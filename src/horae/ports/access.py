@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
+
+from horae.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from horae.core.access.callers import Token

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
+
+from horae.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from horae.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from horae.core.attention.lanes import Event, Kept, Lane, Line, Picture, StoredFact, Task, TaskWait

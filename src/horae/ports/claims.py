@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
+
+from horae.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from horae.core.jobs.job import Change, Job, Order, Outcome

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
+
+from horae.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from horae.core.cluster.assignment import Holding

@@ -8,9 +8,10 @@ again, and later puts the attempt back. Everything else that an executor raises 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, Protocol, runtime_checkable
+
+from horae.core.dataclass import dataclass
 
 RemoteState = Literal["waiting", "running", "ended", "gone"]
 Handle = Mapping[str, Any]  # what an executor needs to find a call again: any JSON object

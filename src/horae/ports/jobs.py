@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
+from horae.core.dataclass import dataclass
 from horae.core.values import swift
 
 if TYPE_CHECKING:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
+
+from horae.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from horae.core.jobs.job import Run

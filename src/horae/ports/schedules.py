@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from horae.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from horae.core.jobs.job import Job, NewJob, Settlement

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from horae.actions.jobs.requests import Enqueued
 from horae.api.waits import WAIT_TIMEOUT
+from horae.core.dataclass import dataclass
 from horae.core.time.spans import Span
 from horae.core.values import swift
 from horae.errors import NotAllowed, NotFound

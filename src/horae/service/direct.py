@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from fastapi import BackgroundTasks, Request
@@ -25,6 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from horae.api.operation import Needs
 from horae.core.access.callers import Caller
+from horae.core.dataclass import dataclass
 from horae.errors import HoraeError
 from horae.service import problems
 from horae.service.guard.guard import BODY, path_of

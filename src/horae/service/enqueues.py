@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fastapi import Request
 
@@ -19,6 +18,7 @@ from horae.api.here import Here
 from horae.api.jobs.local import enqueue_each
 from horae.api.jobs.room import Enqueued
 from horae.api.values import to_public
+from horae.core.dataclass import dataclass
 from horae.service.threads import THREADS
 
 MOST_TOGETHER = 200

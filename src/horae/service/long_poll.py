@@ -17,7 +17,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from fastapi import FastAPI, Request
@@ -26,6 +26,7 @@ from horae.actions import hints
 from horae.actions.access.tokens import check_valid
 from horae.actions.jobs import claims, endings
 from horae.core.access.callers import Caller
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import Job, Order
 from horae.errors import HoraeError, TooManyRequests, Unauthorized
 from horae.ports.store import Store

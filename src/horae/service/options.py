@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from itertools import count
 from typing import Any
 
 from horae.api.here import Doctor, ShowSettings
 from horae.core.access.callers import Caller
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import Job
 from horae.core.metrics import Family
 from horae.ports.access import Sealer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -17,6 +17,7 @@ from horae.actions.access import tokens
 from horae.actions.jobs.quotas import RoomLeft
 from horae.api.operation import Needs
 from horae.core.access.callers import Caller
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.errors import HoraeError, InvalidInput, Unauthorized
 from horae.ports.world import World

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fastapi import Request
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import Job, Outcome
 from horae.core.traces import parent_of
 from horae.ports.world import TracedRun, Tracing, World

@@ -14,9 +14,10 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from horae.core.dataclass import dataclass
 from horae.errors import InvalidInput, NotFound, SchemaMissing, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
 from horae.stores.databases.dialects import NO_ROOM
 from horae.stores.databases.sqlite import BUSY_TIMEOUT_MS, LONG_AGO

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from sqlalchemy import BigInteger, ColumnElement, Integer, LargeBinary, SmallInt
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import PRIORITIES
 from horae.core.jobs.retry import Retry
 from horae.core.time import instants

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.pool import StaticPool
 
+from horae.core.dataclass import dataclass
 from horae.errors import SchemaMissing, SchemaTooNew, StoreBusy, StoreFull, StoreUnavailable
 from horae.stores.databases import audit_guard
 from horae.stores.databases.dialects import BY_NAME, NO_ROOM

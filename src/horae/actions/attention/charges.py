@@ -7,13 +7,14 @@ again it is charged again, so that nothing is spent that no budget has.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from horae.actions.attention.lanes import LaneWriter
 from horae.actions.budgets.ledger import PeriodLedger, explain
 from horae.core.attention.lanes import Task
+from horae.core.dataclass import dataclass
 from horae.core.governance.budgets import Draw, JobBudget, Reservation, amounts_from, back_at, concerned
 from horae.core.jobs.payloads import decode, encode
 from horae.core.time.instants import from_iso, iso

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -38,6 +38,7 @@ from horae.core.attention.facts import FactList
 from horae.core.attention.lanes import Task, TaskWait
 from horae.core.attention.numbers import task_number
 from horae.core.attention.task import FINAL, Control, Policy, wait_span
+from horae.core.dataclass import dataclass
 from horae.core.jobs.payloads import decode, encode
 from horae.core.time.instants import iso
 from horae.errors import InvalidInput

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from horae.actions.attention.inbox import put
@@ -18,6 +18,7 @@ from horae.core.attention.facts import REPEATED
 from horae.core.attention.lanes import Event, Lane, Task
 from horae.core.attention.numbers import is_number
 from horae.core.attention.task import FINAL, Reach, Rule, reach, rule_for
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.payloads import decode, encode, label
 from horae.ports.world import World

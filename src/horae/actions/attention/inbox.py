@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ from horae.actions.attention.waits import time_out, wake
 from horae.core.attention.lanes import Task
 from horae.core.attention.numbers import is_number
 from horae.core.attention.task import FINAL, NORMAL, base_priority
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.machinery import DEADLINE, HANDLERS, START, TIMEOUT
 from horae.core.jobs.payloads import encode, label, name

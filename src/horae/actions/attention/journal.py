@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from horae.actions.attention.journal_chain import lines_between, seal
 from horae.actions.attention.lanes import CONTROL, get_lane
@@ -12,6 +11,7 @@ from horae.actions.jobs.machinery import missing_in
 from horae.core.attention.lanes import Folded, Line, alive, as_of, complaints, fold, picture
 from horae.core.audit.chain import GENESIS
 from horae.core.cursors import page_size
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.payloads import encode
 from horae.errors import InvalidInput

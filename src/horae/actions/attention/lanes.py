@@ -7,7 +7,7 @@ other; lanes never touch each other. A driver carries the epoch under which it d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from horae.actions.jobs.leases import with_wall_lease
 from horae.core.attention.facts import FactKind
 from horae.core.attention.lanes import Event, Lane, Line, StoredFact, Task, TaskWait, change, lane_name
 from horae.core.attention.task import FINAL, TASK, Control, Policy, Rule, in_order
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM, NewJob
 from horae.core.jobs.machinery import MACHINERY, OWN_NAMES, PERSISTENT, THINKING
 from horae.core.jobs.payloads import decode, encode, label, true_or_false
@@ -62,9 +63,7 @@ class LaneWriter:
     """Writes rows and, for each change, one line of the journal; all in one transaction."""
 
     def __init__(self, world: World, tx: Tx, lane: Lane, control: Control | None = None) -> None:
-        self.world = world
-        self.tx = tx
-        self.lane = lane
+        self.world, self.tx, self.lane = world, tx, lane
         self.now = world.clock.now()
         self._control = "" if control is None else control.digest
         self._changes: list[Any] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from horae.actions.attention.focus import strongest_rival
@@ -15,6 +15,7 @@ from horae.core.attention.lanes import Event, Kept, Lane, StoredFact, Task, Task
 from horae.core.attention.numbers import task_name, task_number, wait_name
 from horae.core.attention.task import TASK, Control, Policy, at_safe_point
 from horae.core.cursors import page_size
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.core.time.instants import iso
 from horae.errors import InvalidInput, NotAllowed, NotFound

@@ -7,7 +7,7 @@ verb is refused when another driver has the lane by now, so that a zombie change
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -31,6 +31,7 @@ from horae.core.attention.directives import KEEP, Act, Directive, Done, Effect, 
 from horae.core.attention.facts import FactKind, FactList
 from horae.core.attention.lanes import Lane, Task
 from horae.core.attention.task import Control, Policy, wait_span
+from horae.core.dataclass import dataclass
 from horae.core.jobs.payloads import decode, encode
 from horae.errors import LaneLost
 from horae.ports.world import World

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from horae.actions.budgets.ledger import PeriodLedger, period_facts
 from horae.actions.budgets.waits import let_in
 from horae.core.audit.entries import Entry
+from horae.core.dataclass import dataclass
 from horae.core.governance.budgets import (
     MOST,
     PERIODS,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from horae.actions.budgets.ledger import PeriodLedger
 from horae.core.cluster.numbers import job_id
+from horae.core.dataclass import dataclass
 from horae.core.governance.budgets import PeriodKey, Reservation
 from horae.ports.store import Tx
 from horae.ports.world import World

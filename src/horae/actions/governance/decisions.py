@@ -7,12 +7,12 @@ seen, or comes later and finds the decision.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, get_args
 
 from horae.actions.governance.reviews import open_for_decision
 from horae.actions.governance.rulings import DECISION, draft, highest_risk, judge, lock_cited, write_decision
 from horae.core.cursors import page_size
+from horae.core.dataclass import dataclass
 from horae.core.governance.boundaries import EVERY_AGENT, agent_name
 from horae.core.governance.decisions import Decision
 from horae.core.governance.gates import Outcome

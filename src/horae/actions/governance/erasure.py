@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ from horae.actions.schedules import schedules
 from horae.core.access.callers import Caller
 from horae.core.attention.lanes import Event, Kept, StoredFact, Task, TaskWait
 from horae.core.cluster.numbers import job_id
+from horae.core.dataclass import dataclass
 from horae.core.governance.objects import GovernedObject, ObjectFilter
 from horae.core.governance.proposals import subject_key
 from horae.core.governance.transitions import walk

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from horae.actions.governance.object_writer import By, Change, ObjectWriter
 from horae.actions.governance.surroundings import LEVELS
 from horae.core.access.callers import Caller
+from horae.core.dataclass import dataclass
 from horae.core.governance.evidence import Evidence, reference_key
 from horae.core.governance.objects import GovernedObject
 from horae.core.governance.proposals import GivenEvidence, evidence_from

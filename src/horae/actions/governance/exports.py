@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
+from horae.core.dataclass import dataclass
 from horae.core.governance.evidence import Evidence
 from horae.core.governance.objects import GovernedObject, ObjectVersion
 from horae.ports.store import Tx

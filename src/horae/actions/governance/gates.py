@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from horae.actions.governance.rulings import draft, write_decision
 from horae.actions.governance.surroundings import cognitions_above
+from horae.core.dataclass import dataclass
 from horae.core.governance.boundaries import boundaries_of
 from horae.core.governance.gates import Gates, Ruling, cognition_gate, persona_gate, risk_gate, worst_standing
 from horae.core.governance.objects import GovernedObject

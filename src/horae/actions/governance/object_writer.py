@@ -8,7 +8,7 @@ then the day's removals, then jobs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from horae.actions.governance.reasons import private_reason
 from horae.actions.governance.rulings import decision_about
 from horae.core.access.callers import Caller
 from horae.core.audit.entries import Entry, EventKind
+from horae.core.dataclass import dataclass
 from horae.core.governance.budgets import JobBudget, verify_budget
 from horae.core.governance.entries import ObjectVerb
 from horae.core.governance.machines import KINDS

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
 from horae.actions.governance.admission import lock_objects, name_of
 from horae.actions.governance.object_writer import By, Change, ObjectWriter
 from horae.actions.governance.verdicts import ask_for
+from horae.core.dataclass import dataclass
 from horae.core.governance.objects import GovernedObject
 from horae.core.governance.timers import Planned, next_action
 from horae.core.governance.transitions import Concluded

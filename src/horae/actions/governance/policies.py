@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from horae.actions.governance.reasons import private_reason
 from horae.core.access.callers import Caller
 from horae.core.audit.entries import Entry
+from horae.core.dataclass import dataclass
 from horae.core.governance.boundaries import EVERY_AGENT, agent_name
 from horae.core.governance.machines import KINDS
 from horae.core.governance.objects import GovernedObject

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,6 +13,7 @@ from horae.actions.governance.quarantine import open_reviews
 from horae.actions.governance.rulings import decision_about
 from horae.core.access.callers import Caller
 from horae.core.audit.entries import Entry
+from horae.core.dataclass import dataclass
 from horae.core.governance.evidence import Evidence
 from horae.core.governance.objects import GOVERNANCE, GovernedObject, Link, ObjectVersion, changed
 from horae.core.governance.proposals import (

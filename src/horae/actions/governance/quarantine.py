@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from horae.actions.governance.object_writer import Change, ObjectWriter
 from horae.actions.governance.reviews import open_for_object
 from horae.actions.governance.surroundings import DOUBTED
+from horae.core.dataclass import dataclass
 from horae.core.governance.machines import MACHINES
 from horae.core.governance.objects import GovernedObject
 from horae.core.governance.transitions import walk

@@ -6,7 +6,7 @@ None of these verbs writes anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Literal, cast, get_args
 
@@ -18,6 +18,7 @@ from horae.actions.jobs.reasons import why as explain_job
 from horae.core.access.callers import Caller
 from horae.core.audit.entries import Entry
 from horae.core.cursors import page_size
+from horae.core.dataclass import dataclass
 from horae.core.governance.decisions import Decision
 from horae.core.governance.evidence import Evidence
 from horae.core.governance.forecast import Assume, Step

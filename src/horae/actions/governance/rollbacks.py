@@ -13,13 +13,14 @@ newly rely on one. So the phases follow each other, and a count at the end prove
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from horae.actions.governance.object_writer import By, Change, ObjectWriter, check_version, find_one
 from horae.actions.governance.rulings import DECISION, draft, judge, write_decision
 from horae.core.access.callers import Caller
 from horae.core.audit.entries import Entry
+from horae.core.dataclass import dataclass
 from horae.core.governance.cascade import AT_ONCE, is_to_be_rolled_back, taken_back_by
 from horae.core.governance.decisions import Decision
 from horae.core.governance.gates import Ruling

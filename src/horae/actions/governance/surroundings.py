@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from horae.core.dataclass import dataclass
 from horae.core.governance.boundaries import boundaries_of
 from horae.core.governance.evidence import Evidence
 from horae.core.governance.gates import persona_gate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from horae.actions.governance.quarantine import lock_with_dependents, question_d
 from horae.actions.governance.rollbacks import FORGED, begin_rollback
 from horae.actions.governance.surroundings import read_surroundings
 from horae.core.access.callers import Caller
+from horae.core.dataclass import dataclass
 from horae.core.governance.boundaries import EVERY_AGENT
 from horae.core.governance.evidence import Evidence, EvidenceKind, reference_key
 from horae.core.governance.machines import MACHINES, contest_event

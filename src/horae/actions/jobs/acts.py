@@ -11,7 +11,7 @@ job goes back to its queue, so that claims and other writers come in.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,6 +20,7 @@ from horae.actions.jobs.leases import with_wall_lease
 from horae.core.audit.entries import Entry
 from horae.core.cluster.numbers import job_id
 from horae.core.cursors import page_size
+from horae.core.dataclass import dataclass
 from horae.core.jobs import machinery
 from horae.core.jobs.acts import (
     ACT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from horae.actions.shards import seek
 from horae.core.audit.entries import Entry
 from horae.core.cluster.numbers import job_id
 from horae.core.cursors import page_size
+from horae.core.dataclass import dataclass
 from horae.core.jobs.batch import (
     BATCH_STATES,
     CALLBACKS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeVar
 
@@ -13,6 +13,7 @@ from horae.actions.jobs.endings import lose_expired, settle
 from horae.actions.jobs.jobs import is_in_reach, truncate
 from horae.actions.shards import AWAY, ask_all
 from horae.core.cursors import page_size
+from horae.core.dataclass import dataclass
 from horae.core.governance.budgets import amounts_from
 from horae.core.jobs.job import SYSTEM, Job, Lease, Outcome, State, job_number
 from horae.core.jobs.lines import MOST_LINES, Lines, LogLine, bound, log_line, mask_lines

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from horae.actions.attention.inbox import come_due
@@ -30,6 +30,7 @@ from horae.actions.schedules.schedules import with_next_fire
 from horae.core.attention.lanes import Task, TaskWait
 from horae.core.attention.numbers import task_name
 from horae.core.attention.task import FINAL
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import Job, Outcome
 from horae.core.jobs.machinery import (
     ACT,

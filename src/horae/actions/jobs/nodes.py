@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Literal, cast
 
 from horae.actions.jobs.reasons import SILENT
 from horae.core.audit.entries import Entry
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.core.time.instants import iso
 from horae.errors import NotFound

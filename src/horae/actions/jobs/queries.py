@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from horae.actions.consistency import one_moment
 from horae.actions.jobs import jobs, lists
 from horae.core.cluster.numbers import job_id as write_job_id
+from horae.core.dataclass import dataclass
 from horae.core.jobs.filters import computed
 from horae.core.jobs.fingerprints import fingerprint
 from horae.core.jobs.job import Filter

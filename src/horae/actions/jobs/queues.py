@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from horae.actions.jobs.quiet_queues import as_of, past_turn, stay_quiet
 from horae.actions.jobs.running_limits import set_limit
 from horae.actions.pauses import check_until, plan_end, wake_for
 from horae.core.audit.entries import Entry
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import ORDERS, SYSTEM, Order
 from horae.core.jobs.machinery import MACHINERY, queue_name
 from horae.core.jobs.running_limits import limit_name

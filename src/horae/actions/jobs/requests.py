@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import islice
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from horae.core.cluster.numbers import job_id
 from horae.core.cluster.shard_keys import LONGEST_SHARD_KEY, in_shard
+from horae.core.dataclass import dataclass
 from horae.core.jobs.batches import AlikeJobs
 from horae.core.jobs.gathering import Collect, Debounce, Gather, gather_of
 from horae.core.jobs.job import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from horae.actions.jobs.jobs import answer_placed
 from horae.actions.jobs.requests import Enqueued, Request, new_job
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import NewJob
 from horae.errors import HoraeError
 from horae.ports.jobs import Placed

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, repeat
@@ -23,6 +23,7 @@ from horae.actions.schedules.schedules import add_schedules, check_schedule, ite
 from horae.actions.schedules.toggles import DECLARED_BY as BY
 from horae.actions.schedules.toggles import forget_toggles
 from horae.core.cursors import MAX_PAGE
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.running_limits import LimitSource
 from horae.core.schedules.job_status import WHEN_ASKED, JobStatus, duration, result_of, status_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,6 +15,7 @@ from horae.actions.jobs.rules import is_ruled
 from horae.actions.schedules.entries import entry_for
 from horae.actions.schedules.schedules import iterate, lock_schedule, with_next_fire, write_version
 from horae.core.cluster.numbers import job_id
+from horae.core.dataclass import dataclass
 from horae.core.governance.budgets import job_budget
 from horae.core.jobs.job import SYSTEM, Job, NewJob, Outcome, Settlement, band_of, make_new_job, settlement
 from horae.core.jobs.payloads import encode

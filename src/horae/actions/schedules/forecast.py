@@ -5,12 +5,12 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from horae.actions.consistency import one_moment
 from horae.actions.schedules.schedules import iterate
 from horae.core.cursors import page_size
+from horae.core.dataclass import dataclass
 from horae.core.scheduled_tasks.rules import apply_shortest_interval
 from horae.core.schedules.schedule import Schedule, first_fire, next_fire
 from horae.errors import InvalidInput

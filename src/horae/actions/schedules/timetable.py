@@ -10,11 +10,12 @@ import heapq
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta, tzinfo
 
 from horae.actions.consistency import one_moment
 from horae.actions.schedules.forecast import active, first_of
+from horae.core.dataclass import dataclass
 from horae.core.schedules.schedule import Schedule, next_fire
 from horae.core.time.instants import aware
 from horae.core.time.zones import zone_named

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from horae.actions.shards import AWAY, members
 from horae.core.cluster.settings import PENDING, Kind, Portion, SharedSetting, next_version, portion_of
+from horae.core.dataclass import dataclass
 from horae.core.time.instants import micros
 from horae.errors import HoraeError, NotFound, StaleMap
 

@@ -8,13 +8,14 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from horae.actions.adapters import documents
 from horae.actions.schedules import schedules
 from horae.app import Horae
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.retry import Retry
 from horae.core.schedules.schedule import Schedule

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Literal
 
+from horae.core.dataclass import dataclass
 from horae.core.values import PYDANTIC
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from horae.api.attention.values import PastLane, Task, Wait, WaitingTask
 from horae.core.attention.numbers import task_name
 from horae.core.attention.task import Policy, Weighed, in_order
+from horae.core.dataclass import dataclass
 from horae.core.time.instants import from_iso
 
 Row = dict[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -10,6 +10,7 @@ from horae.api.values import Get, to_public
 from horae.core.attention.lanes import EventState, WaitKind, WaitState, left_alone
 from horae.core.attention.numbers import task_name
 from horae.core.attention.task import Phase, TaskState
+from horae.core.dataclass import dataclass
 from horae.core.jobs.payloads import decode
 from horae.core.values import PYDANTIC
 from horae.words.languages import Language

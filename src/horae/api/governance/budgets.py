@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, ClassVar
@@ -17,6 +16,7 @@ from horae.api.here import Here
 from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_public
 from horae.core.cursors import MAX_PAGE, cursor_from, read_cursor
+from horae.core.dataclass import dataclass
 from horae.core.governance.budgets import EVERY_AGENT, Period, Unit, reference_from
 from horae.core.jobs.job import SYSTEM
 from horae.core.time.instants import MICROSECOND, instant, micros

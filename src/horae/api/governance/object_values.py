@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, ClassVar
 
 from horae.api.jobs.room import Reason
 from horae.api.values import Get, enrich
 from horae.core.cluster.numbers import job_id
+from horae.core.dataclass import dataclass
 from horae.core.governance import objects as core
 from horae.core.governance.evidence import EvidenceKind
 from horae.core.governance.gates import Outcome

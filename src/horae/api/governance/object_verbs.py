@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
@@ -18,6 +17,7 @@ from horae.api.governance.object_values import (
 from horae.api.here import Here
 from horae.api.operation import GET, POST, Call, Room, S, if_match_header
 from horae.api.values import drop_none, to_json, to_public
+from horae.core.dataclass import dataclass
 from horae.core.governance import rollbacks as core
 from horae.core.governance.machines import Action, Kind, Verdict
 from horae.core.values import PYDANTIC

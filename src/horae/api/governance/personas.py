@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Literal
 
@@ -12,6 +11,7 @@ from horae.api.here import Here
 from horae.api.operation import GET, PAGES, PUT, Call, Listing, Page, Room, S, if_match_header
 from horae.api.values import Get, drop_none, to_json, to_public
 from horae.core.cursors import cursor_from, read_cursor
+from horae.core.dataclass import dataclass
 from horae.core.governance.boundaries import EVERY_AGENT
 from horae.core.values import PYDANTIC
 

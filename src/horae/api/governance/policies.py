@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -12,6 +11,7 @@ from horae.api.governance.object_values import GovernedObject
 from horae.api.here import Here
 from horae.api.operation import GET, POST, PUT, Call, Room, S, if_match_header
 from horae.api.values import Get, drop_none, to_json, to_public
+from horae.core.dataclass import dataclass
 from horae.core.governance.boundaries import EVERY_AGENT
 from horae.core.governance.machines import Action, Kind
 from horae.core.governance.policies import policy_settings, resolve

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ from horae.api.here import Here
 from horae.api.jobs.room import Reason
 from horae.api.operation import GET, Call, Room, S
 from horae.api.values import drop_none, enrich, to_public
+from horae.core.dataclass import dataclass
 from horae.core.governance.report import SpanGrain
 from horae.core.time.spans import Span, span
 from horae.core.values import PYDANTIC

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
@@ -13,6 +12,7 @@ from horae.api.here import Here
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_public
 from horae.core.cursors import cursor_from, read_cursor
+from horae.core.dataclass import dataclass
 from horae.core.governance.reviews import Answer, ReviewKind, ReviewState
 from horae.core.values import PYDANTIC
 

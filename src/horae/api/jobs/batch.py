@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, ClassVar
@@ -19,6 +18,7 @@ from horae.api.values import Get, drop_none
 from horae.api.waits import WAIT, WAIT_TIMEOUT, Wait, check_timeout
 from horae.core.cluster.numbers import job_id
 from horae.core.cursors import LARGEST, cursor_from, read_cursor
+from horae.core.dataclass import dataclass
 from horae.core.jobs.batch import BatchState, Callback
 from horae.core.time.spans import Span
 from horae.core.values import PYDANTIC

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -11,6 +11,7 @@ from horae.actions.jobs import claims, steps
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.held_jobs import peek_held
 from horae.api.here import Here
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import Job, Lease
 from horae.core.jobs.machinery import queue_name, refuse_own
 from horae.core.jobs.payloads import label

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from horae.actions.jobs.together import Asked, enqueue_together
 from horae.api.here import Here
 from horae.core.cluster.numbers import job_id
 from horae.core.cursors import LARGEST, cursor_from, read_cursor
+from horae.core.dataclass import dataclass
 from horae.core.jobs.batch import Batch
 from horae.core.jobs.job import Filter, Job, Run
 from horae.core.jobs.payloads import label, name

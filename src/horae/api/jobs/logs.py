@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from horae.api.here import Here
+from horae.core.dataclass import dataclass
 from horae.core.values import PYDANTIC
 
 

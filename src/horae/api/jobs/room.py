@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,6 +22,7 @@ from horae.api.values import Get, drop_none, to_json
 from horae.api.waits import WAIT, WAIT_TIMEOUT, Wait, check_timeout
 from horae.core.cluster.numbers import job_id
 from horae.core.cluster.shard_keys import without_shard
+from horae.core.dataclass import dataclass
 from horae.core.jobs.gathering import Collect, Debounce, collected
 from horae.core.jobs.job import LIVE, NOT_KEPT, Filter, OnParentDead, Priority, State
 from horae.core.jobs.parents import ParentResult

@@ -6,12 +6,12 @@ Document 001 is this room's own vocabulary, so that its door and ours are one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict
 
 from horae.actions.scheduled_tasks import Preview
 from horae.api.jobs.room import Reason
+from horae.core.dataclass import dataclass
 from horae.core.jobs.reasons import Reason as Why
 from horae.core.scheduled_tasks.task import TYPES, Facts, TaskType, Wish
 from horae.core.schedules.notes import effects, warnings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from horae.api.gathering import Merged
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, PUT, Call, Room, S, if_match_header
 from horae.api.values import drop_none, enrich
+from horae.core.dataclass import dataclass
 from horae.core.jobs.payloads import label
 from horae.core.values import PYDANTIC
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, ClassVar
@@ -12,6 +11,7 @@ from horae.api.here import Here
 from horae.api.operation import PAGES, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_public
 from horae.core.cursors import cursor_from, page_size, read_cursor
+from horae.core.dataclass import dataclass
 from horae.core.jobs.payloads import label
 from horae.core.schedules.expectations import MissedState
 from horae.core.values import PYDANTIC

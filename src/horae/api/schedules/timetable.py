@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from horae.api.schedules.values import PileUp
+from horae.core.dataclass import dataclass
 from horae.core.values import PYDANTIC
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal, TypedDict
 
 from horae.api.jobs.room import Reason
 from horae.api.values import Get, enrich
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import Priority
 from horae.core.jobs.retry import Retry
 from horae.core.schedules.expect import expect_text

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from horae.actions.attention.queries import find_task, find_wait
 from horae.cli.demo.story import SOURCES, Pager
+from horae.core.dataclass import dataclass
 from horae.core.jobs.payloads import decode
 from horae.core.time.instants import from_iso
 

@@ -7,7 +7,6 @@ is virtual and jumps to whatever is due next. What is printed is read from the e
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from horae.api.application import Acting
 from horae.api.governance.object_values import ObjectToVerify
 from horae.app import Horae
+from horae.core.dataclass import dataclass
 from horae.core.governance.answers import Verdict
 from horae.testing.lab import Lab
 

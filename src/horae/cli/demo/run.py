@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from horae.cli.terminal import Terminal
 from horae.clock import StoryClock, SystemClock, pause_async
 from horae.core.attention.lanes import Line, TaskWait
 from horae.core.attention.numbers import task_name
+from horae.core.dataclass import dataclass
 from horae.core.time.instants import iso
 from horae.errors import NotFound
 from horae.runtime.lanes.driver import LaneDriver

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from horae.app import Horae
 from horae.attention import Act, Attention, Control, Done, Facts, Fail, Pending, Proceed, Rule, Step, Turn, Wait
 from horae.clock import StoryClock, SystemClock, pause
+from horae.core.dataclass import dataclass
 
 LANE = "demo"
 BEGINS = datetime(2030, 1, 7, 9, tzinfo=UTC)

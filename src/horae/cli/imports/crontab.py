@@ -12,11 +12,12 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from horae.cli.imports.entries import Entry, NotBrought, cron_timing, key_from
+from horae.core.dataclass import dataclass
 from horae.core.schedules.notes import Note
 from horae.errors import InvalidInput
 

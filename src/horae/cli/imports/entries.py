@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from horae.core.dataclass import dataclass
 from horae.core.schedules.notes import Note
 from horae.errors import InvalidCron
 

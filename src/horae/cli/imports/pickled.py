@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pickletools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from horae.cli.imports.entries import NotBrought
+from horae.core.dataclass import dataclass
 
 LONGEST = 1024 * 1024  # bytes of one pickle
 MOST_VALUES = 10_000  # a few bytes may stand for very many values, by references to references

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from horae.api.schedules.values import schedule_fields
@@ -12,6 +12,7 @@ from horae.cli.failures import message
 from horae.cli.imports.entries import Entry
 from horae.cli.imports.words import say
 from horae.cli.verbs import Verbs
+from horae.core.dataclass import dataclass
 from horae.core.jobs.payloads import encode, label, name
 from horae.core.schedules.notes import Note
 from horae.core.schedules.schedule import Schedule, check

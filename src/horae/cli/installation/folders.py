@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from horae.cli.failures import Exit
 from horae.cli.files import open_whole
 from horae.cli.installation import copies, members
 from horae.cli.terminal import Terminal, actor, opened, shown_url, sqlite_file
+from horae.core.dataclass import dataclass
 from horae.core.time.instants import iso
 from horae.errors import ConfigurationError, HoraeError, InvalidInput, StoreUnavailable
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +13,7 @@ from horae.api.values import to_json
 from horae.cli import words
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
+from horae.core.dataclass import dataclass
 from horae.core.time.instants import iso
 from horae.core.time.spans import span_from
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from starlette.responses import Response
 
@@ -16,6 +15,7 @@ from horae.console.rendering import MOST, number, render
 from horae.console.routing import Doors
 from horae.console.texts import _, ngettext
 from horae.console.visitor import Visit
+from horae.core.dataclass import dataclass
 
 doors = Doors()
 PAGE = 50

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.responses import Response
@@ -13,6 +12,7 @@ from horae.console.rendering import render
 from horae.console.routing import Doors
 from horae.console.texts import _, gettext, language, mark, ngettext
 from horae.console.visitor import Flash, Visit
+from horae.core.dataclass import dataclass
 from horae.core.governance.machines import KINDS
 from horae.words.sentences import verb_phrase
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 from starlette.responses import Response
@@ -19,6 +18,7 @@ from horae.console.rendering import number, render
 from horae.console.routing import Doors
 from horae.console.texts import _, gettext, mark, ngettext
 from horae.console.visitor import Flash, Visit
+from horae.core.dataclass import dataclass
 from horae.core.jobs.batch import BATCH_STATES, BatchState, Callback
 
 doors = Doors()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from babel.dates import format_date
@@ -17,6 +16,7 @@ from horae.console.rendering import render
 from horae.console.routing import Doors
 from horae.console.texts import _, ngettext
 from horae.console.visitor import Flash, Visit
+from horae.core.dataclass import dataclass
 from horae.core.schedules.day_lists import read_days
 from horae.errors import InvalidInput, VersionConflict
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import groupby
 
@@ -18,6 +17,7 @@ from horae.console.rendering import number, render
 from horae.console.routing import Doors
 from horae.console.texts import _, listed, ngettext
 from horae.console.visitor import Visit
+from horae.core.dataclass import dataclass
 from horae.core.time.instants import from_iso, iso
 from horae.errors import InvalidInput
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +23,7 @@ from horae.console.rendering import MOST, number, render
 from horae.console.routing import Doors, Operation
 from horae.console.texts import _, gettext, mark, ngettext
 from horae.console.visitor import Flash, Visit
+from horae.core.dataclass import dataclass
 from horae.core.governance.machines import KINDS, MACHINES
 from horae.core.governance.policies import CATEGORIES, IMPACTS, RISKS
 

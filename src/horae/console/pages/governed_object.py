@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -28,6 +27,7 @@ from horae.console.rendering import render
 from horae.console.routing import Doors, Operation
 from horae.console.texts import _, gettext, language, mark
 from horae.console.visitor import Flash, Visit
+from horae.core.dataclass import dataclass
 from horae.core.governance.evidence import EVIDENCE_KINDS
 from horae.errors import InvalidInput
 from horae.words.sentences import verb_phrase

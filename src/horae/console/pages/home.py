@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -26,6 +26,7 @@ from horae.console.texts import _, gettext, mark, ngettext
 from horae.console.times import clock_time, relative
 from horae.console.visitor import Visit
 from horae.core.access.callers import Caller
+from horae.core.dataclass import dataclass
 from horae.words.languages import Language
 
 doors = Doors()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,6 +20,7 @@ from horae.console.rendering import pretty_json, render
 from horae.console.routing import Doors
 from horae.console.texts import _, ngettext
 from horae.console.visitor import Flash, Visit
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import LIVE
 from horae.core.time.instants import from_iso, iso
 from horae.core.traces import trace_link

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +18,7 @@ from horae.console.rendering import render
 from horae.console.routing import Doors
 from horae.console.texts import _, gettext, mark
 from horae.console.visitor import Flash, Visit
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import LIVE
 from horae.errors import InvalidFilter
 

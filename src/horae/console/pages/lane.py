@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +22,7 @@ from horae.console.texts import _
 from horae.console.visitor import Flash, Visit
 from horae.core.attention.task import HIGHEST, LOWEST, NORMAL
 from horae.core.cursors import LARGEST
+from horae.core.dataclass import dataclass
 from horae.errors import InvalidInput
 
 doors = Doors()

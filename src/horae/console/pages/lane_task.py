@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from starlette.responses import Response
 
 from horae.api.attention.room import Attention
@@ -16,6 +14,7 @@ from horae.console.routing import Doors
 from horae.console.texts import _
 from horae.console.visitor import Flash, Visit
 from horae.core.attention.task import FINAL
+from horae.core.dataclass import dataclass
 
 doors = Doors()
 LAST = 50  # waits and facts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -19,6 +18,7 @@ from horae.console.routing import Doors
 from horae.console.texts import _, gettext
 from horae.console.times import zone_label
 from horae.console.visitor import Flash, Visit
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import PRIORITIES
 from horae.core.jobs.parameters import Parameter
 from horae.core.time.instants import iso

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
@@ -20,6 +19,7 @@ from horae.console.routing import Doors
 from horae.console.texts import _, gettext, language, mark, ngettext
 from horae.console.times import zone_named
 from horae.console.visitor import Flash, Visit
+from horae.core.dataclass import dataclass
 from horae.core.schedules.expect import read_expect
 from horae.errors import InvalidInput
 from horae.words.languages import Language

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from markupsafe import Markup
@@ -20,6 +19,7 @@ from horae.console.rendering import render
 from horae.console.routing import Doors
 from horae.console.texts import _, listed, ngettext
 from horae.console.visitor import Visit
+from horae.core.dataclass import dataclass
 
 doors = Doors()
 PAGE = 50

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -22,6 +21,7 @@ from horae.console.routing import Doors
 from horae.console.texts import _, gettext, mark, ngettext
 from horae.console.visitor import Flash, Visit
 from horae.core.access.callers import SCOPES
+from horae.core.dataclass import dataclass
 from horae.errors import HoraeError, InvalidInput, NotAllowed
 from horae.words.sentences import setting_help
 

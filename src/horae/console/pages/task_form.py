@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, cast
@@ -21,6 +20,7 @@ from horae.console.routing import Doors
 from horae.console.texts import _, gettext, language, mark
 from horae.console.times import zone_named
 from horae.console.visitor import Flash, Visit
+from horae.core.dataclass import dataclass
 from horae.errors import (
     AddressRefused,
     Conflict,

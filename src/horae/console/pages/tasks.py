@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from markupsafe import Markup
@@ -18,6 +17,7 @@ from horae.console.rendering import number, render
 from horae.console.routing import Doors
 from horae.console.texts import _, language, ngettext
 from horae.console.visitor import Flash, Visit
+from horae.core.dataclass import dataclass
 from horae.errors import Conflict, InvalidInput, NotAllowed
 from horae.words.languages import Language
 

@@ -13,11 +13,12 @@ import hmac
 import re
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Literal, TypedDict, get_args
 
 from horae.core.cluster.numbers import VSHARDS
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.errors import Forbidden, InvalidInput, NotFound
 

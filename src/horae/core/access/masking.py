@@ -13,7 +13,8 @@ import base64
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from horae.core.dataclass import dataclass
 
 MASK = "…"
 SHORTEST = 8  # bytes of a form; shorter ones are words

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.turns import MAX_WEIGHT
 from horae.core.outgoing.addresses import allow_list
 from horae.core.outgoing.targets import DEFAULT_PORTS, Rules

@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from horae.core.access.callers import Caller, digest_of
+from horae.core.dataclass import dataclass
 
 IDLE = timedelta(hours=12)  # without a request
 LONGEST = timedelta(days=7)

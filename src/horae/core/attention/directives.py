@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar, Final, Literal, Never, get_args
 
 from horae.core.attention.task import Policy, base_priority, wait_span
+from horae.core.dataclass import dataclass
 from horae.core.governance.references import references
 from horae.core.jobs.payloads import encode, label, name, true_or_false
 from horae.core.time.spans import Span

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Literal
+
+from horae.core.dataclass import dataclass
 
 FactKind = Literal[
     "started", "resumed", "interrupted", "event", "late_event", "timed_out", "confirmed", "denied", "action_ok",

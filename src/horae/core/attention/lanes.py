@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from horae.core.attention.facts import MERGED, Fact, FactKind
 from horae.core.attention.numbers import task_name
 from horae.core.attention.task import Phase, TaskState, Weighed
 from horae.core.audit.chain import GENESIS, hash_link
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.payloads import decode, name
 from horae.core.jobs.reasons import Reason

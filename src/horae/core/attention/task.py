@@ -11,10 +11,11 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.payloads import encode, label, name, true_or_false
 from horae.core.machine import Machine
 from horae.core.time.spans import span

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from datetime import datetime
 from functools import cache
 from typing import Any, Literal, cast
 
+from horae.core.dataclass import dataclass
 from horae.core.time.instants import iso
 
 # What an entry about governed objects is an instance of.

@@ -10,9 +10,10 @@ they do not all step back.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
+
+from horae.core.dataclass import dataclass
 
 CHOICE = 4  # databases that a worker serves by choice; a cluster with no more is served whole by every worker
 LEASE = timedelta(seconds=15)  # after which others step in for a worker that died

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Any, Literal
 
 from horae.core.cluster.shard_map import ShardMap
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 
 HINT = "horae messages"  # wakes what delivers them; no queue can have a blank in its name

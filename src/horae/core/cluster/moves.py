@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from horae.core.cluster.numbers import VSHARDS, vshard_in
 from horae.core.cluster.shard_map import HOME, ShardMap
+from horae.core.dataclass import dataclass
 from horae.errors import InvalidInput, NotAllowed
 
 AT_ONCE = 32  # virtual shards in one parcel: their rows are on the way together, for as long as copying them takes

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from horae.core.cluster.numbers import VSHARDS, birthplace, number_of_id, vshard_in, vshard_of_id
 from horae.core.cluster.shard_map import HOME, ShardMap
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM, NewJob
 from horae.errors import InvalidInput
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from horae.core.cluster.moves import AT_ONCE, Parcel
 from horae.core.cluster.shard_map import ShardMap
+from horae.core.dataclass import dataclass
 
 # How many numbers are passed over after a restore, above the highest that any database knows: more jobs than one
 # database stores between two copies (twelve days at 1,000 a second), and one of 64 such jumps that its range allows.

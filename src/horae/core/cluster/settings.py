@@ -9,8 +9,10 @@ replaces: so the later decision wins also where one of the two databases could n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, NamedTuple
+
+from horae.core.dataclass import dataclass
 
 Kind = Literal[
     "calendar", "definition", "limit", "limits", "mute", "queue.fair", "queue.order", "queue.pause", "queue.quiet",

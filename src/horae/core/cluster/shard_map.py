@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Literal
 
 from horae.core.cluster.numbers import FIRST_DATABASE, LAST_DATABASE, VSHARDS
+from horae.core.dataclass import dataclass
 from horae.errors import Conflict, InvalidInput, NotFound
 
 HOME = 0  # the virtual shard of everything of the house that has no key

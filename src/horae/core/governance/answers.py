@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Any, Self
 
 from horae.core.attention.lanes import lane_name
+from horae.core.dataclass import dataclass
 from horae.core.governance import machines
 from horae.core.governance.verdicts import Finding, finding_from
 from horae.core.jobs.payloads import encode

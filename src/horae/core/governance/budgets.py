@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.payloads import label
 from horae.core.jobs.payloads import name as checked_name
 from horae.errors import InvalidInput

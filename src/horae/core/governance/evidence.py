@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
+
+from horae.core.dataclass import dataclass
 
 # examined: a verifier looked at it, and it spoke neither for nor against
 EvidenceKind = Literal["supports", "contradicts", "reinforces", "counterexample", "examined"]

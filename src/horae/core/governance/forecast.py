@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, cast
 
+from horae.core.dataclass import dataclass
 from horae.core.governance.machines import Action, Verdict
 from horae.core.governance.objects import GovernedObject
 from horae.core.governance.policies import Policy

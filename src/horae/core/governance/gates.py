@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from horae.core.dataclass import dataclass
 from horae.core.governance.machines import Standing
 from horae.core.governance.objects import GovernedObject
 from horae.core.governance.policies import Mode, Policy, Risk

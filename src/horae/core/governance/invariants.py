@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from horae.core.audit.entries import Entry
+from horae.core.dataclass import dataclass
 from horae.core.governance.machines import MACHINES
 from horae.core.governance.objects import GovernedObject, ObjectVersion
 from horae.core.governance.policies import Policy

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any
 
+from horae.core.dataclass import dataclass
 from horae.core.governance.machines import (
     Action,
     Kind,

@@ -6,10 +6,10 @@ The verbs check again when they are called; what is said here may be old by then
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 from horae.core.access.callers import Caller
+from horae.core.dataclass import dataclass
 from horae.core.governance.boundaries import EVERY_AGENT
 from horae.core.governance.machines import MACHINES
 from horae.core.governance.objects import GovernedObject

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
+from horae.core.dataclass import dataclass
 from horae.core.governance.gates import Boundary
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
+from horae.core.dataclass import dataclass
 from horae.errors import InvalidInput
 
 Category = Literal["event", "fact", "procedural"]

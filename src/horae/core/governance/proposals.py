@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from horae.core.dataclass import dataclass
 from horae.core.governance.boundaries import agent_name
 from horae.core.governance.evidence import EVIDENCE_KINDS, EvidenceKind
 from horae.core.governance.gates import folded

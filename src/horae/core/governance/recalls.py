@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from horae.core.dataclass import dataclass
 from horae.core.governance.objects import GovernedObject
 from horae.core.governance.policies import Policy
 from horae.core.governance.timers import crossing

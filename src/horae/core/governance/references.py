@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from horae.core.dataclass import dataclass
 from horae.core.governance.machines import KINDS
 from horae.core.jobs.payloads import label
 from horae.errors import InvalidInput

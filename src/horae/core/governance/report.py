@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Literal
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.reasons import Reason
 from horae.core.time.instants import iso
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, get_args
+
+from horae.core.dataclass import dataclass
 
 Answer = Literal["approve", "reject", "ask_more", "timeout"]
 ReviewKind = Literal["gate", "quarantine", "decision", "asked"]  # what opened it

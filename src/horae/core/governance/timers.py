@@ -7,10 +7,10 @@ expiry. One job per object follows from it; nothing is ever found by looking thr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from horae.core.dataclass import dataclass
 from horae.core.governance.decay import until_retrievability, until_weight
 from horae.core.governance.machines import Action, way_to_archive
 from horae.core.governance.objects import GovernedObject

@@ -6,10 +6,11 @@ The same functions conclude a real job, a forecast and a lived-through test, so 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from horae.core.dataclass import dataclass
 from horae.core.governance.machines import (
     MACHINES,
     Action,

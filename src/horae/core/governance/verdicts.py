@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from horae.core.dataclass import dataclass
 from horae.core.governance.budgets import amounts_from
 from horae.core.governance.machines import VERDICTS, Action, Verdict
 from horae.core.governance.objects import GovernedObject

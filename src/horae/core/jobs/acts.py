@@ -7,10 +7,11 @@ looked at again under a lock before it is changed, so that a job that changed in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Literal
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.filters import AnyOf, JobQuery, Text, holds, narrow, read_frozen
 from horae.core.jobs.job import SYSTEM, Filter, Job
 from horae.core.jobs.machinery import MACHINERY

@@ -7,11 +7,12 @@ and whoever ends the last job: the transaction of that ending lets it run, or ca
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Literal
 
 from horae.core.cluster.numbers import read_number, write_id
+from horae.core.dataclass import dataclass
 from horae.errors import NotFound
 
 BatchState = Literal["open", "succeeded", "failed"]

@@ -7,10 +7,11 @@ processes comes to the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from horae.core.cluster.numbers import job_id
+from horae.core.dataclass import dataclass
 from horae.core.jobs.batch import HELD_BY_BATCH
 from horae.core.jobs.job import Job, NewJob
 from horae.core.jobs.machinery import EXPECT, MACHINERY, PERSISTENT

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.fingerprints import fingerprint
 from horae.core.jobs.job import JOB, PRIORITIES, Filter, Job
 from horae.core.time.instants import EPOCH, MICROSECOND, iso, later

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import COLLECTED, DEBOUNCED
 from horae.core.jobs.payloads import MAX_BYTES, label
 from horae.core.time.instants import later

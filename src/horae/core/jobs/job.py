@@ -11,12 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from horae.core.audit.entries import Entry
 from horae.core.cluster.numbers import job_id, read_number
+from horae.core.dataclass import dataclass
 from horae.core.jobs.retry import Retry
 from horae.core.machine import Machine
 from horae.core.time.instants import iso, later

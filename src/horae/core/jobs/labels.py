@@ -8,10 +8,11 @@ but never too few of those below ``Labelling.labelled``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Literal
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.filters import AnyOf, Term
 from horae.core.jobs.job import SYSTEM, Filter
 

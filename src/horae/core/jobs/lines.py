@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.masking import mask_text
 
 MOST_LINES = 200  # of one attempt, and

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass
 
 from horae.core.cluster.numbers import job_id
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import Job
 from horae.core.time.instants import micros
 

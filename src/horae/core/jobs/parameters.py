@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.payloads import encode
 from horae.core.values import PYDANTIC
 from horae.errors import HoraeError, InvalidInput

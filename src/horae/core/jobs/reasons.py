@@ -6,10 +6,11 @@ A job that waits always has at least one; when its cause goes away, the job move
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from horae.core.cluster.shard_keys import without_shard
+from horae.core.dataclass import dataclass
 from horae.core.jobs.batch import HELD_BY_BATCH, Batch
 from horae.core.jobs.gathering import collected
 from horae.core.jobs.job import CLOSED, Job, OnParentDead, Run

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import Job
 from horae.core.time.instants import instant, micros
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, Self
 
+from horae.core.dataclass import dataclass
 from horae.core.time.spans import Span, span
 from horae.core.values import PYDANTIC
 from horae.errors import DefinitionError, InvalidInput

@@ -6,9 +6,9 @@ same limit, the smallest holds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.payloads import name
 from horae.errors import InvalidInput

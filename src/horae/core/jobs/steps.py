@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from horae.core.dataclass import dataclass
 from horae.core.values import PYDANTIC
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from horae.core.dataclass import dataclass
 from horae.errors import AddressRefused
 
 V4_BITS, V6_BITS = 32, 128

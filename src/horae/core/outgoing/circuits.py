@@ -12,9 +12,10 @@ all may follow; if it fails, the rest is longer. A probe whose caller never came
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
+from horae.core.dataclass import dataclass
 from horae.core.machine import Machine
 
 CIRCUIT = Machine(

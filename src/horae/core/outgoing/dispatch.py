@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.payloads import encode
 from horae.core.jobs.reasons import Reason
 from horae.errors import DispatchFailed, InvalidPayload

@@ -12,9 +12,10 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 
+from horae.core.dataclass import dataclass
 from horae.errors import InvalidInput, SignatureRefused
 
 PREFIX = "whsec_"

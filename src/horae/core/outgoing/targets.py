@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Set
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from horae.core.dataclass import dataclass
 from horae.core.outgoing.addresses import V6_BITS, Address, Network, host_of, refusal
 from horae.errors import AddressRefused
 

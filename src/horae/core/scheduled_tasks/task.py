@@ -10,12 +10,13 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, cast
 
 from horae.core.attention.lanes import lane_name
 from horae.core.attention.task import NORMAL, base_priority
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM, WEBHOOK, Job, Run
 from horae.core.jobs.payloads import label, name
 from horae.core.jobs.reasons import UNKNOWN, Reason, explained

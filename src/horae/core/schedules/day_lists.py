@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.payloads import name as checked_name
 from horae.errors import InvalidInput
 

@@ -8,10 +8,10 @@ text in one form. When each deadline is, and whether it was met, is decided in
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.retry import LONGEST
 from horae.core.time.instants import aware, from_iso, iso
 from horae.core.time.spans import Span, span, span_from

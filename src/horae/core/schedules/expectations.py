@@ -11,12 +11,13 @@ a calendar or quiet hours leave out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Literal
 
 from horae.core.cluster.numbers import job_id
+from horae.core.dataclass import dataclass
 from horae.core.schedules.expect import Expect, read_expect
 from horae.core.schedules.schedule import Schedule, changed, next_fire
 from horae.core.time.cron import Cron

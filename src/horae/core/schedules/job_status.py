@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from horae.core.dataclass import dataclass
 from horae.core.schedules.schedule import Mode, Schedule
 from horae.core.schedules.status import describe_or_explain
 

@@ -8,11 +8,12 @@ stable code; :mod:`horae.core.schedules.notes_words` puts it into a language.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Literal
 
+from horae.core.dataclass import dataclass
 from horae.core.schedules.rules import Cron, Every, Once, Rule
 from horae.core.time.calendars import days_in
 from horae.core.time.cron_hints import Field

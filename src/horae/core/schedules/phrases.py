@@ -7,8 +7,9 @@ Sunday 7, because a week is written from Monday to Sunday.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from horae.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

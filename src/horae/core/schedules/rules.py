@@ -8,10 +8,11 @@ instants are aware, all answers are in UTC.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 
+from horae.core.dataclass import dataclass
 from horae.core.time.cron import Cron
 from horae.core.time.instants import EPOCH, MICROSECOND, aware, later
 from horae.core.time.spans import Span, span

@@ -8,12 +8,13 @@ A fire is identified by its schedule and its nominal instant. What becomes of it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Literal
 
 from horae.core.cluster.numbers import job_id
+from horae.core.dataclass import dataclass
 from horae.core.governance.budgets import job_budget
 from horae.core.jobs.job import PRIORITIES, SYSTEM, Priority
 from horae.core.jobs.payloads import name as checked_name

@@ -8,11 +8,11 @@ fire on a day of the calendar comes at the same time of the next day that is not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Literal
 from zoneinfo import ZoneInfo
 
+from horae.core.dataclass import dataclass
 from horae.core.schedules.day_lists import DayList, read_days, read_quiet
 from horae.core.schedules.rules import Cron, Every, Rule
 from horae.core.time.cron import last_before

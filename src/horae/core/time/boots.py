@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from horae.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, Protocol
 from zoneinfo import ZoneInfo
 
+from horae.core.dataclass import dataclass
 from horae.core.time.calendars import Calendar, DayMatch
 from horae.core.time.cron_text import Parsed, parse
 from horae.core.time.instants import aware

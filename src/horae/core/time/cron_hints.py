@@ -7,8 +7,8 @@ Horae writes them; nothing is read because it was recognised.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from horae.core.dataclass import dataclass
 from horae.errors import InvalidCron
 
 EXAMPLE = 'Write five fields, for example "0 9 * * 1-5" for nine on working days.'

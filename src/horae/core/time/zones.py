@@ -9,12 +9,12 @@ Nothing here asks for the time. Zone rules come from :class:`zoneinfo.ZoneInfo`;
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from itertools import pairwise
 from zoneinfo import ZoneInfo, available_timezones
 
+from horae.core.dataclass import dataclass
 from horae.errors import UnknownZone
 
 NO_ZONES = {"localtime", "Factory"}  # the first differs from host to host, the second means that none is set

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import timedelta
 
 from horae.actions import chores as verbs
@@ -27,6 +27,7 @@ from horae.actions.jobs.labels import label_jobs
 from horae.actions.jobs.leftovers import find_lost_parents, let_in_forgotten
 from horae.actions.metrics import count_live
 from horae.actions.retention import Retention, clean_step
+from horae.core.dataclass import dataclass
 from horae.errors import HandlerFailed, HoraeError, StoreError
 from horae.ports.workers import Upcoming
 from horae.ports.world import World

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,6 +11,7 @@ from horae.actions.attention.charges import FREE, Costs
 from horae.core.attention.directives import Effect
 from horae.core.attention.facts import FactList
 from horae.core.attention.task import Control, Policy, Rule
+from horae.core.dataclass import dataclass
 from horae.core.governance.budgets import amounts_from
 from horae.runtime.lanes.steps import WithSteps
 

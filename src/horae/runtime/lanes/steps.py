@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from horae.actions.attention import steps
 from horae.actions.attention.lanes import Drive
+from horae.core.dataclass import dataclass
 from horae.core.jobs.steps import KeptResult
 from horae.errors import ConfigurationError
 from horae.ports.world import World

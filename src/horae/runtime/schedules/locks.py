@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import renewal_pause
 from horae.ports.locks import Lock
 from horae.ports.world import Clock

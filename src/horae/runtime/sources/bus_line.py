@@ -19,12 +19,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as Late
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Any
 
 from horae.api.problems import from_problem
 from horae.core.bus import PREFIX
+from horae.core.dataclass import dataclass
 from horae.core.dispatch import Ask, BusCall, Subjects, hold_for, patience
 from horae.errors import BusUnavailable, HoraeError
 from horae.ports.world import Clock, Dice

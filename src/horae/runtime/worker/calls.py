@@ -14,9 +14,9 @@ import signal
 import threading
 import types
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from horae.core.dataclass import dataclass
 from horae.errors import HandlerFailed
 from horae.runtime.worker.tracebacks import error_line
 

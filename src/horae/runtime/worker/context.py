@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import count
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from horae.api.jobs.room import Job as PublicJob
 from horae.api.values import to_public
+from horae.core.dataclass import dataclass
 from horae.core.governance.budgets import Spending
 from horae.core.jobs.job import Job, Lease
 from horae.core.jobs.outcomes import BudgetEmpty

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from horae.actions.jobs import outside_runs
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import Job, Outcome
 from horae.core.schedules.schedule import Schedule
 from horae.errors import HoraeError, StoreError

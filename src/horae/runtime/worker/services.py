@@ -13,9 +13,9 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast, get_type_hints
 
+from horae.core.dataclass import dataclass
 from horae.errors import ConfigurationError, DefinitionError
 
 T = TypeVar("T")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from horae.actions.retention import Retention
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SLOTS
 from horae.core.jobs.machinery import queue_name
 from horae.ports.locks import Limiter

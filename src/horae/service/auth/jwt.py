@@ -12,7 +12,6 @@ import logging
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +20,7 @@ import httpx
 import jwt
 
 from horae.core.access.callers import Caller, scopes_from
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.payloads import label
 from horae.errors import ConfigurationError, InvalidInput, KeysUnavailable, Unauthorized

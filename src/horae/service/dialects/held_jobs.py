@@ -6,7 +6,7 @@ only one worker can be meant: see ``_is_unmistakable``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Self
 
@@ -18,6 +18,7 @@ from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.held_jobs import renew_told
 from horae.actions.jobs.nodes import find_nodes
 from horae.core.access.callers import Caller
+from horae.core.dataclass import dataclass
 from horae.core.jobs.job import JOB, Job, Run
 from horae.core.jobs.job import Lease as Hold
 from horae.core.jobs.machinery import refuse_own

@@ -13,9 +13,9 @@ import ipaddress
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from horae.core.access.callers import Caller
+from horae.core.dataclass import dataclass
 from horae.errors import TooManyRequests
 
 MOST_BUCKETS = 20_000

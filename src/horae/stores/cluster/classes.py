@@ -5,8 +5,9 @@ Every table is here: a test compares the list with all tables, so that a new one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from horae.core.dataclass import dataclass
 
 By = Literal[
     "owner", "job", "number", "message", "key", "schedule", "expectation", "budget", "checkpoint", "lane", "task",

@@ -6,12 +6,12 @@ Nothing is opened as a store that serves: no table is made and none is demanded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from sqlalchemy import Engine, inspect
 
 from horae.core.cluster.shard_map import Member, ShardMap
+from horae.core.dataclass import dataclass
 from horae.core.timeouts import Timeouts
 from horae.errors import ConfigurationError, HoraeError, StoreUnavailable
 from horae.ports.cluster import Standing

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Column, Connection, text
 from sqlalchemy.exc import DBAPIError
 
+from horae.core.dataclass import dataclass
 from horae.stores.codecs import Json
 from horae.stores.databases.dialects import BY_NAME
 

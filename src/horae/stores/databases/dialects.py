@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from horae.core.dataclass import dataclass
 
 # SQLITE_FULL and SQLITE_IOERR_SHMSIZE, no room for the index of SQLite's log; by number, because a worker on another
 # database need not load SQLite.

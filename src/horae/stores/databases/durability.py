@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy import Connection, text
 
+from horae.core.dataclass import dataclass
 from horae.stores.databases.dialects import BY_NAME
 
 Promise = Literal["durable", "crash-safe", "unsafe"]

@@ -14,8 +14,9 @@ import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
+
+from horae.core.dataclass import dataclass
 
 log = logging.getLogger("horae.stores")
 ROUND = 0.25  # seconds between two rounds of asking while no host can be written to

@@ -8,11 +8,11 @@ notes a whole statement at once; the others note row by row.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.machinery import MACHINERY
 from horae.errors import NotAllowed
 from horae.stores.databases.audit_guard import is_not_permitted

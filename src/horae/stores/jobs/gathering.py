@@ -9,11 +9,12 @@ the job's lock, and opens another.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, select, text, update
 
+from horae.core.dataclass import dataclass
 from horae.core.jobs.gathering import Pending
 from horae.core.jobs.job import NewJob
 from horae.core.time.instants import instant, micros

@@ -5,11 +5,11 @@ that counts from its finish, a schedule that follows its own. All of it happens 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from horae.core.cluster.messages import HINT
+from horae.core.dataclass import dataclass
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.time.instants import micros
 from horae.stores.codecs import to_micros

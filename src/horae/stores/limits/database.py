@@ -7,9 +7,9 @@ are written in their order; between hosts the count is as exact as their clocks 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 
+from horae.core.dataclass import dataclass
 from horae.core.limits import MICROSECOND, Limit
 from horae.core.time.instants import micros
 from horae.ports.world import Clock

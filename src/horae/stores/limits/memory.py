@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 
+from horae.core.dataclass import dataclass
 from horae.core.limits import MICROSECOND, Limit
 from horae.ports.world import Clock
 

@@ -10,11 +10,12 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from sqlalchemy import ColumnElement, Connection, Engine, and_, func, or_, select, text
 
+from horae.core.dataclass import dataclass
 from horae.stores.databases.dialects import BY_NAME
 from horae.stores.jobs.totals import not_counted
 from horae.stores.schema import HEAD, lift_timeouts, require_current, translate_errors

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from sqlalchemy import Connection, Engine, insert, select, text
 from sqlalchemy.exc import DataError, IntegrityError
 
 from horae.core.audit.entries import Entry
+from horae.core.dataclass import dataclass
 from horae.errors import InvalidInput, NotAllowed, NotFound, StoreError
 from horae.stores.audit import Audit
 from horae.stores.backup import JUMP

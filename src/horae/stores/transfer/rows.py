@@ -9,12 +9,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from sqlalchemy import Column, Integer, LargeBinary, SmallInteger, Table
 
+from horae.core.dataclass import dataclass
 from horae.errors import InvalidInput
 from horae.stores.metadata import metadata  # with every table: a command imports only those that it needs
 

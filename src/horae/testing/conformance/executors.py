@@ -27,7 +27,6 @@ import itertools
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ from typing import Any
 import pytest
 
 from horae.clock import SystemClock
+from horae.core.dataclass import dataclass
 from horae.core.jobs.remote import remote_name
 from horae.executors import probes as handlers
 from horae.ports.executors import Handle, RemoteCall, RemoteEnding, RemoteExecutor
