@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -54,12 +54,13 @@ from horae.ports.store import Store
 from horae.ports.workers import JobSource
 from horae.ports.world import Clock, Dice, Tracing, World
 from horae.runtime.chores.janitor import CHORES, Chore, cleaning
-from horae.runtime.chores.keeper import Keeper, MakeBeside, keeping
-from horae.runtime.chores.messengers import messengers
+from horae.runtime.chores.keeper import Beside, Keeper, MakeBeside, keeping
+from horae.runtime.chores.messenger import messengers
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.enqueued import EnqueuedBatch, EnqueuedJob, Origin, waitable
 from horae.runtime.schedules.declared import Declared
 from horae.runtime.sources.store import StoreSource
+from horae.runtime.worker.assignment import Assignment
 from horae.runtime.worker.children import Children
 from horae.runtime.worker.hosted import Hosted
 from horae.runtime.worker.listeners import DeadListener, JobExecutionListener, Listeners, Teller
@@ -490,20 +491,26 @@ class Horae(Blueprint, Acting):
             given.setdefault("beside", lambda: keeping(opens, self._keeper, SystemDice()))
         return application(chosen, opens, **given)
 
-    def _keeper(self, world: World, database: DatabaseThreads, name: str) -> Keeper:
-        """Return what looks after the store in a process without a worker."""
-        chores = (cleaning(self.retention), *CHORES, *self._cluster_chores(world), *self._own_chores())
+    def _keeper(self, world: World, database: DatabaseThreads, name: str, *, is_further: bool = False) -> Keeper:
+        """Return what looks after a store in a process without a worker."""
+        chores = (cleaning(self.retention), *CHORES, *self._cluster_chores(), *self._own_chores())
         kept = replace(world, retention=self.retention)
-        beside = (*self.beside, *messengers(world))
+        beside = (*(() if is_further else self._loops_beside()), *messengers(self.world))
         return Keeper(kept, database, name, chores, Teller(self.listeners).dead, beside=beside)
 
-    def _cluster_chores(self, world: World) -> list[Chore]:
+    def _loops_beside(self) -> list[MakeBeside]:
+        """Return the loops beside the chores; in a cluster they are for all databases at once."""
+        if not self.beside or self.acts_on_service or self.world.cluster is None:
+            return self.beside
+        return [partial(_make_everywhere, make, self.world) for make in self.beside]
+
+    def _cluster_chores(self) -> list[Chore]:
         """Return what databases of a cluster need beside; nothing for a single one."""
-        if world.cluster is None:
+        if self.world.cluster is None:
             return []
         from horae.runtime.chores.settings import shared_settings
 
-        return [shared_settings(world)]
+        return [shared_settings(self.world)]
 
     def _own_chores(self) -> list[Chore]:
         """Return this application's chores: its processes take turns, and another application's do not count."""
@@ -526,15 +533,16 @@ class Horae(Blueprint, Acting):
             fault=settings.fault or os.environ.get("HORAE_FAULT", ""),
             retention=settings.retention or self.retention,
             rates={**self.rates, **settings.rates},
-            chores=(*CHORES, *self._cluster_chores(self.world), *self._own_chores(), *settings.chores),
-            beside=(*self.beside, *settings.beside),
+            chores=(*CHORES, *self._cluster_chores(), *self._own_chores(), *settings.chores),
+            beside=(*self._loops_beside(), *settings.beside),
         )
         cluster, deliver = self.world.cluster, messengers(self.world)
         settings = replace(settings, beside=(*settings.beside, *deliver))
         made = self._worker_on(self.world if cluster is None else cluster.opened(self.world), source, settings, plan)
         if cluster is not None:
-            further, guests = cluster.further(self.world), replace(settings, beside=deliver)  # streams are of the first
-            made.host(lambda: [self._worker_on(shard, None, guests, None, made) for shard in further()])
+            guests = replace(settings, beside=deliver)  # the host's other loops are for all databases
+            assignment = Assignment(self.world, made.node_id, settings.queues)
+            made.host(assignment, lambda shard: self._worker_on(shard, None, guests, None, made))
         self._measures = made.measures
         return made
 
@@ -647,6 +655,10 @@ class Horae(Blueprint, Acting):
         """For web frameworks: ``FastAPI(lifespan=app.lifespan)`` serves jobs while the web application runs."""
         async with self.running() as hosted:
             yield {"horae": hosted}
+
+
+def _make_everywhere(make: MakeBeside, everywhere: World, _: World, name: str) -> Beside:
+    return make(everywhere, name)
 
 
 def _doctor(world: World) -> Any:

@@ -1,4 +1,4 @@
-"""A destination that does not answer holds up no other, and a process without a worker delivers for all databases."""
+"""A destination that does not answer holds up no other, and a keeper delivers for its own database."""
 
 import asyncio
 import sqlite3
@@ -13,8 +13,7 @@ from horae.clock import SystemClock
 from horae.core.jobs.job import Outcome
 from horae.ports.world import World
 from horae.runtime.chores.keeper import Beside
-from horae.runtime.chores.messenger import Messenger
-from horae.runtime.chores.messengers import Messengers, messengers
+from horae.runtime.chores.messenger import Messenger, messengers
 from tests.cluster.conftest import Clusters
 from tests.cluster.mail import put, run, state, take, waiting
 from tests.support.waiting import eventually
@@ -48,7 +47,7 @@ async def test_a_database_that_is_locked_holds_up_no_other(real_time: Clusters, 
     world, _ = real_time.make(3)
     parent = put(world, 1)
     slow, quick = put(world, 2, parent), put(world, 3, parent)
-    async with delivering(Messengers(world)):
+    async with delivering(*(Messenger(each, world) for each in world.databases())):
         await eventually(lambda: waiting(world) == 0, "both asks")
         [(first, job)] = take(world)
         with closing(sqlite3.connect(tmp_path / "1.db", isolation_level=None)) as other:

@@ -3,7 +3,9 @@
 from collections import Counter
 from datetime import timedelta
 
-from horae.actions.jobs import claims, endings, jobs
+import pytest
+
+from horae.actions.jobs import claims, endings, held_jobs, jobs
 from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.requests import Request
 from horae.actions.schedules import fires, schedules
@@ -12,9 +14,11 @@ from horae.core.jobs.job import Job, Lease, Outcome
 from horae.core.schedules.schedule import Schedule
 from horae.ports.definitions import StoredDefinition
 from horae.ports.schedules import ScheduleFilter
+from horae.ports.workers import Node
 from horae.ports.world import World
 from horae.testing.builders import a_schedule
 from tests.cluster.conftest import Clusters
+from tests.cluster.test_lists import lose, rooms
 
 LEASE = timedelta(seconds=30)
 
@@ -93,6 +97,51 @@ def test_jobs_are_pulled_renewed_and_ended_through_the_cluster_as_through_one_da
     changes = endings.settle(world, [(job, Outcome("succeeded")) for job in taken])
     assert all(change is not None and change.state == "succeeded" for change in changes.values())
     assert set(changes) == {job.id for job in taken}
+
+
+def test_a_worker_without_a_database_renews_and_ends_jobs_of_every_database(clusters: Clusters) -> None:
+    world, _ = clusters.make(3)
+    store_definitions(world, [StoredDefinition("mail", "default", tenants=True)])
+    for n in range(20):
+        jobs.enqueue(world, Request("mail", {}, owner=f"owner-{n}"))
+    taken = claims.pull(world, worker_id="w", limit=100)
+    renewed = held_jobs.renew_held(world, [held_jobs.Hold(job.id, job.token) for job in taken])
+    assert [each.held for each in renewed] == [True] * 20
+    endings_of = [held_jobs.Ending(job.id, job.token, "succeeded") for job in taken]
+    late = held_jobs.Ending(taken[0].id, taken[0].token + 1, "succeeded")
+    assert [each.accepted for each in held_jobs.settle_held(world, [late])] == [False]
+    settled = held_jobs.settle_held(world, [*endings_of, held_jobs.Ending("nonsense", 1, "succeeded")])
+    assert [each.accepted for each in settled] == [True] * 20 + [False]
+    assert {jobs.get(world, job.id).state for job in taken} == {"succeeded"}
+    again = held_jobs.recognise(world, endings_of, held_jobs.settle_held(world, endings_of))
+    assert [each.accepted for each in again] == [True] * 20
+    assert [each.held for each in held_jobs.renew_held(world, [held_jobs.Hold(taken[0].id, 1)])] == [False]
+
+
+def test_a_worker_without_a_database_is_listed_once_and_serves_every_database(clusters: Clusters) -> None:
+    world, _ = clusters.make(3)
+    now = clusters.clock.now()
+    claims.peek(world, ["default"], node=Node("w", "host", 1, "1", now, now, {"default": 2}), node_id="w")
+    assert [each.id for each in rooms(world).workers.list()] == ["w"]
+    assert all(shard.store.read(lambda tx: tx.nodes.get("w")) for shard in world.shards())
+    rooms(world).workers.drain("w")
+    assert claims.peek(world, ["default"], node_id="w").drain == "stay"
+    claims.leave(world, "w")
+    assert list(rooms(world).workers.list()) == []
+
+
+@pytest.mark.parametrize("clusters", ["sqlite"], indirect=True)
+def test_the_ending_of_a_job_whose_database_is_away_is_to_be_sent_again(clusters: Clusters) -> None:
+    world, urls = clusters.make(2)
+    for n in range(12):
+        jobs.enqueue(world, Request("mail", {}, key=f"k{n}"))
+    taken = claims.pull(world, worker_id="w", limit=100)
+    lose(world, urls, 2)
+    world = clusters.open(urls[0])
+    settled = held_jobs.settle_held(world, [held_jobs.Ending(job.id, job.token, "succeeded") for job in taken])
+    assert {(each.accepted, each.state) for each in settled} == {(True, "succeeded"), (False, "running")}
+    renewed = held_jobs.renew_held(world, [held_jobs.Hold(job.id, job.token) for job in taken])
+    assert sum(each.busy for each in renewed) == sum(not each.accepted for each in settled) > 0
 
 
 def test_a_step_is_done_once_in_the_database_of_its_job(clusters: Clusters) -> None:

@@ -209,7 +209,7 @@ async def test_a_store_that_is_away_is_reported_once(app: Horae, caplog: pytest.
     work = Work()
     chores = [Chore(str(number), MOMENT, work) for number in range(5)]
 
-    def make(world: World, database: DatabaseThreads, name: str) -> Keeper:
+    def make(world: World, database: DatabaseThreads, name: str, *, is_further: bool = False) -> Keeper:
         return Keeper(world, database, name, chores, lambda _: None)
 
     async with keeping(lambda: world, make, PromptDice()):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import datetime
 
+from horae.actions.shards import ask_each, members
 from horae.core.audit.entries import Entry
 from horae.core.bus import PREFIX, BusMessage, message
 from horae.core.dataclass import dataclass
@@ -28,6 +30,28 @@ class BusStatus:
     missing: tuple[str, ...]  # triggers that should note events and are not there
     waiting: int
     oldest_at: datetime | None
+
+
+def ask_everywhere(world: World, act: Callable[[World], BusStatus]) -> tuple[BusStatus, tuple[str, ...]]:
+    """Switch or look at the bus in every database of a cluster; return how it stands in all, and who was away.
+
+    Each database notes, names and publishes its own events. One that does not note them while others do is named as
+    missing.
+    """
+    if world.cluster is None:
+        return act(world), ()
+    found, away = ask_each(world, lambda shard, _: act(shard))
+    names = {each.number: each.name for each in members(world)}
+    is_on = any(each.enabled for each in found.values())
+    silent = [f"all of {names[number]}" for number, each in found.items() if is_on and not each.enabled]
+    oldest = [each.oldest_at for each in found.values() if each.oldest_at is not None]
+    first = next(each for each in found.values() if each.enabled or not is_on)
+    return replace(
+        first,
+        missing=(*silent, *(name for each in found.values() for name in each.missing)),
+        waiting=min(sum(each.waiting for each in found.values()), MOST_COUNTED),
+        oldest_at=min(oldest, default=None),
+    ), away
 
 
 def switch_on(world: World, *, actor: str = SYSTEM, reason: str = "") -> BusStatus:

@@ -5,7 +5,7 @@ The roll-up makes them, from failed runs; see ``actions/roll_up.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -54,6 +54,13 @@ def find_groups(
         )
     )
     return [GroupView(each, each.is_muted(now), {}) for each in found]
+
+
+def some_groups(world: World, keys: Iterable[tuple[str, str]]) -> list[GroupView]:
+    """Return those of the groups, by owner and fingerprint, that there are."""
+    now = world.clock.now()
+    found = world.route().store.read(lambda tx: [tx.error_groups.get(owner, mark) for owner, mark in keys])
+    return [GroupView(each, each.is_muted(now), {}) for each in found if each is not None]
 
 
 def get_group(world: World, fingerprint: str, *, owner: str = SYSTEM) -> GroupView:
@@ -132,11 +139,15 @@ def retry(
     reach: Reach = EVERYWHERE,
 ) -> Act:
     """Begin a bulk act that revives the dead jobs of a group; *reach* limits it as every act of its caller is."""
-    group = get_group(world, fingerprint, owner=owner).group
-    if fingerprint == OTHER:
-        raise NotAllowed("error_group_mixed", owner=owner)
-    where = dead_jobs_of(owner, group.handler, fingerprint)
+    where = retried_jobs(get_group(world, fingerprint, owner=owner).group)
     return acts.start(world, "revive", where, actor=actor, reason=reason, **reach)
+
+
+def retried_jobs(group: ErrorGroup) -> str:
+    """Return the filter of the dead jobs of a group; the one that takes whatever has no group of its own has none."""
+    if group.fingerprint == OTHER:
+        raise NotAllowed("error_group_mixed", owner=group.owner)
+    return dead_jobs_of(group.owner, group.handler, group.fingerprint)
 
 
 def _known(group: ErrorGroup | None, owner: str, fingerprint: str) -> ErrorGroup:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from horae.core.cluster.numbers import vshard_of_id
 from horae.core.jobs.job import SYSTEM
-from horae.errors import ConfigurationError, NotAllowed, StoreBusy, StoreError
+from horae.errors import ConfigurationError, InvalidInput, NotAllowed, StoreBusy, StoreError
 from horae.ports.world import World
 
 if TYPE_CHECKING:
@@ -59,6 +59,15 @@ def ask_each(
     if not found and problem is not None:
         raise problem
     return found, tuple(away)
+
+
+def share_of(world: World, most: int) -> dict[int, int]:
+    """Return the share of each database in a limit over all; fewer than there are databases cannot be shared."""
+    numbers = [each.number for each in members(world)]
+    if most < len(numbers):
+        raise InvalidInput("limit_below_databases", max_running=most, databases=len(numbers))
+    whole, rest = divmod(most, len(numbers))
+    return {number: whole + (index < rest) for index, number in enumerate(numbers)}
 
 
 def ask_all(world: World, ask: Callable[[World], T]) -> list[T]:

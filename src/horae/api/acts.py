@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
 from horae.actions.jobs import acts
+from horae.api import merges
+from horae.api.everywhere import over_all
+from horae.api.gathering import Join, Merged
 from horae.api.here import Here
 from horae.api.jobs.room import USER_OR_WORKER, Job
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
@@ -22,14 +25,18 @@ from horae.core.jobs.filters import narrow, parse_filter
 from horae.core.jobs.job import Filter
 from horae.core.time.spans import Span, span
 from horae.core.values import PYDANTIC
-from horae.errors import WaitTimeout
+from horae.errors import NotAllowed, WaitTimeout
 
 Verb = Literal["cancel", "revive", "reschedule"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Act:
-    """A bulk act; ``matched`` was counted when it began, and ``more`` says that there were more than were counted."""
+    """A bulk act; ``matched`` was counted when it began, and ``more`` says that there were more than were counted.
+
+    In a cluster its figures are those of all databases together. ``incomplete`` names the ones that do not answer, or
+    that the act did not reach when it began: begin the same act again for those.
+    """
 
     __pydantic_config__ = PYDANTIC
     DERIVED: ClassVar[dict[str, Get]] = {
@@ -62,10 +69,11 @@ class Act:
     skipped_for: Mapping[str, int] = field(default_factory=dict)
     skipped_first: Mapping[str, str] = field(default_factory=dict)
     finished_at: datetime | None = None
+    incomplete: tuple[str, ...] = ()
 
 
 # Fields of the core value that have another name here, or none.
-HIDDEN = {"number", "highest", "position", "job", "kept", "sample"}
+HIDDEN = {"number", "highest", "position", "job", "kept", "sample", "databases"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +86,7 @@ class ActPreview:
     matched: int
     more: bool
     first: tuple[Job, ...] = ()
+    incomplete: tuple[str, ...] = ()
 
 
 def has_come_to_rest(act: Act) -> bool:
@@ -96,7 +105,8 @@ class Acts(Room[S]):
             _check_owner(here, where)
             return acts.preview(here.world, verb, where, **here.reach)
 
-        return Call(ActPreview, look, body={"verb": verb, "where": where}, repeats=True)
+        gather = over_all(look, merges.merge_previews)
+        return Call(ActPreview, look, body={"verb": verb, "where": where}, repeats=True, gather=gather)
 
     @POST("/acts", *USER_OR_WORKER, by_queue=True)
     def start(
@@ -115,14 +125,14 @@ class Acts(Room[S]):
         """
         wait = None if delay is None else span(delay)
 
-        def begin(here: Here) -> Any:
+        def plan(here: Here) -> Any:
             _check_owner(here, where)
-            return acts.start(
+            return acts.plan(
                 here.world, verb, where, run_at=run_at, delay=wait, actor=here.actor, reason=reason, **here.reach
             )
 
         body = {"verb": verb, "where": where, **drop_none(run_at=run_at, delay=wait, reason=reason or None)}
-        return Call(Act, begin, body=body)
+        return Call(Act, lambda here: acts.begin(here.world, plan(here)), body=body, gather=begun_in_parts(plan))
 
     @PAGES("/acts", *USER_OR_WORKER, by_queue=True)
     def list(self, *, state: ActState | Iterable[ActState] = (), limit: int | None = None) -> Listing[Act]:
@@ -135,12 +145,13 @@ class Acts(Room[S]):
             return found, None if further is None else cursor_from([further])
 
         first = Call[Page[Act]](Page[Act], query=drop_none(state=states))
-        return Listing(first, limit, fetch, order=attrgetter("created_at", "number"))
+        join = Join(attrgetter("number"), _some, merges.merge_acts, lambda act: not states or act.state in states)
+        return Listing(first, limit, fetch, order=attrgetter("created_at", "number"), join=join)
 
     @GET("/acts/{act_id}", *USER_OR_WORKER, by_queue=True)
     def get(self, act_id: str) -> Call[Act]:
         """Return one act with its progress."""
-        return Call(Act, lambda here: acts.get(here.world, act_id, **here.reach), at={"act_id": act_id})
+        return _look(act_id)
 
     @WAIT("/acts/{act_id}/wait", *USER_OR_WORKER, by_queue=True)
     def wait(self, act_id: str, *, timeout: Span = WAIT_TIMEOUT) -> Wait[Act]:
@@ -148,13 +159,7 @@ class Acts(Room[S]):
         patience = check_timeout(timeout)
 
         def ask(seconds: float) -> Call[Act]:
-            return Call(
-                Act,
-                lambda here: acts.get(here.world, act_id, **here.reach),
-                at={"act_id": act_id},
-                query={"timeout": seconds},
-                longer=seconds,
-            )
+            return replace(_look(act_id), query={"timeout": seconds}, longer=seconds)
 
         def overdue(act: Act) -> WaitTimeout:
             return WaitTimeout("act_not_ended_in_time", id=act.id, state=act.state, timeout=patience)
@@ -179,14 +184,114 @@ class Acts(Room[S]):
     @POST("/acts/{act_id}/undo", *USER_OR_WORKER, by_queue=True)
     def undo(self, act_id: str, *, reason: str = "") -> Call[Act]:
         """Begin an act that gives jobs the time back from which a reschedule moved them."""
-        return _steer(acts.undo, act_id, reason)
+        return replace(_steer(acts.undo, act_id, reason), gather=_undone_in_parts(act_id, reason))
 
 
 def _steer(verb: Callable[..., Any], act_id: str, reason: str) -> Call[Act]:
     def act(here: Here) -> Any:
         return verb(here.world, act_id, actor=here.actor, reason=reason, **here.reach)
 
-    return Call(Act, act, at={"act_id": act_id}, body=drop_none(reason=reason or None))
+    body = drop_none(reason=reason or None)
+    return Call(Act, act, at={"act_id": act_id}, body=body, gather=_steered_in_parts(act, act_id))
+
+
+def _look(act_id: str) -> Call[Act]:
+    def fetch(here: Here) -> Any:
+        return acts.get(here.world, act_id, **here.reach)
+
+    return Call(Act, fetch, at={"act_id": act_id}, gather=_of_parts(fetch))
+
+
+def _some(here: Here, numbers: Iterable[int]) -> list[Any]:
+    return acts.some(here.world, numbers, **here.reach)
+
+
+# -- over several databases: one act has a row of the same number in each, and a job there that works on it -----------
+
+
+def _of_parts(verb: Callable[[Here], Any]) -> Callable[[Here], Merged]:
+    """Return what asks every database for its part of an act; one that has none but should is named."""
+
+    def gather(here: Here) -> Merged:
+        from horae.api.shards import ask_known
+
+        return _merged(here, *ask_known(here, verb))
+
+    return gather
+
+
+def _merged(here: Here, parts: Mapping[int, Any], away: tuple[str, ...]) -> Merged:
+    from horae.api.shards import names_of
+
+    together = merges.merge_acts(list(parts.values()))
+    lacking = names_of(here, {int(number) for number in together.databases} - set(parts))
+    return Merged(together, tuple(dict.fromkeys((*away, *lacking))))
+
+
+def begun_in_parts(plan: Callable[[Here], Any]) -> Callable[[Here], Merged]:
+    """Return what begins a planned act in every database: the first that answers gives it its number.
+
+    Every part says which databases the act is for. Whoever dies in between leaves parts that name those without one.
+    """
+
+    def gather(here: Here) -> Merged:
+        from horae.actions.shards import members
+        from horae.api.shards import ask_each
+
+        numbers = tuple(str(each.number) for each in members(here.world))
+        planned = [replace(plan(here), databases=numbers)]
+
+        def begin(there: Here, _: int) -> Any:
+            begun = acts.begin(there.world, planned[0])
+            planned[0] = replace(planned[0], number=begun.number)
+            return begun
+
+        return _merged(here, *ask_each(here, begin))
+
+    return gather
+
+
+def _undone_in_parts(act_id: str, reason: str) -> Callable[[Here], Merged]:
+    def gather(here: Here) -> Merged:
+        from horae.api.shards import ask_known
+
+        look = _of_parts(lambda there: acts.get(there.world, act_id, **there.reach))
+        acts.check_undoable(look(here).answer)
+        begun: dict[str, Any] = {}
+
+        def undo(there: Here) -> Any:
+            made = acts.undo(there.world, act_id, actor=there.actor, reason=reason, **begun, **there.reach)
+            begun.update(number=made.number, created_at=made.created_at)
+            return made
+
+        return _merged(here, *ask_known(here, undo))
+
+    return gather
+
+
+def _steered_in_parts(act: Callable[[Here], Any], act_id: str) -> Callable[[Here], Merged]:
+    """Return what steers the parts of an act that allow it; one that is over stays as it is while others go on."""
+
+    def gather(here: Here) -> Merged:
+        from horae.api.shards import ask_known
+
+        refusals, steered = list[NotAllowed](), list[int]()
+
+        def steer(there: Here) -> Any:
+            try:
+                after = act(there)
+                steered.append(after.number)
+                return after
+            except NotAllowed as refused:
+                refusals.append(refused)
+                return acts.get(there.world, act_id, **there.reach)
+
+        parts, away = ask_known(here, steer)
+        if not steered:
+            raise refusals[0]
+        return _merged(here, parts, away)
+
+    return gather
 
 
 def _check_owner(here: Here, where: str) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from horae.actions import error_groups
+from horae.actions.jobs import acts
 from horae.api import merges
-from horae.api.acts import Act
+from horae.api.acts import Act, begun_in_parts
 from horae.api.everywhere import as_setting, over_all
+from horae.api.gathering import Join
 from horae.api.here import Here
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_public
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from horae.ports.store import Tx
 
 USER_OR_WORKER = ("tasks", "worker")
+OF_GROUP = attrgetter("owner", "fingerprint")
 
 
 def _of_group(name: str) -> Get:
@@ -106,8 +110,13 @@ class ErrorGroups(Room[S]):
                 further = cursor_from([micros(last.last_seen), last.owner, last.fingerprint])
             return [to_public(ErrorGroup, each) for each in found[:size]], further
 
+        def some(here: Here, keys: Sequence[tuple[str, str]]) -> list[ErrorGroup]:
+            return [to_public(ErrorGroup, each) for each in error_groups.some_groups(here.world, keys)]
+
         query = drop_none(owner=owner, handler=handler, muted=muted, seen_since=seen_since)
-        return Listing(Call(Page[ErrorGroup], query=query), limit, fetch, order=attrgetter("last_seen", "owner"))
+        order = attrgetter("last_seen", "owner", "fingerprint")
+        join = Join(OF_GROUP, some, merges.merge_errors, lambda group: muted in (None, group.muted))
+        return Listing(Call(Page[ErrorGroup], query=query), limit, fetch, order=order, join=join)
 
     @GET("/errors/{fingerprint}", *USER_OR_WORKER)
     def get(self, fingerprint: str, *, owner: str | None = None) -> Call[ErrorGroup]:
@@ -164,5 +173,13 @@ class ErrorGroups(Room[S]):
                 here.world, fingerprint, owner=whose, actor=here.actor, reason=reason, reach=here.reach
             )
 
+        def plan(here: Here) -> Any:
+            whose = here.caller.resolve_owner(owner)
+            known = over_all(
+                lambda there: error_groups.get_group(there.world, fingerprint, owner=whose), merges.merge_group
+            )
+            where = error_groups.retried_jobs(known(here).answer.group)
+            return acts.plan(here.world, "revive", where, actor=here.actor, reason=reason, **here.reach)
+
         body, at = drop_none(reason=reason or None), {"fingerprint": fingerprint}
-        return Call(Act, act, at=at, query=drop_none(owner=owner), body=body)
+        return Call(Act, act, at=at, query=drop_none(owner=owner), body=body, gather=begun_in_parts(plan))

@@ -8,13 +8,21 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from horae.core.jobs.acts import FIRST_FEW, MOST_COUNTED, SAMPLE
+
 if TYPE_CHECKING:
+    from horae.actions.budgets.budgets import BudgetView
     from horae.actions.error_groups import GroupView
+    from horae.actions.governance.queries import Standings
+    from horae.actions.jobs.acts import Preview
     from horae.actions.jobs.queries import GroupCounts
     from horae.actions.jobs.queues import QueueView
     from horae.actions.overview import Overview
     from horae.actions.statistics import Figures
+    from horae.core.jobs.acts import Act
     from horae.core.jobs.running_limits import RunningLimit
+
+OF_STATE = ("count", "contested", "stalled")
 
 
 def chain(answers: Sequence[Iterable[Any]]) -> list[Any]:
@@ -81,6 +89,12 @@ def merge_limit(answers: Sequence[RunningLimit]) -> RunningLimit:
     return replace(answers[0], sources=tuple(sources.values()), running=sum(each.running for each in answers))
 
 
+def merge_workers(answers: Sequence[Iterable[Any]]) -> list[Any]:
+    """List each worker once, as it was heard of last: one without a database of its own is listed in all of them."""
+    found = {each.id: each for each in sorted(chain(answers), key=attrgetter("seen_at"))}
+    return [found[name] for name in sorted(found)]
+
+
 def merge_overviews(answers: Sequence[Overview]) -> Overview:
     """Add counts, and name everything that any database names; a queue without a worker in one of them is unserved."""
     from horae.actions.overview import MOST_NAMES
@@ -137,6 +151,96 @@ def merge_group(answers: Sequence[GroupView]) -> GroupView:
         **mute,
     )
     return replace(answers[0], group=group, is_muted=muted.is_muted, days=dict(sorted(days.items())))
+
+
+def merge_errors(rows: Sequence[Any]) -> Any:
+    """Add the failures of one group as a list shows it; the latest one is its sample."""
+    first, last = min(rows, key=attrgetter("first_seen")), max(rows, key=attrgetter("last_seen"))
+    muted = next((each for each in rows if each.muted), last)
+    mute = {name: getattr(muted, name) for name in ("muted", "muted_at", "muted_until", "muted_by", "mute_reason")}
+    counted = sum(each.count for each in rows)
+    return replace(last, count=counted, first_seen=first.first_seen, first_release=first.first_release, **mute)
+
+
+def merge_acts(parts: Sequence[Act]) -> Act:
+    """Return one act of its parts: it goes on as long as one of them does, and figures add up."""
+    states = [each.state for each in parts]
+    reasons: Counter[str] = Counter()
+    for part in parts:
+        reasons.update(part.skipped_for)
+    sample = {job: reason for part in parts for job, reason in part.sample.items()}
+    ends = [each.finished_at for each in parts if each.finished_at is not None]
+    counts = {name: sum(getattr(each, name) for each in parts) for name in ("matched", "changed", "skipped", "kept")}
+    return replace(
+        parts[0],
+        **counts,
+        state=next((each for each in ("running", "paused", "cancelled") if each in states), "done"),
+        more=any(each.more for each in parts),
+        skipped_for=dict(reasons),
+        sample=dict(list(sample.items())[:SAMPLE]),
+        finished_at=max(ends) if len(ends) == len(parts) else None,
+    )
+
+
+def merge_previews(answers: Sequence[Preview]) -> Preview:
+    """Add what an act would reach, and name the first few of all."""
+    first = sorted(chain([each.first for each in answers]), key=attrgetter("created_at", "number"))
+    matched = sum(each.matched for each in answers)
+    return replace(
+        answers[0],
+        matched=min(matched, MOST_COUNTED),
+        more=matched > MOST_COUNTED or any(each.more for each in answers),
+        first=tuple(first[:FIRST_FEW]),
+    )
+
+
+def merge_standings(answers: Sequence[Standings]) -> Standings:
+    """Add governed objects by kind and state, in the order in which each database has them."""
+    kinds = {each.kind: None for each in chain([answer.counts for answer in answers])}
+    found: dict[tuple[str, str], Any] = {}
+    for each in chain([answer.counts for answer in answers]):
+        known = found.get((each.kind, each.state))
+        sums = {} if known is None else {name: getattr(known, name) + getattr(each, name) for name in OF_STATE}
+        found[each.kind, each.state] = replace(each, **sums)
+    order = list(kinds)
+    looked_at = sum(each.looked_at for each in answers)
+    return replace(
+        answers[0],
+        counts=tuple(sorted(found.values(), key=lambda each: (order.index(each.kind), each.state))),
+        looked_at=looked_at,
+        complete=all(each.complete for each in answers),
+        **{name: sum(getattr(each, name) for each in answers) for name in ("late", "due_in_a_day", "open_reviews")},
+    )
+
+
+OF_PERIOD = ("settled", "reserved", "overdrawn", "put_backs")
+
+
+def merge_budgets(answers: Sequence[BudgetView]) -> BudgetView:
+    """Add the shares of a budget of the house, and what the databases have used of them."""
+    periods = [each.period for each in answers]
+    shares = [each.capacity for each in periods]
+    sums = {name: sum(getattr(each, name) for each in periods) for name in OF_PERIOD}
+    period = replace(periods[0], capacity=_total(shares), **sums)
+    return replace(max(answers, key=lambda each: _changed_at(each.budget)), period=period)
+
+
+def merge_usage(rows: Sequence[Any]) -> Any:
+    """Do the same with rows of a list."""
+    sums = {name: sum(getattr(each, name) for each in rows) for name in OF_PERIOD}
+    limits = {name: _total([getattr(each, name) for each in rows]) for name in ("capacity", "left")}
+    newest = max(rows, key=_changed_at) if hasattr(rows[0], "changed_at") else rows[0]
+    return replace(newest, **sums, **limits)
+
+
+def _total(shares: Sequence[int | None]) -> int | None:
+    """Add shares; one without a limit has none together."""
+    known = [each for each in shares if each is not None]
+    return sum(known) if len(known) == len(shares) else None
+
+
+def _changed_at(budget: Any) -> float:
+    return 0.0 if budget.changed_at is None else budget.changed_at.timestamp()
 
 
 def merge_owners(answers: Sequence[Iterable[Any]]) -> list[Any]:

@@ -14,6 +14,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar, overload
 from urllib.parse import quote
 
+from horae.api.gathering import Join, Merged
 from horae.core.cursors import MAX_PAGE, page_size
 from horae.core.dataclass import dataclass
 
@@ -73,15 +74,6 @@ class Call(Generic[T]):
         changes_nothing = self.method in ("GET", "HEAD")
         same_end = self.method == "PUT" and "If-Match" not in self.headers
         return changes_nothing or same_end or self.creates or self.repeats
-
-
-@dataclass(frozen=True)
-class Merged:
-    """One answer of those that several databases gave, and the names of the databases that gave none."""
-
-    answer: Any
-    incomplete: tuple[str, ...] = ()
-    databases: int | None = None  # that a change is for
 
 
 class Rows(tuple[T, ...]):
@@ -153,6 +145,7 @@ class Listing(Generic[T]):
     most: int = MAX_PAGE  # the largest that it gives
     order: Callable[[Any], Any] | None = None  # by what rows of several databases are merged; None: one has them all
     is_rising: bool = False  # the least of *order* comes first, not the greatest
+    join: Join | None = None  # where one thing has a row in several databases
 
     def after(self, cursor: str | None, seen: int) -> Call[Page[T]]:
         """Return the call for the page at a cursor, after *seen* rows."""
@@ -175,7 +168,8 @@ class Listing(Generic[T]):
         def gather(here: Here) -> Merged:
             from horae.api.shards import gather_page  # a single database does not need it
 
-            return gather_page(here, rows, cursor, size, self.order or (lambda row: 0), is_rising=self.is_rising)
+            order = self.order or (lambda row: 0)
+            return gather_page(here, rows, cursor, size, order, is_rising=self.is_rising, join=self.join)
 
         return gather
 

@@ -254,7 +254,7 @@ class Workers(Room[S]):
         def fetch(here: Here) -> Any:
             return nodes.list_workers(here.world, owner=here.caller.sees)
 
-        return Call(tuple[Worker, ...], fetch, gather=over_all(fetch, merges.chain))
+        return Call(tuple[Worker, ...], fetch, gather=over_all(fetch, merges.merge_workers))
 
     @GET("/workers/{worker_id}", *ADMIN)
     def get(self, worker_id: str) -> Call[Worker]:

@@ -6,7 +6,7 @@ that is an error like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from horae.actions import shards
 from horae.actions.consistency import moment
 from horae.actions.settings.deciding import Draft, decide
+from horae.api.gathering import Merged
 from horae.api.masking import for_readers
-from horae.api.operation import Merged, Page
+from horae.api.operation import Page
 from horae.core.cluster.positions import read_positions, write_positions
-from horae.errors import InvalidInput, NotFound
+from horae.errors import NotFound
 
 if TYPE_CHECKING:
     from horae.actions.settings.deciding import Value
+    from horae.api.gathering import Join
     from horae.api.here import Here
     from horae.api.operation import FetchPage
     from horae.core.cluster.settings import Kind, Portion
@@ -37,20 +39,31 @@ def gather_all(here: Here, verb: Callable[[Here], Any], merge: Merge) -> Merged:
 
     What only some databases know is found there; where none does, the refusal is that of the first.
     """
+    found, away = ask_known(here, lambda there: for_readers(there, verb(there)))
+    return Merged(merge(list(found.values())), away)
+
+
+def ask_known(here: Here, verb: Callable[[Here], T]) -> tuple[dict[int, T], tuple[str, ...]]:
+    """Ask each database for what only some of them know; where none does, the refusal is that of the first."""
     refusals: list[NotFound] = []
 
-    def ask(there: Here, _: int) -> list[Any]:
+    def ask(there: Here, _: int) -> list[T]:
         try:
-            return [for_readers(there, verb(there))]
+            return [verb(there)]
         except NotFound as unknown:
             refusals.append(unknown)
             return []
 
     found, away = ask_each(here, ask)
-    answers = [answer for each in found.values() for answer in each]
+    answers = {number: answer for number, each in found.items() for answer in each}
     if not answers:
         raise refusals[0]
-    return Merged(merge(answers), away)
+    return answers, away
+
+
+def names_of(here: Here, numbers: Collection[int]) -> tuple[str, ...]:
+    """Return the names of databases of the cluster, for people."""
+    return tuple(each.name for each in shards.members(here.world) if each.number in numbers)
 
 
 def change_setting(here: Here, setting: Setting, act: Callable[[Here, Portion], Any], merge: Merge) -> Merged:
@@ -65,11 +78,17 @@ def share_out(
     here: Here, name: str, most: int | None, act: Callable[[Here, int | None], Any], merge: Merge, reason: str
 ) -> Merged:
     """Give each database its share of a limit over all of them; fewer than there are databases cannot be shared."""
-    databases = len(shards.members(here.world))
-    if most is not None and most < databases:
-        raise InvalidInput("limit_below_databases", max_running=most, databases=databases)
+    if most is not None:
+        shards.share_of(here.world, most)
     setting: Setting = ("limit", name, {"is_set": True, "max_running": most}, reason)
     return change_setting(here, setting, lambda there, part: act(there, part.share(most)), merge)
+
+
+def divide_budget(here: Here, capacity: int | None, act: Callable[[Here, int | None], Any], merge: Merge) -> Merged:
+    """Give each database its share of a budget; nothing at all, or no limit, every database has alike."""
+    shares = shards.share_of(here.world, capacity) if capacity else {}
+    found, away = ask_each(here, lambda there, number: act(there, shares.get(number, capacity)))
+    return Merged(merge(list(found.values())), away)
 
 
 def ask_each(
@@ -92,7 +111,14 @@ class Part(NamedTuple):
 
 
 def gather_page(
-    here: Here, fetch: FetchPage, cursor: str | None, size: int, order: Callable[[Any], Any], *, is_rising: bool
+    here: Here,
+    fetch: FetchPage,
+    cursor: str | None,
+    size: int,
+    order: Callable[[Any], Any],
+    *,
+    is_rising: bool,
+    join: Join | None = None,
 ) -> Merged:
     """Return one page of a list over all databases, merged by *order*, and a cursor with a position in each of them.
 
@@ -108,7 +134,9 @@ def gather_page(
             return Part(there, begin, for_readers(there, rows), further)
 
         parts, away = ask_each(here, ask, begins)
-        rows, taken = _merge(parts, size, order, is_rising)
+        joined, missing = (None, ()) if join is None else _joined(here, join, parts, order, is_rising)
+        away = (*away, *(each for each in missing if each not in away))
+        rows, taken = _merge(parts, size, order, is_rising, joined)
         positions = {number: _position(fetch, part, taken[number]) for number, part in parts.items()}
     going_on = {number: at for number, (at, is_over) in positions.items() if not is_over}
     if going_on and away:  # one that was away goes on where it was, if it is back by then
@@ -117,8 +145,40 @@ def gather_page(
     return Merged(Page(tuple(rows), write_positions(going_on) if going_on else None, away), away)
 
 
+Joined = Callable[[int, Any], Any]  # of a database and its row: what the list shows there; None: it is shown elsewhere
+
+
+def _joined(
+    here: Here, join: Join, parts: Mapping[int, Part], order: Callable[[Any], Any], is_rising: bool
+) -> tuple[Joined, tuple[str, ...]]:
+    """Look up the things of all parts in every database, also in those whose own rows have come to their end."""
+    first = min if is_rising else max
+    wanted = list(dict.fromkeys(join.key(row) for part in parts.values() for row in part.rows))
+    by_key: dict[Any, dict[int, Any]] = {key: {} for key in wanted}
+
+    def ask(there: Here, number: int) -> None:
+        for row in for_readers(there, list(join.fetch(there, wanted))):
+            by_key[join.key(row)][number] = row
+
+    _, away = ask_each(here, ask) if wanted else (None, ())
+
+    def show(number: int, row: Any) -> Any:
+        rows = {number: row, **by_key[join.key(row)]}
+        listed = [each for each in sorted(rows) if join.fits(rows[each])]
+        if not listed or first(listed, key=lambda each: order(rows[each])) != number:
+            return None
+        together = join.merge([rows[each] for each in sorted(rows)])
+        return together if join.fits(together) else None
+
+    return show, away
+
+
 def _merge(
-    parts: Mapping[int, Part], size: int, order: Callable[[Any], Any], is_rising: bool
+    parts: Mapping[int, Part],
+    size: int,
+    order: Callable[[Any], Any],
+    is_rising: bool,
+    joined: Joined | None = None,
 ) -> tuple[list[Any], dict[int, int]]:
     """Return the first rows of all parts, and how many of each there are.
 
@@ -131,7 +191,8 @@ def _merge(
         if not heads or any(parts[each].further is not None for each in ended):
             break
         chosen = first(heads, key=lambda each: order(heads[each]))
-        merged.append(heads[chosen])
+        row = heads[chosen] if joined is None else joined(chosen, heads[chosen])
+        merged += [] if row is None else [row]
         taken[chosen] += 1
     return merged, taken
 

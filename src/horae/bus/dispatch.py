@@ -1,4 +1,6 @@
-"""The relay of dispatch: one process for each database, by a stored lease, works for all workers on the bus.
+"""The relay of dispatch: one process, by a stored lease, works for all workers on the bus.
+
+In a cluster it claims from every database, and the lease is in the home.
 
 It claims for them, renews, settles and answers by the verbs that every worker uses, so that what is late or comes twice
 changes nothing. A relay that dies loses nothing: open asks are repeated, calls wait in their stream, and what it had
@@ -21,6 +23,7 @@ from horae.actions.chores import HeldChore
 from horae.bus.asks import Asks
 from horae.bus.calls import Rooms, perform, rooms_of
 from horae.core.bus import PREFIX, check_prefix
+from horae.core.cluster.shard_map import HOME
 from horae.core.dispatch import RELAY, BusCall, read_call
 from horae.errors import BusUnavailable, ConfigurationError, HoraeError, StoreError
 from horae.ports.world import World
@@ -77,6 +80,7 @@ class Dispatcher(Beside):
         self, world: World, name: str, address: BusAddress, *, replicas: int = 1, lease: timedelta = LEASE
     ) -> None:
         self._world, self._name, self._bus, self._lease = world, name, address, lease
+        self._home = world  # where the lease is
         self._replicas = replicas
         self._is_stopping = False
         self._alarm: Alarm | None = None
@@ -113,8 +117,9 @@ class Dispatcher(Beside):
     async def _take_turn(self, database: DatabaseThreads) -> timedelta:
         """Serve while this process holds the lease; return in how long to ask for it again."""
         began = self._world.clock.monotonic()
+        self._home = await database.call(lambda: _home_of(self._world))
         held = await database.call(
-            lambda: verbs.take(self._world, RELAY, holder=self._name, every=ASK_AGAIN, lease=self._lease)
+            lambda: verbs.take(self._home, RELAY, holder=self._name, every=ASK_AGAIN, lease=self._lease)
         )
         if isinstance(held, timedelta):
             return min(max(held, timedelta(milliseconds=50)), ASK_AGAIN)
@@ -130,7 +135,7 @@ class Dispatcher(Beside):
         """Let another process have the lease at once; where the store does not answer, it runs out."""
         try:
             async with asyncio.timeout(LAST_WORDS):
-                await database.call(lambda: verbs.end(self._world, held, every=timedelta(0), is_done=True))
+                await database.call(lambda: verbs.end(self._home, held, every=timedelta(0), is_done=True))
         except (HoraeError, TimeoutError) as problem:
             log.debug("the lease of the relay runs out by itself: %s", problem)
 
@@ -198,7 +203,7 @@ class Dispatcher(Beside):
                 raise BusUnavailable("bus_unreachable", problem="no connection for longer than the lease of the relay")
             began = self._world.clock.monotonic()
             try:
-                if not await database.call(lambda: verbs.extend(self._world, held, lease=self._lease)):
+                if not await database.call(lambda: verbs.extend(self._home, held, lease=self._lease)):
                     break
                 self._known_until = began + self._lease.total_seconds()
             except StoreError as problem:
@@ -297,6 +302,12 @@ class _Inbox:
             )
         except Exception as problem:  # its caller asks again, and the store knows what was done
             log.debug("a call of %s could not be answered: %s", call.to, error_line(problem))
+
+
+def _home_of(world: World) -> World:
+    """Return the world of the database that keeps the lease: in a cluster the home, by its own clock."""
+    cluster = world.cluster
+    return world if cluster is None else cluster.whole(world, cluster.shard_map.database_of(HOME))
 
 
 async def _read(message: Any) -> BusCall | None:

@@ -9,6 +9,8 @@ from horae.actions import cluster
 from horae.actions.jobs.reasons import SILENT
 from horae.actions.settings.catching_up import find_lagging
 from horae.clock import clock_of
+from horae.core.cluster.assignment import CHOICE
+from horae.core.dataclass import dataclass
 from horae.doctor.findings import Finding, Installation, ok, problem
 from horae.doctor.work import PATIENCE, due_in_open_queues
 from horae.errors import ConfigurationError
@@ -57,27 +59,57 @@ def cluster_members(store: SqlStore, installation: Installation) -> Iterator[Fin
     for name, left in late:
         yield problem("cluster", "cluster_undelivered", "horae cluster check", name=name, to=left.to,
                       count=left.count, age=f"{left.age:.0f} s")  # fmt: skip
-    for name in unserved:
-        yield problem("cluster", "cluster_member_unserved", "horae worker MODULE:APP", name=name)
+    for name, queues in unserved:
+        if queues:
+            yield problem("cluster", "cluster_queues_unserved", "horae worker MODULE:APP", name=name, queues=queues)
+        else:
+            yield problem("cluster", "cluster_member_unserved", "horae worker MODULE:APP", name=name)
     for name, count in lagging.items():
         yield problem("cluster", "cluster_settings_behind", "horae cluster check --repair", name=name, count=count)
     if state.is_well and not unserved and not late and not lagging:
         yield ok("cluster", "cluster_well", count=len(state.members), version=state.version)
 
 
-def _find_unserved(world: World, state: cluster.ClusterState, now: datetime) -> list[str]:
-    """Return the databases that keep something that no live worker serves, while one serves another or jobs wait."""
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The queues that live workers serve in a database, and whether jobs have been due there for long."""
+
+    name: str
+    queues: frozenset[str]
+    is_late: bool
+
+
+def _find_unserved(world: World, state: cluster.ClusterState, now: datetime) -> list[tuple[str, list[str]]]:
+    """Return the databases that keep something and are not served, each with the queues that are served elsewhere.
+
+    Where there are none such queues no worker lives at all, and jobs wait.
+    """
     assert world.cluster is not None
-    served, idle, waiting = False, [], False
-    for each in state.members:
-        if each.problem is None and each.vshards:
-            alive, due = world.cluster.store_of(each.number).read(lambda tx: _look(tx, now))
-            served, waiting = served or alive, waiting or (due and not alive)
-            idle += [] if alive else [each.name]
-    return idle if served or waiting else []
+    kept = [each for each in state.members if each.vshards]
+    has_leases, found = len(kept) > CHOICE, []
+    for each in kept:
+        if each.problem is None:
+            shard = world.cluster.whole(world, each.number)
+            found.append(_look(shard, each.name, now, has_leases=has_leases))
+    anywhere = frozenset[str]().union(*(each.queues for each in found))
+    return [
+        (each.name, sorted(anywhere - each.queues))
+        for each in found
+        if anywhere - each.queues or (each.is_late and not each.queues)
+    ]
 
 
-def _look(tx: Tx, now: datetime) -> tuple[bool, bool]:
-    """Return whether a live worker serves this database, and whether jobs have been due there for long."""
-    alive = any(node.seen_at > now - SILENT for node in tx.nodes.all())
-    return alive, any(each.oldest < now - PATIENCE for each in due_in_open_queues(tx, now))
+def _look(shard: World, name: str, now: datetime, *, has_leases: bool) -> Served:
+    """Read who serves a database: by their leases in a cluster of many, else by their heartbeats."""
+
+    def read(tx: Tx) -> Served:
+        steady = shard.clock.steady()
+        if has_leases:
+            queues = {each.queue for each in tx.cluster.holdings() if each.leased_until > steady}
+        else:
+            nodes = [each for each in tx.nodes.all() if each.seen_at > now - SILENT]
+            queues = {queue for each in nodes for queue in each.queues if each.serves(queue)}
+        is_late = any(each.oldest < now - PATIENCE for each in due_in_open_queues(tx, now))
+        return Served(name, frozenset(queues), is_late)
+
+    return shard.route().store.read(read)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from horae.core.dataclass import dataclass
 
 if TYPE_CHECKING:
+    from horae.core.cluster.assignment import Holding
     from horae.core.cluster.messages import Answer, Following, Message, Waiting
     from horae.core.cluster.moves import Cargo, Parcel
     from horae.core.cluster.restoring import RestorePlan, Settled
@@ -63,6 +64,14 @@ class ClusterRows(Protocol):
 
     def is_unused(self) -> bool:
         """Return whether nothing is stored here that belongs to a virtual shard other than the home."""
+
+    def holdings(self) -> list[Holding]:
+        """Return the leases by which workers serve this database, also those that have run out."""
+
+    def hold(self, worker: str, held: Sequence[Holding]) -> None:
+        """Write the leases of a worker in place of those that it has."""
+
+    def forget_holdings(self, before: datetime) -> None: ...
 
 
 class ParcelRows(Protocol):
@@ -176,6 +185,10 @@ class Shards(Protocol):
     @property
     def shard_map(self) -> ShardMap:
         """The map as this process knows it; a newer one is read when a database refuses this one."""
+
+    @property
+    def number(self) -> int:
+        """The number of the database that this process was told of."""
 
     @property
     def token_hints(self) -> MutableMapping[str, int]:

@@ -19,6 +19,8 @@ WHY = {
     "worker, or look into the log of one that runs: it says why it does not reach the database.",
     "cluster_undelivered": "{count:,} messages of the database {name} to {to} are not delivered, the oldest for {age}: "
     "jobs in {to} wait for them. They are sent again until {to} answers and a worker or server of {name} runs.",
+    "cluster_queues_unserved": "No live worker serves {queues} in the database {name} of the cluster, although one "
+    "does elsewhere: jobs wait there. Look into the log of a worker: it says why it does not reach the database.",
     "cluster_well": "{count:,} databases agree on version {version} of the map",
     "bus_flush_accepted": "NATS may acknowledge before it writes to disk, as HORAE_NATS_FLUSH accepts: a power cut may "
     "lose acknowledged events, and delays jobs on their way",

@@ -138,6 +138,33 @@ def find(
     return read(lambda tx: _views(tx, tx.budgets.find(owner=owner, name=name, limit=limit, after=after), now))
 
 
+def some(world: World, keys: Iterable[tuple[str, str, str, Unit, Period]]) -> list[BudgetView]:
+    """Return those of the budgets, by owner, name, agent, unit and period, that there are."""
+    now = world.clock.now()
+    wanted = [Budget(name, unit, period, owner=owner, agent=agent) for owner, name, agent, unit, period in keys]
+
+    def read(tx: Tx) -> list[BudgetView]:
+        found = [tx.budgets.get(each) for each in wanted]
+        return _views(tx, [each for each in found if each is not None], now)
+
+    return world.route().store.read(read)
+
+
+def divide_correction(amount: int, periods: Mapping[int, BudgetPeriod]) -> dict[int, int]:
+    """Return what each database of a cluster corrects: all alike, but none gives back more than it has used."""
+    if amount >= 0:
+        whole, rest = divmod(amount, len(periods))
+        return {number: whole + (index < rest) for index, number in enumerate(sorted(periods))}
+    settled = sum(each.settled for each in periods.values())
+    if settled + amount < 0:
+        raise InvalidInput("adjust_below_zero", budget="of the house", settled=settled, amount=amount)
+    parts, left = dict[int, int](), -amount
+    for number, each in sorted(periods.items()):
+        back = min(left, each.settled)
+        parts[number], left = -back, left - back
+    return {number: part for number, part in parts.items() if part}
+
+
 def history(
     world: World,
     name: str,

@@ -10,7 +10,7 @@ job goes back to its queue, so that claims and other writers come in.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -94,13 +94,37 @@ def start(
 
     Filter and highest job number are frozen now. *owner* and *queues* limit whose jobs it reaches.
     """
+    return begin(
+        world,
+        plan(world, verb, where, run_at=run_at, delay=delay, actor=actor, reason=reason, owner=owner, queues=queues),
+    )
+
+
+def plan(
+    world: World,
+    verb: ActVerb,
+    where: str,
+    *,
+    run_at: datetime | None = None,
+    delay: timedelta | None = None,
+    actor: str = SYSTEM,
+    reason: str = "",
+    owner: str | None = None,
+    queues: Collection[str] = (),
+) -> Act:
+    """Return an act as it is to begin, with its filter frozen; nothing is written yet."""
     now = world.clock.now()
     if run_at is not None and delay is not None:
         raise InvalidInput("run_at_and_delay")
     when = aware(run_at, "run_at") if run_at is not None else None if delay is None else now + delay
     draft = _draft(verb, where, now, run_at=when, owner=owner, queues=queues)
-    counted = world.route(owner=owner).store.read(lambda tx: _count(tx, draft)[1])
-    return _begin(world, replace(counted, actor=actor, reason=truncate(reason)))
+    return replace(draft, actor=actor, reason=truncate(reason))
+
+
+def begin(world: World, planned: Act) -> Act:
+    """Begin a planned act in one database; one with a number has begun in another of the cluster."""
+    counted = world.route(owner=planned.owner).store.read(lambda tx: _count(tx, planned)[1])
+    return _begin(world, counted)
 
 
 def undo(
@@ -111,19 +135,29 @@ def undo(
     reason: str = "",
     owner: str | None = None,
     queues: Collection[str] = (),
+    number: int = 0,
+    created_at: datetime | None = None,
 ) -> Act:
-    """Begin an act that moves what a reschedule moved back to its former time, where nobody moved it since."""
+    """Begin an act that moves what a reschedule moved back to its former time, where nobody moved it since.
+
+    *number* and *created_at* are given where it has begun in another database of the cluster.
+    """
     undone = get(world, act_id, owner=owner, queues=queues)
-    if undone.verb != "reschedule":
-        raise NotAllowed("act_not_undoable", id=undone.id, verb=undone.verb)
-    if undone.state == "running":
-        raise NotAllowed("act_still_running", id=undone.id)
+    check_undoable(undone)
     act = Act(
-        0, "undo", "running", "", undone.highest, 0, world.clock.now(), actor,
+        number, "undo", "running", "", undone.highest, 0, created_at or world.clock.now(), actor,
         owner=undone.owner, queues=undone.queues, reason=truncate(reason), undoes=undone.number, matched=undone.kept,
-        more=undone.changed > undone.kept,
+        more=undone.changed > undone.kept, databases=undone.databases,
     )  # fmt: skip
     return _begin(world, act)
+
+
+def check_undoable(act: Act) -> None:
+    """Refuse to undo what cannot be, or what still goes on."""
+    if act.verb != "reschedule":
+        raise NotAllowed("act_not_undoable", id=act.id, verb=act.verb)
+    if act.state == "running":
+        raise NotAllowed("act_still_running", id=act.id)
 
 
 def _draft(
@@ -188,6 +222,12 @@ def get(world: World, act_id: str, *, owner: str | None = None, queues: Collecti
     return _check_reach(
         world.route(owner=owner).store.read(lambda tx: tx.acts.get(number)), act_id, owner=owner, queues=queues
     )
+
+
+def some(world: World, numbers: Iterable[int], *, owner: str | None = None, queues: Collection[str] = ()) -> list[Act]:
+    """Return those of the acts that there are, within what the caller sees."""
+    found = world.route(owner=owner).store.read(lambda tx: [tx.acts.get(number) for number in numbers])
+    return [act for act in found if act is not None and _is_in_reach(act, owner, queues)]
 
 
 def find(

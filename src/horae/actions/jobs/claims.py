@@ -99,9 +99,9 @@ def peek(
     asked to stop.
     """
     if world.cluster is not None:
-        looks = ask_all(world, lambda shard: peek(shard, queues, node_id=node_id, worker_id=worker_id))
-        own = [] if node is None else [peek(world.route(), [], node=node, node_id=node_id)]
-        return earliest([*looks, *own])
+        return earliest(
+            ask_all(world, lambda shard: peek(shard, queues, node=node, node_id=node_id, worker_id=worker_id))
+        )  # it is listed in each of them, because it serves all
     asked_at = world.clock.monotonic()
     upcoming = world.route().store.peek(queues, node=node, node_id=node_id, worker_id=worker_id)
     due = upcoming.next_object_at
@@ -115,7 +115,7 @@ def peek(
 
 def leave(world: World, node_id: str) -> None:
     """Remove a worker that ends from the list of nodes."""
-    world.route().store.transact(lambda tx: tx.nodes.remove(node_id))
+    ask_all(world, lambda shard: shard.route().store.transact(lambda tx: tx.nodes.remove(node_id)))
 
 
 def check_lease(lease: timedelta) -> None:

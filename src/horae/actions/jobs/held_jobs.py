@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from horae.actions.jobs.claims import DEFAULT_LEASE, MAX_PULL, check_lease, peek, renew
 from horae.actions.jobs.endings import lose_expired, settle
 from horae.actions.jobs.jobs import is_in_reach, truncate
+from horae.actions.shards import AWAY, ask_all
 from horae.core.cursors import page_size
 from horae.core.dataclass import dataclass
 from horae.core.governance.budgets import amounts_from
@@ -18,12 +21,13 @@ from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.masking import secrets_of
 from horae.core.jobs.payloads import encode, label
 from horae.core.time.instants import aware
-from horae.errors import InvalidInput, NotFound
+from horae.errors import InvalidInput, NotFound, StoreError
 from horae.ports.claims import Renewed
 from horae.ports.store import Tx
 from horae.ports.workers import Drain, Node
 from horae.ports.world import World
 
+log = logging.getLogger("horae.jobs")
 ASK_AGAIN = timedelta(milliseconds=500)  # shorter than the longest sleep of an idle worker that hears no hints
 MOST_DROPPED = 2**31 - 1
 EndingOutcome = Literal["succeeded", "failed", "timed_out", "snoozed", "cancelled", "released"]
@@ -99,10 +103,14 @@ def peek_held(
         upcoming = peek(world, served, node_id=node_id, worker_id=worker_id)
     due = None if upcoming.next_due_at is None else upcoming.next_due_at - world.clock.now()
     due = due if owner is None else ASK_AGAIN
-    asked = (
-        world.route(owner=owner).store.read(lambda tx: tx.jobs.some(upcoming.cancelled)) if upcoming.cancelled else []
-    )
+    asked = _some(world, upcoming.cancelled) if upcoming.cancelled else []
     return due, [job.id for job in asked if is_in_reach(job, owner, queues)], upcoming.drain
+
+
+def _some(world: World, numbers: Collection[int]) -> list[Job]:
+    """Return live jobs, of whatever database that answers."""
+    found = ask_all(world, lambda shard: shard.route().store.read(lambda tx: tx.jobs.some(numbers)))
+    return [job for each in found for job in each]
 
 
 def settle_held(
@@ -113,8 +121,23 @@ def settle_held(
     owner: str | None = None,
     queues: Collection[str] = (),
 ) -> list[Settled]:
-    """End jobs in one transaction; an ending that is late, or for a job with another holder, stops no other."""
+    """End jobs in one transaction; an ending that is late, or for a job with another holder, stops no other.
+
+    In a cluster there is one transaction for each database. Endings for one that is away are to be sent again.
+    """
     page_size(len(endings), MAX_PULL)
+    if world.cluster is not None:
+
+        def end(shard: World, few: Sequence[Ending]) -> list[Settled]:
+            done = settle_held(shard, few, by=by, owner=owner, queues=queues)
+            return [
+                replace(told, state="running")
+                if not told.accepted and told.state is None and _is_elsewhere(world, each.job_id, each.token)
+                else told
+                for each, told in zip(few, done, strict=True)
+            ]
+
+        return _by_shard(world, endings, end, lambda each: Settled(each.job_id, accepted=False, state="running"))
     found = _held(world, {each.job_id: each.token for each in endings}, owner, queues)
     outcomes = [
         (found[each.job_id], _outcome(world, found[each.job_id], each, by)) for each in endings if each.job_id in found
@@ -161,6 +184,18 @@ def renew_held(
     """Extend the leases of jobs, counted from now; *by* is who does it, for entries about objects."""
     page_size(len(holds), MAX_PULL)
     check_lease(lease)
+    if world.cluster is not None:
+
+        def extend(shard: World, few: Sequence[Hold]) -> list[Renewal]:
+            done = renew_held(shard, few, lease=lease, by=by, owner=owner, queues=queues)
+            return [
+                replace(told, busy=True)
+                if not (told.held or told.busy) and _is_elsewhere(world, each.job_id, each.token)
+                else told
+                for each, told in zip(few, done, strict=True)
+            ]
+
+        return _by_shard(world, holds, extend, lambda each: Renewal(each.job_id, held=False, busy=True))
     found = _held(world, {each.job_id: each.token for each in holds}, owner, queues)
     renewed = renew_told(world, list(found.values()), lease=lease, by=by)
     numbers = {job_id: job.number for job_id, job in found.items()}
@@ -186,6 +221,47 @@ def renew_told(world: World, jobs: Sequence[Job], *, lease: timedelta, by: str) 
 
     governed = renew_about_objects(world, named, lease=lease, by=by)
     return Renewed(done.held | governed.held, done.cancelled | governed.cancelled, done.busy)
+
+
+Named = TypeVar("Named", Ending, Hold)
+Told = TypeVar("Told", Settled, Renewal)
+
+
+def _by_shard(
+    world: World,
+    items: Sequence[Named],
+    act: Callable[[World, Sequence[Named]], list[Told]],
+    away: Callable[[Named], Told],
+) -> list[Told]:
+    """Act on the items of each database of a cluster; answer all in order, those of one that is away by *away*."""
+    shards: dict[int, tuple[World, list[int]]] = {}
+    answers: dict[int, Told] = {}
+    for index, item in enumerate(items):
+        try:
+            [shard] = world.within(id=item.job_id)
+            shards.setdefault(id(shard.route().store), (shard, []))[1].append(index)
+        except AWAY:
+            answers[index] = away(item)
+    for shard, indexes in shards.values():
+        few = [items[index] for index in indexes]
+        try:
+            answers |= zip(indexes, act(shard, few), strict=True)
+        except StoreError as problem:
+            log.warning("%d jobs that a worker holds wait for their database: %s", len(few), problem)
+            answers |= {index: away(items[index]) for index in indexes}
+    return [answers[index] for index in range(len(items))]
+
+
+def _is_elsewhere(world: World, job_id: str, token: int) -> bool:
+    """Return whether a job that was not found is held in another database by now, or on the way to one."""
+    number = _number(job_id)
+    if number is None:
+        return False
+    try:
+        found = world.route(id=job_id).store.read(lambda tx: tx.jobs.some([number]))
+    except StoreError:
+        return True
+    return any(job.state == "running" and job.token == token for job in found)
 
 
 def _held(world: World, tokens: dict[str, int], owner: str | None, queues: Collection[str]) -> dict[str, Job]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 
 from horae.actions.consistency import one_moment
@@ -43,8 +43,10 @@ def forecast(
     owner: str | None = None,
     queues: Collection[str] = (),
     limit: int = 1000,
+    among: Iterable[Schedule] | None = None,
 ) -> Forecast:
-    """Return the fires of the next hours by the current rules.
+    """Return the fires of the next hours by the current rules, of the schedules *among* which the caller looks, or of
+    all that the world has.
 
     A schedule that rests between runs has only its next fire here. Of overdue fires only one is listed: how many of
     them run is decided when the schedule is fired.
@@ -54,10 +56,7 @@ def forecast(
         raise InvalidInput("hours_outside", hours=hours, most=LONGEST.total_seconds() / 3600)
     now = world.clock.now()
     end = now + ahead
-    wanted = ScheduleFilter(owner=owner, enabled=True, queues=tuple(sorted(queues)))
-    known = [
-        apply_shortest_interval(each, world.shortest_interval) for each in iterate(world, wanted) if each.is_active
-    ]
+    known = list(active(world, owner=owner, queues=queues) if among is None else among)
     coming = [(at, index) for index, each in enumerate(known) if (at := first_of(each, now)) is not None and at <= end]
     heapq.heapify(coming)
     fires: list[tuple[datetime, Schedule]] = []
@@ -77,6 +76,13 @@ def forecast(
     piles = [pile for pile in minutes.most_common(MOST_PILES) if pile[1] >= PILE]
     until = coming[0][0] if coming else end
     return Forecast(tuple(fires), until, not coming, total, tuple(piles))
+
+
+def active(world: World, *, owner: str | None, queues: Collection[str]) -> Iterator[Schedule]:
+    """Yield the schedules that fire by themselves, as they do so."""
+    for each in iterate(world, ScheduleFilter(owner=owner, enabled=True, queues=tuple(sorted(queues)))):
+        if each.is_active:
+            yield apply_shortest_interval(each, world.shortest_interval)
 
 
 @one_moment

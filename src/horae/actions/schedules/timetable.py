@@ -14,15 +14,13 @@ from dataclasses import field
 from datetime import datetime, timedelta, tzinfo
 
 from horae.actions.consistency import one_moment
-from horae.actions.schedules.forecast import first_of
-from horae.actions.schedules.schedules import iterate
+from horae.actions.schedules.forecast import active, first_of
 from horae.core.dataclass import dataclass
-from horae.core.scheduled_tasks.rules import apply_shortest_interval
 from horae.core.schedules.schedule import Schedule, next_fire
 from horae.core.time.instants import aware
 from horae.core.time.zones import zone_named
 from horae.errors import InvalidInput
-from horae.ports.schedules import FiredQuarter, ScheduleFilter
+from horae.ports.schedules import FiredQuarter
 from horae.ports.world import World
 
 MOST_DAYS = 31
@@ -91,6 +89,36 @@ def even_period(schedule: Schedule) -> timedelta | None:
     return period if period <= HOUR and not HOUR % period else None
 
 
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """The span that a timetable is asked for, on a reader's clock."""
+
+    now: datetime
+    begin: datetime
+    end: datetime
+    clock: tzinfo
+    chosen: datetime | None  # the hour whose schedules are listed
+
+    @classmethod
+    def around(cls, now: datetime, *, days: int, past: int, zone: str, hour: datetime | None) -> Hours:
+        for name, value, least in (("days", days, 1), ("past", past, 0)):
+            if not least <= value <= MOST_DAYS:
+                raise InvalidInput("out_of_range", name=name, value=value, least=least, most=MOST_DAYS)
+        clock = zone_named(zone)
+        begin, chosen = hour_of(now - timedelta(days=past), clock), None if hour is None else aware(hour, "hour")
+        return cls(now, begin, now + timedelta(days=days), clock, None if chosen is None else hour_of(chosen, clock))
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What one database knows: the schedules that fire, and what became of fires; *oldest* where not all was read."""
+
+    known: Sequence[Schedule]
+    quarters: Sequence[FiredQuarter]
+    oldest: datetime | None
+    chosen: Sequence[tuple[Schedule, int, int]]
+
+
 @one_moment
 def timetable(
     world: World,
@@ -106,41 +134,50 @@ def timetable(
 
     With *hour*, also list the schedules of that hour.
     """
-    for name, value, least in (("days", days, 1), ("past", past, 0)):
-        if not least <= value <= MOST_DAYS:
-            raise InvalidInput("out_of_range", name=name, value=value, least=least, most=MOST_DAYS)
-    clock, now = zone_named(zone), world.clock.now()
-    end, begin = now + timedelta(days=days), hour_of(now - timedelta(days=past), clock)
-    chosen = None if hour is None else hour_of(aware(hour, "hour"), clock)
-    wanted = ScheduleFilter(owner=owner, enabled=True, queues=tuple(sorted(queues)))
-    known = [
-        apply_shortest_interval(each, world.shortest_interval) for each in iterate(world, wanted) if each.is_active
-    ]
-    walk = Walk(now, end, clock, chosen)
-    walk.go(known)
+    hours = Hours.around(world.clock.now(), days=days, past=past, zone=zone, hour=hour)
+    return put_together(hours, [read_records(world, hours, owner=owner, queues=queues)])
+
+
+@one_moment
+def read_records(
+    world: World, hours: Hours, *, owner: str | None = None, queues: Collection[str] = ()
+) -> Records:  # fmt: skip
+    """Read what a timetable is made of."""
+    known = list(active(world, owner=owner, queues=queues))
     read = world.route(owner=owner).store.read
     quarters, oldest = read(
-        lambda tx: tx.schedules.fired_by_quarter(begin, owner=owner, queues=queues, most=MOST_RECORDS)
+        lambda tx: tx.schedules.fired_by_quarter(hours.begin, owner=owner, queues=queues, most=MOST_RECORDS)
     )
-    for each in quarters:
-        count_past(walk.hours[hour_of(each.at, clock)], each)
     recorded: list[tuple[Schedule, int, int]] = []
-    if chosen is not None and chosen <= now:
-        span = (chosen, chosen + HOUR, chosen + HOUR + LONGEST_LATE)
+    if hours.chosen is not None and hours.chosen <= hours.now:
+        end = hours.chosen + HOUR
+        span = (hours.chosen, end, end + LONGEST_LATE)
         recorded = read(
             lambda tx: tx.schedules.fired_between(
                 *span, owner=owner, queues=queues, most=MOST_RECORDS, limit=MOST_ENTRIES
             )
         )
+    return Records(known, quarters, oldest, recorded)
+
+
+def put_together(hours: Hours, records: Sequence[Records]) -> Timetable:
+    """Return the timetable of what one or several databases know; the past reaches as far as that of all of them."""
+    known = [schedule for each in records for schedule in each.known]
+    walk = Walk(hours.now, hours.end, hours.clock, hours.chosen)
+    walk.go(known)
+    oldest = max((each.oldest for each in records if each.oldest is not None), default=None)
+    for fired in (quarter for each in records for quarter in each.quarters):
+        if oldest is None or len(records) == 1 or fired.at >= oldest:
+            count_past(walk.hours[hour_of(fired.at, hours.clock)], fired)
     return Timetable(
-        since=begin if oldest is None else max(begin, oldest),
+        since=hours.begin if oldest is None else max(hours.begin, oldest),
         until=walk.until,
         complete=walk.is_complete,
         past_complete=oldest is None,
         schedules=len(known),
         hours=dict(sorted(walk.hours.items())),
         piles=tuple(pile for pile in walk.minutes.most_common(MOST_PILES) if pile[1] >= PILE),
-        entries=tuple(joined(walk.entries(), recorded)),
+        entries=tuple(joined(walk.entries(), (row for each in records for row in each.chosen))),
     )
 
 

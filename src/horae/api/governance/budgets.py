@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, ClassVar
 
 from horae.actions.budgets import budgets
+from horae.api import merges
+from horae.api.everywhere import over_all
+from horae.api.gathering import Join, Merged
 from horae.api.here import Here
 from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_public
-from horae.core.cursors import cursor_from, read_cursor
+from horae.core.cursors import MAX_PAGE, cursor_from, read_cursor
 from horae.core.dataclass import dataclass
 from horae.core.governance.budgets import EVERY_AGENT, Period, Unit, reference_from
-from horae.core.time.instants import instant, micros
+from horae.core.jobs.job import SYSTEM
+from horae.core.time.instants import MICROSECOND, instant, micros
 from horae.core.values import PYDANTIC
+from horae.errors import NotFound
 
 USER, ADMIN = ("tasks", "worker"), ("admin",)
+OF_BUDGET = attrgetter("owner", "name", "agent", "unit", "period")
 
 
 def _of(part: str, name: str) -> Get:
@@ -28,7 +36,8 @@ class Budget:
     """A budget and what its present period has used of it.
 
     ``capacity`` and ``left`` are None where it only counts. ``reserved`` is held by attempts that run; ``put_backs``
-    counts the starts and spends that found it empty; ``overdrawn`` says by how much it was exceeded at most.
+    counts the starts and spends that found it empty; ``overdrawn`` says by how much it was exceeded at most. In a
+    cluster each database has a share of what the house may spend, and these are the sums.
     """
 
     __pydantic_config__ = PYDANTIC
@@ -59,6 +68,7 @@ class Budget:
     refill_at: datetime | None
     changed_at: datetime | None
     changed_by: str
+    incomplete: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,12 +107,21 @@ class Budgets(Room[S]):
 
         def act(here: Here) -> Any:
             whose = here.caller.resolve_owner(owner)
+            return share(here, capacity, whose)
+
+        def share(here: Here, part: int | None, whose: str = SYSTEM) -> Any:
             return budgets.set_budget(
-                here.world, name, unit, capacity, period=period, owner=whose, actor=here.actor, reason=reason
+                here.world, name, unit, part, period=period, owner=whose, actor=here.actor, reason=reason
             )
 
-        at, query = _place(name, unit, period, owner)
-        return Call(Budget, act, at=at, query=query, body={"capacity": capacity, **drop_none(reason=reason or None)})
+        def gather(here: Here) -> Merged:
+            from horae.api.shards import divide_budget
+
+            return divide_budget(here, capacity, share, merges.merge_budgets)
+
+        (at, query), body = _place(name, unit, period, owner), {"capacity": capacity}
+        body |= drop_none(reason=reason or None)
+        return Call(Budget, act, at=at, query=query, body=body, gather=gather)
 
     @POST("/governance/budgets/{name}/{unit}/adjust", *ADMIN)
     def adjust(
@@ -119,12 +138,24 @@ class Budgets(Room[S]):
 
         def act(here: Here) -> Any:
             whose = here.caller.resolve_owner(owner)
+            return correct(here, amount, whose)
+
+        def correct(here: Here, part: int, whose: str = SYSTEM) -> Any:
             return budgets.adjust(
-                here.world, name, unit, amount, period=period, owner=whose, actor=here.actor, reason=reason
+                here.world, name, unit, part, period=period, owner=whose, actor=here.actor, reason=reason
             )
 
+        def gather(here: Here) -> Merged:
+            from horae.api.shards import ask_each, ask_known
+
+            found, _ = ask_known(here, lambda there: budgets.get(there.world, name, unit, period=period))
+            parts = budgets.divide_correction(amount, {number: each.period for number, each in found.items()})
+            changed, away = ask_each(here, lambda there, number: correct(there, parts[number]), parts)
+            rest = [each for number, each in found.items() if number not in changed]
+            return Merged(merges.merge_budgets([*changed.values(), *rest]), away)
+
         at, query = _place(name, unit, period, owner)
-        return Call(Budget, act, at=at, query=query, body={"amount": amount, "reason": reason})
+        return Call(Budget, act, at=at, query=query, body={"amount": amount, "reason": reason}, gather=gather)
 
     @GET("/governance/budgets/{name}/{unit}", *USER)
     def get(self, name: str, unit: Unit, *, period: Period = "day", owner: str | None = None) -> Call[Budget]:
@@ -134,7 +165,7 @@ class Budgets(Room[S]):
             return budgets.get(here.world, name, unit, period=period, owner=here.caller.resolve_owner(owner))
 
         at, query = _place(name, unit, period, owner)
-        return Call(Budget, fetch, at=at, query=query)
+        return Call(Budget, fetch, at=at, query=query, gather=over_all(fetch, merges.merge_budgets))
 
     @PAGES("/governance/budgets", *USER)
     def list(self, *, name: str | None = None, owner: str | None = None, limit: int | None = None) -> Listing[Budget]:
@@ -156,8 +187,12 @@ class Budgets(Room[S]):
             return [to_public(Budget, each) for each in found[:size]], further
 
         first = Call[Page[Budget]](Page[Budget], query=drop_none(name=name, owner=owner))
-        by = attrgetter("owner", "name", "agent", "unit", "period")
-        return Listing(first, limit, fetch, order=by, is_rising=True)
+
+        def some(here: Here, keys: Iterable[tuple[str, str, str, Unit, Period]]) -> list[Budget]:
+            return [to_public(Budget, each) for each in budgets.some(here.world, keys)]
+
+        join = Join(OF_BUDGET, some, merges.merge_usage)
+        return Listing(first, limit, fetch, order=OF_BUDGET, is_rising=True, join=join)
 
     @PAGES("/governance/budgets/{name}/{unit}/history", *USER)
     def history(
@@ -180,8 +215,18 @@ class Budgets(Room[S]):
             further = cursor_from([micros(found[size - 1].starts_at)]) if len(found) > size else None
             return [to_public(PeriodUsage, each) for each in found[:size]], further
 
+        def some(here: Here, starts: list[datetime]) -> list[PeriodUsage]:
+            whose, end = here.caller.resolve_owner(owner), max(starts) + MICROSECOND
+            with suppress(NotFound):
+                found = budgets.history(
+                    here.world, name, unit, period=period, owner=whose, limit=MAX_PAGE, before=end
+                )  # fmt: skip
+                return [to_public(PeriodUsage, each) for each in found if each.starts_at in starts]
+            return []
+
         at, query = _place(name, unit, period, owner)
-        return Listing(Call(Page[PeriodUsage], at=at, query=query), limit, fetch)
+        by, first = attrgetter("starts_at"), Call[Page[PeriodUsage]](Page[PeriodUsage], at=at, query=query)
+        return Listing(first, limit, fetch, order=by, join=Join(by, some, merges.merge_usage))
 
 
 def _place(name: str, unit: str, period: str, owner: str | None) -> tuple[dict[str, str], dict[str, Any]]:

@@ -10,6 +10,8 @@ from typing import Any
 from horae.actions.consistency import moment
 from horae.actions.governance import queries
 from horae.actions.governance.queries import Order
+from horae.api import merges
+from horae.api.everywhere import over_all
 from horae.api.governance.exports import export_lines
 from horae.api.governance.object_values import (
     CitingDecision,
@@ -84,7 +86,8 @@ class ObjectLooks(Room[S]):
         def fetch(here: Here) -> Any:
             return queries.overview(here.world, owner=here.caller.filter_owner(owner))
 
-        return Call(GovernanceOverview, fetch, query=drop_none(owner=owner))
+        gather = over_all(fetch, merges.merge_standings)
+        return Call(GovernanceOverview, fetch, query=drop_none(owner=owner), gather=gather)
 
     @GET("/governance/objects/{object_id}/links", *READER)
     def links(

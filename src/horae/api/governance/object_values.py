@@ -281,6 +281,7 @@ class GovernanceOverview:
     late: int
     due_in_a_day: int
     open_reviews: int
+    incomplete: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,9 @@ from horae.actions.schedules import calendars
 from horae.actions.settings.calendars import refuse_used
 from horae.api import merges
 from horae.api.everywhere import as_setting, over_all
+from horae.api.gathering import Merged
 from horae.api.here import Here
-from horae.api.operation import DELETE, GET, PUT, Call, Merged, Room, S, if_match_header
+from horae.api.operation import DELETE, GET, PUT, Call, Room, S, if_match_header
 from horae.api.values import drop_none, enrich
 from horae.core.dataclass import dataclass
 from horae.core.jobs.payloads import label
@@ -25,7 +26,10 @@ ADMIN = ("admin",)
 
 @dataclass(frozen=True, kw_only=True)
 class Calendar:
-    """A named list of days: 2030-12-25, 2030-12-24..2030-12-31, 12-25 of every year, or sat."""
+    """A named list of days: 2030-12-25, 2030-12-24..2030-12-31, 12-25 of every year, or sat.
+
+    ``incomplete`` names databases of a cluster that do not answer or have an older version: set it again for those.
+    """
 
     __pydantic_config__ = PYDANTIC
 

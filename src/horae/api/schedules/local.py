@@ -12,9 +12,13 @@ from horae.actions.jobs.quiet_owners import hours_of, list_owners, quiet_until, 
 from horae.actions.schedules import fires as firing
 from horae.actions.schedules import groups, schedules
 from horae.actions.schedules.admission import admit
+from horae.actions.schedules.forecast import active
 from horae.actions.schedules.forecast import forecast as compute_forecast
 from horae.actions.schedules.forecast import next_fires as compute_next_fires
+from horae.actions.schedules.timetable import Hours, put_together, read_records
+from horae.actions.schedules.timetable import Timetable as StoredTimetable
 from horae.actions.schedules.timetable import timetable as compute_timetable
+from horae.api.gathering import Merged
 from horae.api.here import Here
 from horae.api.jobs.room import Reason
 from horae.api.schedules.timetable import Timetable, TimetableEntry, TimetableHour
@@ -31,6 +35,7 @@ from horae.api.schedules.values import (
     UpcomingFire,
 )
 from horae.api.schedules.values import Schedule as PublicSchedule
+from horae.api.shards import ask_each
 from horae.api.values import enrich, to_public
 from horae.core.audit.entries import Entry
 from horae.core.cursors import MAX_PAGE, cursor_from, page_size, read_cursor
@@ -40,6 +45,7 @@ from horae.core.schedules.schedule import KINDS, MODES, Schedule
 from horae.core.schedules.status import why_silent
 from horae.core.time.instants import instant, micros
 from horae.errors import InvalidInput
+from horae.ports.queues import OwnerHours
 from horae.ports.schedules import ScheduleFilter
 from horae.ports.store import Tx
 from horae.ports.world import World
@@ -155,15 +161,34 @@ def preview(here: Here, key: str, owner: str | None, *, count: int) -> Preview:
 
 
 def forecast(here: Here, hours: float, owner: str | None, limit: int) -> Forecast:
-    since, size = here.world.clock.now(), page_size(limit)
     owned_by, queues = here.caller.filter_owner(owner), here.caller.queues
-    ahead = compute_forecast(here.world, hours, owner=owned_by, queues=queues, limit=size)
+    known = active(here.world, owner=owned_by, queues=queues)
+    return _forecast(here, hours, limit, known, list_owners(here.world.route(owner=owned_by)))
+
+
+def forecast_everywhere(here: Here, hours: float, owner: str | None, limit: int) -> Merged:
+    """Read the schedules and quiet hours of every database, and compute once: fires of several may come together."""
+    owned_by, queues = here.caller.filter_owner(owner), here.caller.queues
+
+    def read(there: Here, _: int) -> tuple[list[Schedule], list[OwnerHours]]:
+        return list(active(there.world, owner=owned_by, queues=queues)), list_owners(there.world)
+
+    found, away = ask_each(here, read)
+    known = [schedule for schedules, _ in found.values() for schedule in schedules]
+    return Merged(_forecast(here, hours, limit, known, [each for _, quiet in found.values() for each in quiet]), away)
+
+
+def _forecast(
+    here: Here, hours: float, limit: int, known: Iterable[Schedule], quiet: Iterable[OwnerHours]
+) -> Forecast:  # fmt: skip
+    since = here.world.clock.now()
+    ahead = compute_forecast(here.world, hours, limit=page_size(limit), among=known)
     return Forecast(
         since=since,
         until=ahead.until,
         complete=ahead.complete,
         total=ahead.total,
-        fires=_with_starts(here, ahead.fires),
+        fires=_with_starts(quiet, ahead.fires),
         pile_ups=tuple(PileUp(minute=minute, fires=fires) for minute, fires in ahead.piles),
     )
 
@@ -175,8 +200,21 @@ def timetable(
     found = compute_timetable(
         here.world, days=days, past=past, zone=zone, hour=hour, owner=owned_by, queues=queues
     )  # fmt: skip
+    return _timetable(here.world.clock.now(), zone, found)
+
+
+def timetable_everywhere(
+    here: Here, days: int, past: int, zone: str, hour: datetime | None, owner: str | None
+) -> Merged:  # fmt: skip
+    owned_by, queues = here.caller.filter_owner(owner), here.caller.queues
+    hours = Hours.around(here.world.clock.now(), days=days, past=past, zone=zone, hour=hour)
+    found, away = ask_each(here, lambda there, _: read_records(there.world, hours, owner=owned_by, queues=queues))
+    return Merged(_timetable(hours.now, zone, put_together(hours, list(found.values()))), away)
+
+
+def _timetable(now: datetime, zone: str, found: StoredTimetable) -> Timetable:
     return Timetable(
-        now=here.world.clock.now(),
+        now=now,
         since=found.since,
         until=found.until,
         complete=found.complete,
@@ -197,14 +235,16 @@ def timetable(
 def next_fires(here: Here, owner: str | None, limit: int) -> list[UpcomingFire]:
     owned_by, queues = here.caller.filter_owner(owner), here.caller.queues
     found = compute_next_fires(here.world, owner=owned_by, queues=queues, limit=limit)
-    return list(_with_starts(here, found))
+    return list(_with_starts(list_owners(here.world.route(owner=owned_by)), found))
 
 
-def _with_starts(here: Here, fires: Iterable[tuple[datetime, Schedule]]) -> tuple[UpcomingFire, ...]:
-    """Return fires as callers see them, with when their jobs may start."""
-    quiet = {each.owner: each for each in list_owners(here.world)}
+def _with_starts(
+    quiet: Iterable[OwnerHours], fires: Iterable[tuple[datetime, Schedule]]
+) -> tuple[UpcomingFire, ...]:  # fmt: skip
+    """Return fires with the instants at which the quiet hours of their owners let their jobs start."""
+    hours = {each.owner: each for each in quiet}
     return tuple(
-        enrich(UpcomingFire, each, at=at, starts_at=quiet_until(quiet.get(each.owner), at)) for at, each in fires
+        enrich(UpcomingFire, each, at=at, starts_at=quiet_until(hours.get(each.owner), at)) for at, each in fires
     )
 
 

@@ -110,7 +110,8 @@ class Schedules(Room[S]):
         def fetch(here: Here) -> Any:
             return local.forecast(here, hours, owner, limit)
 
-        return Call(Forecast, fetch, query=drop_none(hours=hours, owner=owner, limit=limit))
+        query, gather = drop_none(hours=hours, owner=owner, limit=limit), local.forecast_everywhere
+        return Call(Forecast, fetch, query=query, gather=lambda here: gather(here, hours, owner, limit))
 
     @GET("/forecast/next", *ADMIN, by_queue=True)
     def next_fires(self, *, owner: str | None = None, limit: int = 20) -> Call[tuple[UpcomingFire, ...]]:
@@ -140,7 +141,8 @@ class Schedules(Room[S]):
         def fetch(here: Here) -> Any:
             return local.timetable(here, days, past, zone, hour, owner)
 
-        return Call(Timetable, fetch, query=drop_none(days=days, past=past, zone=zone, hour=hour, owner=owner))
+        query, gather = drop_none(days=days, past=past, zone=zone, hour=hour, owner=owner), local.timetable_everywhere
+        return Call(Timetable, fetch, query=query, gather=lambda here: gather(here, days, past, zone, hour, owner))
 
     # -- make and change -------------------------------------------------------------------------------------------
 

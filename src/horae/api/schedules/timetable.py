@@ -58,3 +58,4 @@ class Timetable:
     hours: tuple[TimetableHour, ...] = ()
     pile_ups: tuple[PileUp, ...] = ()
     entries: tuple[TimetableEntry, ...] = ()
+    incomplete: tuple[str, ...] = ()

@@ -368,3 +368,4 @@ class Forecast:
     total: int
     fires: tuple[UpcomingFire, ...]
     pile_ups: tuple[PileUp, ...]
+    incomplete: tuple[str, ...] = ()

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from horae.actions.hints import subscribe
+from horae.api.gathering import Merged
 from horae.api.here import Here
 from horae.api.masking import for_readers
-from horae.api.operation import Call, Merged, Rows, Tail
+from horae.api.operation import Call, Rows, Tail
 from horae.api.values import to_public
 from horae.core.jobs.job import SYSTEM
 from horae.errors import NotAllowed

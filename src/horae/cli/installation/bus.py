@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ def on(terminal: Terminal, reason: Reason = "") -> None:
     from horae.actions import bus
 
     with opened(terminal) as world:
-        _print(terminal, world, bus.switch_on(world, actor=actor(terminal), reason=reason))
+        _print(terminal, world, lambda each: bus.switch_on(each, actor=actor(terminal), reason=reason))
 
 
 @command(group, "off")
@@ -36,7 +37,7 @@ def off(terminal: Terminal, reason: Reason = "") -> None:
     from horae.actions import bus
 
     with opened(terminal) as world:
-        _print(terminal, world, bus.switch_off(world, actor=actor(terminal), reason=reason))
+        _print(terminal, world, lambda each: bus.switch_off(each, actor=actor(terminal), reason=reason))
 
 
 @command(group, "status")
@@ -45,10 +46,15 @@ def status(terminal: Terminal) -> None:
     from horae.actions import bus
 
     with opened(terminal) as world:
-        _print(terminal, world, bus.status(world))
+        _print(terminal, world, bus.status)
 
 
-def _print(terminal: Terminal, world: World, found: BusStatus) -> None:
+def _print(terminal: Terminal, world: World, act: Callable[[World], BusStatus]) -> None:
+    """Do it in every database of a cluster, and show how the bus stands in all of them."""
+    from horae.actions.bus import ask_everywhere
+
+    found, away = ask_everywhere(world, act)
+    terminal.missing.update(away)
     document: dict[str, Any] = {**asdict(found), "missing": list(found.missing)}
     terminal.result({"bus": document}, "\n".join(_lines(world, found)))
 

@@ -27,6 +27,7 @@ log = logging.getLogger("horae.worker")
 LAST_WORDS = 2.0  # seconds for giving back, when a second signal ends the worker at once
 SAME_PRESS = 0.3  # seconds: a shell or `make` may pass one Ctrl-C on twice
 LOOK_EVERY = timedelta(milliseconds=200)
+DECLARED_WITHIN = 60.0  # seconds for the declared jobs to be stored, before an empty queue is believed to be empty
 MOST_READ, MOST_NAMED = 1000, 5
 
 
@@ -100,7 +101,12 @@ class Serving:
         served = list(self.worker.settings.queues)
         queues = [each for each in served if each != GOVERNANCE] or served  # what is remembered never ends to come due
         worker = self.worker
-        while await self._may_go_on(queues):
+        clock = worker.world.clock
+        known_by = clock.monotonic() + DECLARED_WITHIN  # jobs of tenants are held until the store knows what may run
+        while True:
+            is_known = worker.declared.in_line or clock.monotonic() > known_by  # first: what it lets in may run
+            if not await self._may_go_on(queues) and is_known:
+                break
             await alarm.sleep(None, LOOK_EVERY)
         with suppress(StoreError):
             self._left = await worker.database.call(

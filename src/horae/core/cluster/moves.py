@@ -37,6 +37,10 @@ class Cargo:
         """Return whether what the house keeps by this key belongs to them."""
         return self._map.vshard_of(key=key) in self.vshards
 
+    def has_name(self, name: str) -> bool:
+        """Return whether what lives by its name alone, such as a lock, belongs to them."""
+        return self._map.hash("name", name) in self.vshards
+
     def has_number(self, number: int) -> bool | None:
         """Return whether a job belongs to them; None: its number is from before the cluster and does not say."""
         vshard = vshard_in(number)

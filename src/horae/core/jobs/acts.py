@@ -75,6 +75,7 @@ class Act:
     skipped_for: Mapping[str, int] = field(default_factory=dict)
     sample: Mapping[str, str] = field(default_factory=dict)  # the first skipped jobs, each with its reason
     finished_at: datetime | None = None
+    databases: tuple[str, ...] = ()  # of a cluster, by number: each that it is to reach has a row of its own
 
     @property
     def id(self) -> str:

@@ -36,6 +36,7 @@ LOOK_EVERY = timedelta(seconds=30)  # by a keeper of its own; hints and due inst
 LOOK_UNHINTED = timedelta(seconds=1)  # where no hints of other processes arrive
 SPACING = timedelta(milliseconds=250)  # between two looks, however often it is woken
 BLOCKED_WAIT = timedelta(milliseconds=250)  # before a lease that has run out, yet could not be taken back
+LOOK_FOR_SHARDS = timedelta(seconds=15)  # a database of the cluster that was away or was added is kept after this
 PATIENCE = 3.0  # seconds for what is under way when a keeper of its own ends
 
 
@@ -187,38 +188,85 @@ class LoneKeeper:
             self._alarm.ring_from_elsewhere()
 
 
-Make = Callable[[World, DatabaseThreads, str], Keeper]
+class MakeKeeper(Protocol):
+    def __call__(self, world: World, database: DatabaseThreads, name: str, *, is_further: bool = False) -> Keeper:
+        """Return the keeper of one database; *is_further* of a cluster, beside the one that the process opened."""
 
 
 @asynccontextmanager
-async def keeping(opens: Callable[[], World], make: Make, dice: Dice) -> AsyncIterator[None]:
-    """Keep a store while the block runs. *opens* may raise until the store answers; it is asked again."""
-    database = DatabaseThreads(2, name="horae-keeper")
-    name = f"{socket.gethostname()}:{os.getpid()}:{dice.name(6)}"
-    alone: list[LoneKeeper] = []
-
-    async def keep() -> None:
-        backoff = Backoff(dice)
-        while not alone:
-            try:
-                world = await database.call(opens)
-                alone.append(LoneKeeper(world, database, make(world, database, name)))
-            except HoraeError as problem:
-                log.debug("the store cannot be looked after yet: %s", problem)
-                await backoff.pause()
-        await alone[0].run()
-
-    task = asyncio.create_task(keep(), name="horae-keeper")
+async def keeping(opens: Callable[[], World], make: MakeKeeper, dice: Dice) -> AsyncIterator[None]:
+    """Keep a store while the block runs, in a cluster every database. *opens* may raise until the store answers; it is
+    asked again.
+    """
+    keepers = _Keepers(opens, make, dice)
+    task = asyncio.create_task(keepers.run(), name="horae-keeper")
     try:
         yield
     finally:
-        for each in alone:
-            each.stop()
-        if not alone:
+        keepers.stop()
+        if not keepers.alone:
             task.cancel()
         await asyncio.wait([task], timeout=2 * PATIENCE)
         task.cancel()
         await asyncio.wait([task], timeout=PATIENCE)
         if task.done() and not task.cancelled() and task.exception() is not None:
             log.error("the keeper ended with an error: %s", task.exception())
-        database.close()
+        keepers.close()
+
+
+class _Keepers:
+    """The keepers of a process without a worker: one for each database."""
+
+    def __init__(self, opens: Callable[[], World], make: MakeKeeper, dice: Dice) -> None:
+        self._opens, self._make, self._dice = opens, make, dice
+        self._name = f"{socket.gethostname()}:{os.getpid()}:{dice.name(6)}"
+        self._databases = [DatabaseThreads(2, name="horae-keeper")]
+        self._is_stopping = False
+        self._alarm: Alarm | None = None
+        self.alone: list[LoneKeeper] = []
+
+    def stop(self) -> None:
+        self._is_stopping = True
+        if self._alarm is not None:
+            self._alarm.ring()
+        for each in self.alone:
+            each.stop()
+
+    def close(self) -> None:
+        for each in self._databases:
+            each.close()
+
+    async def run(self) -> None:
+        world = await self._open()
+        if (cluster := world.cluster) is None:
+            await self._keep(world, self._databases[0])
+            return
+        async with asyncio.TaskGroup() as kept:
+            kept.create_task(self._keep(cluster.opened(world), self._databases[0]))
+            self._alarm = Alarm(world.clock)
+            find, looking = cluster.further(world), DatabaseThreads(1, name="horae-keeper")
+            self._databases.append(looking)
+            while not self._is_stopping:
+                try:
+                    further = await looking.call(find)
+                except Exception:
+                    log.exception("looking for further databases failed; trying again")
+                    further = []
+                for shard in [] if self._is_stopping else further:
+                    self._databases.append(database := DatabaseThreads(2, name="horae-keeper"))
+                    kept.create_task(self._keep(shard, database, is_further=True))
+                await self._alarm.until(lambda: self._is_stopping, LOOK_FOR_SHARDS)
+
+    async def _open(self) -> World:
+        backoff = Backoff(self._dice)
+        while True:
+            try:
+                return await self._databases[0].call(self._opens)
+            except HoraeError as problem:
+                log.debug("the store cannot be looked after yet: %s", problem)
+                await backoff.pause()
+
+    async def _keep(self, world: World, database: DatabaseThreads, *, is_further: bool = False) -> None:
+        keeper = self._make(world, database, self._name, is_further=is_further)
+        self.alone.append(one := LoneKeeper(world, database, keeper))
+        await one.run()

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from horae.actions import hints, messages
 from horae.actions.shards import AWAY
@@ -18,6 +19,9 @@ from horae.errors import StoreError
 from horae.ports.world import World
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.loop import Alarm, Backoff, finish
+
+if TYPE_CHECKING:
+    from horae.runtime.chores.keeper import MakeBeside
 
 log = logging.getLogger("horae.messenger")
 LOOK_EVERY = timedelta(seconds=15)
@@ -28,6 +32,11 @@ LONGEST_TURN = 2.0  # seconds of deliveries to one database before the map is lo
 LONGEST_BACKOFF = 10.0  # seconds between two tries of a database that does not answer
 PATIENCE = 2.0  # seconds for deliveries under way when it ends
 HEEDED = ("*", HINT)
+
+
+def messengers(everywhere: World) -> tuple[MakeBeside, ...]:
+    """Return what makes the messenger of a keeper, which keeps one database of a cluster; a single one has none."""
+    return () if everywhere.cluster is None else (lambda world, _: Messenger(world, everywhere),)
 
 
 class Messenger:

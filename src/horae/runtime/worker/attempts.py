@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from horae.core.jobs.job import SYSTEM, Change, Job, Outcome
+from horae.errors import StoreError
 from horae.ports.locks import Limiter
 from horae.runtime.logs import job_fields
 from horae.runtime.worker.context import AttemptPort, Context
@@ -24,6 +25,7 @@ TRACEBACK = re.compile(
 )
 FIRST_WAIT = timedelta(seconds=30)  # for a job whose handler is unknown here
 LONGEST_WAIT = timedelta(minutes=10)
+LIMIT_AWAY = timedelta(seconds=5)  # before an attempt whose rate limit could not be asked is tried again
 SHORTEST = 0.1  # seconds: zero would be no limit at all
 
 
@@ -109,7 +111,10 @@ def time_left(attempt: Attempt, handler: Handler | None, now: float) -> timedelt
 async def check_rate_limits(ask: Ask, *limiters: Limiter | None) -> Outcome | None:
     """Return an outcome that snoozes the attempt while a rate limit is exhausted; None if it may run."""
     for limiter in limiters:
-        wait = None if limiter is None else await ask(limiter.try_acquire)
+        try:
+            wait = None if limiter is None else await ask(limiter.try_acquire)
+        except StoreError as problem:  # where its calls are counted does not answer; the work has not begun
+            return Outcome("snoozed", error=f"its rate limit cannot be asked: {problem}", delay=LIMIT_AWAY)
         if wait is not None:
             return Outcome("snoozed", error=f"rate limit: room again in {wait:.3g} s", delay=timedelta(seconds=wait))
     return None

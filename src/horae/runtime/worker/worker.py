@@ -36,6 +36,7 @@ from horae.runtime.database import DatabaseThreads
 from horae.runtime.logs import marking_logs
 from horae.runtime.loop import Alarm, Backoff, finish, give_way
 from horae.runtime.schedules.declared import Declared
+from horae.runtime.worker.assignment import Assignment
 from horae.runtime.worker.attempt_port import AttemptPort
 from horae.runtime.worker.attempt_runner import AttemptRunner
 from horae.runtime.worker.attempts import Attempt, ended_by, for_owner, log_ending, time_left, unspent
@@ -52,6 +53,7 @@ from horae.runtime.worker.settings import WorkerSettings
 from horae.runtime.worker.settler import Settler, Written
 from horae.runtime.worker.threads import Threads
 from horae.runtime.worker.tracing import with_tracing
+from horae.runtime.worker.turns import Turns
 from horae.runtime.worker.watchdog import Watchdog
 
 __all__ = ["Worker", "WorkerSettings"]
@@ -66,7 +68,6 @@ ROUND_PATIENCE = 2.0  # seconds for a claim or a peek under way
 LAST_WORDS = timedelta(seconds=2)  # for outcomes to be written, the renewal under way, and leaving the list of nodes
 QUIET_FIRST = timedelta(milliseconds=50)  # polling without hints: soon after work, then less and less often
 QUIET_LAST = timedelta(seconds=1)
-LOOK_FOR_SHARDS = timedelta(seconds=15)  # a database of the cluster that was away or was added is served after this
 
 
 class Worker:
@@ -119,10 +120,14 @@ class Worker:
         self._held: dict[Key, Attempt] = {}
         self._busy: Counter[str] = Counter()
         self._asked: Counter[str] = Counter()  # slots for which a claim is under way
-        self._guests: list[Worker] = []  # workers of further shards in this process
+        self._guests: dict[int, Worker] = {}  # workers of further shards in this process, by number of the database
         self._served: list[asyncio.Task[None]] = []  # their lives
-        self._find_guests: Callable[[], Sequence[Worker]] | None = None
+        self._assignment: Assignment | None = None
+        self._databases: list[int] = []  # of the cluster that keep something, as of the last look
         self._peers: list[Worker] = []  # all who share its slots
+        self._turns = Turns()
+        self._is_doubtful = False  # its store did not answer: it must not keep the slots of others waiting
+        self._is_retired = False  # another process serves this shard: nothing more is claimed, and then it ends
         self._stopping, self._expects_work = False, True
         self._stop_requested = asyncio.Event()
         self._claiming: asyncio.Future[list[Job]] | None = None  # a claim under way
@@ -131,44 +136,82 @@ class Worker:
 
     # -- life ----------------------------------------------------------------------------------------------------
 
-    def host(self, find: Callable[[], Sequence[Worker]]) -> None:
+    def host(self, assignment: Assignment, make: Callable[[World], Worker]) -> None:
         """Let workers of further shards live and end with this one, and share its slots; before :meth:`run`.
 
-        *find* returns those that are not served yet. It is asked in a thread at the start and then now and then:
-        a database may be away, or be added later.
+        *assignment* says at the start and then again and again which databases they serve.
         """
-        self._find_guests, self._peers = find, [self]
+        self._assignment, self._make_guest, self._peers = assignment, make, [self]
 
     def worlds(self) -> list[World]:
         """Return the world of each database whose jobs this process is to run; all of them must answer."""
         return self.declared.everywhere.shards()
 
-    async def _look_for_guests(self, find: Callable[[], Sequence[Worker]]) -> None:
-        while not self._stopping:
-            try:
-                for guest in await asyncio.to_thread(find):
-                    if self._stop_requested.is_set():
-                        return
-                    self._take_in(guest)
-            except Exception:
-                log.exception("looking for further shards failed; trying again")
-            await self._guest_alarm.until(lambda: self._stopping, LOOK_FOR_SHARDS)
+    async def _look_for_guests(self, assignment: Assignment) -> None:
+        try:
+            while not self._stopping:
+                try:
+                    self._follow_map(assignment)
+                    idle = {number for number, each in self._here(assignment).items() if each._drain is not None}
+                    for number, world in (await assignment.look(idle)).items():
+                        if not self._stopping and number != assignment.cluster.number:
+                            self._serve_shard(number, world)
+                except Exception:
+                    log.exception("looking for further shards failed; trying again")
+                await self._guest_alarm.until(lambda: self._stopping, assignment.pause)
+            await assignment.leave()
+        finally:
+            assignment.close()
 
-    def _take_in(self, guest: Worker) -> None:
+    def _follow_map(self, assignment: Assignment) -> None:
+        """Bring limits and schedules in line when the cluster has other databases than before: shares change."""
+        databases = [number for number, count in assignment.cluster.shard_map.counts.items() if count]
+        if self._databases and databases != self._databases:
+            self.declared.reload()
+        self._databases = databases
+
+    def _here(self, assignment: Assignment) -> dict[int, Worker]:
+        return {assignment.cluster.number: self, **self._guests}
+
+    def _serve_shard(self, number: int, world: World | None) -> None:
+        """Begin, go on or end to serve a database; one that a person asked this process to leave stays left."""
+        guest = self._guests.get(number)
+        if guest is None:
+            if world is not None:
+                self._take_in(number, self._make_guest(world))
+        elif not guest.has_left:
+            guest.retire(world is None)
+
+    def _take_in(self, number: int, guest: Worker) -> None:
         guest._busy, guest._asked, guest._peers = self._busy, self._asked, self._peers
+        guest._turns = self._turns
         self._peers.append(guest)
-        self._guests.append(guest)
+        self._guests[number] = guest
         served = asyncio.create_task(guest._run(), name="horae-shard")
-        served.add_done_callback(self._on_guest_ended)
+        served.add_done_callback(lambda ended: self._on_guest_ended(number, ended))
         self._served.append(served)
+
+    def retire(self, is_retired: bool = True) -> None:
+        """Claim nothing more and end after what runs, because others serve this shard; or claim again."""
+        if is_retired != self._is_retired and not self._stopping:
+            self._is_retired = is_retired
+            self._turns.leave(self)
+            self.ring()
 
     async def run(self) -> None:
         """Serve until :meth:`stop` is called, then wait for attempts up to the grace; if cancelled, do not wait."""
         with marking_logs():
             await self._run()
 
-    def _on_guest_ended(self, served: asyncio.Task[None]) -> None:
+    def _on_guest_ended(self, number: int, served: asyncio.Task[None]) -> None:
         """End with a guest that failed, so that the process is started anew; one that was asked to leave may go."""
+        guest = self._guests[number]
+        self._turns.leave(guest)
+        self._peers.remove(guest)
+        if not guest.has_left:  # else it stays known, so that its database is left alone
+            del self._guests[number]
+        if served in self._served and not self._stopping:
+            self._served.remove(served)
         if not served.cancelled() and (problem := served.exception()) is not None:
             log.error("the worker of a shard has failed; this one ends, too", exc_info=problem)
             self.stop()
@@ -187,8 +230,8 @@ class Worker:
         ends_by: float | None = None  # when the grace ends; an interrupted worker spends all of it on writing outcomes
         try:
             await self.declared.open(self.database, self._local_runs().fire)
-            if self._find_guests is not None:
-                beside.append(asyncio.create_task(self._look_for_guests(self._find_guests), name="horae-shards"))
+            if self._assignment is not None:
+                beside.append(asyncio.create_task(self._look_for_guests(self._assignment), name="horae-shards"))
             beside += self._keeper.start()
             beside.append(asyncio.create_task(self._serve_on(), name="horae-serving"))
             await self._stop_requested.wait()
@@ -234,6 +277,8 @@ class Worker:
                     await self._serve()
                     backoff.reset()
                 except (StoreError, ServiceUnavailable) as problem:
+                    self._is_doubtful = True
+                    self._turns.leave(self)
                     if not backoff.failures:
                         log.warning(
                             "%s does not answer; trying again: %s",
@@ -242,6 +287,7 @@ class Worker:
                         )
                     await self._pause(backoff.next())
                 except Exception:
+                    self._turns.leave(self)
                     log.exception("a round of this worker failed; trying again")
                     await self._pause(backoff.next())
         finally:
@@ -258,7 +304,8 @@ class Worker:
         if hasattr(self, "_alarm"):
             self._alarm.ring()
             self._guest_alarm.ring()
-        for guest in self._guests:
+        self._turns.leave(self)
+        for guest in self._guests.values():
             guest.settings = replace(guest.settings, grace=self.settings.grace)
             guest.stop()
 
@@ -305,16 +352,30 @@ class Worker:
         started, more = 0, False
         self._claimed_at = self.world.clock.now()
         for queue, slots in self.settings.queues.items():
-            left = slots - self._busy[queue] - self._asked[queue]
+            if self._stopping or not self._is_open:
+                continue
+            left = slots - self._busy[queue] - self._asked[queue] - self._turns.ahead_of(self, queue)
             free = min(left, self.settings.batch, max(slots // 2, SMALL_CLAIM))
-            if free > 0 and not self._stopping and self._drain is None:
+            if free > 0:
+                free = 1 if self._is_doubtful and len(self._peers) > 1 else free
+                self._turns.leave(self, queue)
                 jobs = await self._claim(queue, free)
+                self._is_doubtful = False
+                if len(jobs) < free:
+                    self._turns.call_next(queue)
                 if jobs:
                     self._faults.at("claim.after")
                     await self._start(jobs)
                     started += len(jobs)
                     more = more or len(jobs) == free
+            elif len(self._peers) > 1:
+                self._turns.wait(self, queue)
         return started, more
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether it may claim jobs."""
+        return self._drain is None and not self._is_retired
 
     async def _claim(self, queue: str, free: int) -> list[Job]:
         """Claim jobs; if this task is cancelled meanwhile, release what arrives at once."""
@@ -345,7 +406,7 @@ class Worker:
     async def _peek(self) -> Upcoming:
         """Read when the next work is due and which held jobs are cancelled; now and then send a heartbeat with it."""
         now = self.world.clock.now()
-        queues = {} if self._drain else self.settings.queues
+        queues = self.settings.queues if self._is_open else {}
         open_queues = [queue for queue, slots in queues.items() if self._busy[queue] < slots]
         node = self._node(now) if self._heartbeat.is_due(now, self._state, self._busy) else None
         worker_id = self.node_id if self._held else None
@@ -369,9 +430,12 @@ class Worker:
                 "claiming again"
             )
             self._alarm.ring()  # look again, to report the new state and to find what is due
-        if drain == "leave" and not self._held and not self._stopping:
-            log.info("drained; this worker leaves, as it was asked to")
-            self.has_left = True
+            self._turns.leave(self)
+        if (drain == "leave" or self._is_retired) and not self._held and not self._stopping:
+            log.info("drained; this worker leaves, as it was asked to") if drain else log.info(
+                "other workers serve this database; this one leaves it"
+            )
+            self.has_left = drain == "leave"
             self.stop()
 
     @property
@@ -482,7 +546,7 @@ class Worker:
         for queue, count in ended.items():
             was_full = self._busy[queue] >= self.settings.queues.get(queue, 0)
             self._busy[queue] -= count
-            if was_full or self._stopping or self._drain or self._executor.stuck:  # else another slot is free already
+            if was_full or self._stopping or not self._is_open or self._executor.stuck:  # else there is another slot
                 self._alarm.ring()
                 for each in self._peers:  # another shard may have the job that this slot is for
                     each.ring()

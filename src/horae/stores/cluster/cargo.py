@@ -57,6 +57,8 @@ class CargoRows:
             yield from self._message_conditions()
         elif kind.by == "number":
             yield from self._by_number(table.c[kind.column])
+        elif kind.by == "name":
+            yield from (_in(table.c[kind.column], some) for some in _few(self._names(table.c[kind.column])))
         elif kind.by == "expectation":
             yield from self._expectation_conditions()
         elif kind.by == "task":
@@ -236,6 +238,11 @@ class CargoRows:
         yield from (and_(of_schedules, _in(expectations.c.schedule_key, some)) for some in _few(named))
         subjects = {f"{OF_JOB}{number}" for number in self._expecting}
         yield from (and_(house, _in(expectations.c.subject, some)) for some in _few(subjects))
+
+    def _names(self, column: Column[Any]) -> set[str]:
+        """Return the names of what lives by nothing else and goes."""
+        found = self.connection.execute(select(column).distinct()).scalars()
+        return {name for name in found if self.cargo.has_name(name)}
 
     @cached_property
     def _expecting(self) -> set[int]:

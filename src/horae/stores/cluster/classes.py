@@ -11,7 +11,7 @@ from horae.core.dataclass import dataclass
 
 By = Literal[
     "owner", "job", "number", "message", "key", "schedule", "expectation", "budget", "checkpoint", "lane", "task",
-    "batch", "act",
+    "batch", "act", "name",
 ]  # fmt: skip
 
 
@@ -81,6 +81,9 @@ CLASSES: dict[str, Class] = {
     "horae_checkpoint_writes": Moves("checkpoint", "place"),
     "horae_checkpoints": OWNER,
     "horae_views": OWNER,
+    "horae_locks": Moves("name", "name"),  # of whatever owner: they live by the hash of their name
+    "horae_rates": Moves("name", "name"),
+    "horae_calls": Moves("name", "rate"),
     "horae_batches": Moves("batch", "id"),
     "horae_batch_jobs": Moves("batch", "batch_id"),
     "horae_acts": OWNER,  # those that are over: one that is not walks the numbers of this database, and is refused
@@ -123,9 +126,6 @@ CLASSES: dict[str, Class] = {
     "horae_queues": Everywhere(),
     "horae_retention": Everywhere(),
     "horae_settings": Everywhere(),
-    "horae_locks": Everywhere(),
-    "horae_rates": Everywhere(),
-    "horae_calls": Everywhere(),
     "horae_sessions": Everywhere(),
     "horae_login_codes": Everywhere(),
     "horae_cluster_members": Everywhere(),
@@ -146,4 +146,5 @@ CLASSES: dict[str, Class] = {
     "horae_parcels": Here(),
     "horae_retention_walks": Here(),
     "horae_roll_up": Here(),
+    "horae_serving": Here(),
 }

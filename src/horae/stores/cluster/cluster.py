@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from horae.ports.cluster import Standing
     from horae.ports.store import Store, Tx
     from horae.ports.world import Clock, World
+    from horae.stores.cluster.named import NamedStore
 
 JOB = "job_"
 log = logging.getLogger("horae.cluster")
@@ -85,6 +86,10 @@ class Cluster:
     @property
     def shard_map(self) -> ShardMap:
         return self._map
+
+    @property
+    def number(self) -> int:
+        return self._number
 
     def refresh(self) -> ShardMap:
         """Read the map again from the first database, where every new version is written first."""
@@ -206,8 +211,18 @@ class Cluster:
 
     def whole(self, world: World, number: int) -> World:
         """Return the world of a whole database, with the clock of that database."""
-        store = self.store_of(number if any(each.number == number for each in self._map.members) else self._number)
+        known = number if any(each.number == number for each in self._map.members) else self._number
+        return replace(world, store=cast("Store", self.store_of(known)), clock=self.clock_of(known), cluster=None)
+
+    def clock_of(self, number: int) -> Clock:
+        """Return the clock that follows a database."""
         clock = self._clocks.get(number)
         if clock is None:
-            clock = self._clocks[number] = self._make_clock(store)
-        return replace(world, store=cast("Store", store), clock=clock, cluster=None)
+            clock = self._clocks[number] = self._make_clock(self.store_of(number))
+        return clock
+
+    def named(self, name: str) -> NamedStore:
+        """Return the store of what lives by its name alone, as locks and rate limits do."""
+        from horae.stores.cluster.named import NamedStore
+
+        return NamedStore(self, name)

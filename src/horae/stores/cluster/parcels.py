@@ -8,10 +8,11 @@ them in the transaction that opens the shards there and forgets that the parcel 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Column, Connection, Row, Table, delete, func, insert, select, text, update
+from sqlalchemy import Column, Connection, Row, delete, func, insert, select, text, update
 
 from horae.core.cluster.moves import Cargo, Parcel
 from horae.core.cluster.numbers import FIRST_DATABASE
@@ -25,7 +26,7 @@ from horae.stores.metadata import metadata
 from horae.stores.tables.bus import outbox
 from horae.stores.tables.cluster import cluster, forwards, parcel_rows, parcels, vshards
 from horae.stores.tables.jobs import jobs
-from horae.stores.transfer.rows import Form, forms
+from horae.stores.transfer.rows import Form, form_of
 
 PACKED, EXPECTED = "packed", "expected"
 OWNED, MOVING = "owned", "moving"
@@ -83,7 +84,8 @@ class Parcels:
         if self.connection.execute(found).first() is None:
             return None
         last_event = self.connection.execute(select(func.max(outbox.c.id))).scalar() or 0
-        numbers = [number for name, rows in content for number in self.write(forms()[name], json.loads(rows))]
+        forms = forms_of(Moves, Copied)
+        numbers = [number for name, rows in content for number in self.write(forms[name], json.loads(rows))]
         tell = delete(outbox).where(outbox.c.id > last_event, outbox.c.kind.in_(OWN_EVENTS))
         if self._draws_events():  # nothing was enqueued or fired: only rows that were elsewhere are here now
             for name, rows in content:
@@ -102,6 +104,9 @@ class Parcels:
         if isinstance(kind, Copied):
             self._copy(form, ready, form.table.c[kind.version])
             return []
+        if isinstance(kind, Moves) and kind.by == "name" and form.table.autoincrement_column is not None:
+            for row in ready:  # in their order; their numbers are each database's own
+                del row[form.table.autoincrement_column.name]
         if form.table is jobs:
             for row in ready:
                 if row["held"] in FREED:
@@ -156,12 +161,12 @@ class Parcels:
     def take_out_all(self, parcel: Parcel, rows: CargoRows) -> int:
         """Take rows out of their tables into a packed parcel; return how many."""
         taken, count = sorted(rows.jobs), 0
-        found = [(form, list(rows.conditions(form.table))) for form in _forms_of(Moves)]
+        found = [(form, list(rows.conditions(form.table))) for form in forms_of(Moves).values()]
         self._note(parcel, PACKED)
         for form, conditions in found:
             for condition in conditions:
                 count += self._take_out(parcel, form, condition)
-        for form in _forms_of(Copied):
+        for form in forms_of(Copied).values():
             self._keep(parcel, form, self.connection.execute(select(*form.columns.values())).all())
         for start in range(0, len(taken), ROWS):  # slots of limits are this database's own: others may have them now
             Slots(self.dialect).give_back(CallerDriver(self.connection), taken[start : start + ROWS])
@@ -217,6 +222,8 @@ class Parcels:
         return self.connection.execute(update(vshards).where(*chosen).values(state=after)).rowcount
 
 
-def _forms_of(wanted: type[Moves | Copied]) -> Iterator[Form]:
-    known: dict[Table, Form] = {each.table: each for each in forms().values()}
-    return (known[metadata.tables[name]] for name, kind in CLASSES.items() if isinstance(kind, wanted))
+@cache
+def forms_of(*wanted: type[Moves | Copied]) -> dict[str, Form]:
+    """Return the forms of the tables whose rows go along, by name, also of those that no export has."""
+    found = (form_of(metadata.tables[name]) for name, kind in CLASSES.items() if isinstance(kind, wanted))
+    return {form.name: form for form in found}

@@ -17,8 +17,8 @@ from horae.core.cluster.restoring import SKIPPED_DRAWS, SKIPPED_NUMBERS, Restore
 from horae.errors import StoreError
 from horae.stores.backup import JUMP
 from horae.stores.cluster.cargo import CargoRows
-from horae.stores.cluster.classes import CLASSES, Copied
-from horae.stores.cluster.parcels import MOVING, OWNED, Parcels
+from horae.stores.cluster.classes import CLASSES, Copied, Moves
+from horae.stores.cluster.parcels import MOVING, OWNED, Parcels, forms_of
 from horae.stores.cluster.rows import ClusterRows
 from horae.stores.cluster.shard import SEQUENCE
 from horae.stores.databases.dialects import BY_NAME
@@ -26,7 +26,6 @@ from horae.stores.databases.sqlite import LONG_AGO
 from horae.stores.metadata import metadata
 from horae.stores.tables.cluster import cluster, vshards
 from horae.stores.tables.jobs import jobs, keys, runs
-from horae.stores.transfer.rows import forms
 
 STRAYS = "strays"  # the name of rows that are about to be forgotten
 CHUNK = 400
@@ -109,7 +108,7 @@ class Restoring:
                 kept.append(parcel)
                 continue
             for name, rows in self.parcels.content(parcel):
-                self.parcels.write(forms()[name], json.loads(rows))
+                self.parcels.write(forms_of(Moves, Copied)[name], json.loads(rows))
             self.parcels.discard(parcel)
         for parcel in self.parcels.expected():
             if parcel.id not in coming:
@@ -121,12 +120,16 @@ class Restoring:
     def remove_same(self, content: Collection[tuple[str, str]]) -> None:
         """Delete the rows that a parcel brings anew."""
         for name, rows in content:
-            form = forms()[name]
-            if isinstance(CLASSES[form.table.name], Copied):  # unpacked beside what is here, unless that is newer
+            form = forms_of(Moves, Copied)[name]
+            kind = CLASSES[form.table.name]
+            if isinstance(kind, Copied):  # unpacked beside what is here, unless that is newer
                 continue
-            found = [tuple(row[column.name] for column in form.key) for row in json.loads(rows)]
+            key = list(form.key)
+            if isinstance(kind, Moves) and kind.by == "name":  # their numbers may be those of others here
+                key = [form.table.c[kind.column]]
+            found = [tuple(row[column.name] for column in key) for row in json.loads(rows)]
             for start in range(0, len(found), CHUNK):
-                same = tuple_(*form.key).in_(found[start : start + CHUNK])
+                same = tuple_(*key).in_(found[start : start + CHUNK])
                 self.connection.execute(delete(form.table).where(same))
 
     def _open_own(self, plan: RestorePlan, kept: Collection[Parcel]) -> None:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
 from itertools import groupby
 
 from sqlalchemy import Connection, delete, exists, insert, select, text, update
 
+from horae.core.cluster.assignment import Holding
 from horae.core.cluster.numbers import DATABASE_BITS, first_draw
 from horae.core.cluster.shard_map import Member, ShardMap, VshardState
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.machinery import MACHINERY
+from horae.core.time.instants import instant, micros
 from horae.errors import ConfigurationError
 from horae.ports.cluster import Standing
 from horae.stores.cluster.classes import CLASSES, Moves
 from horae.stores.cluster.shard import OWNED, SEQUENCE
 from horae.stores.databases.dialects import BY_NAME
-from horae.stores.tables.cluster import cluster, members, vshards
+from horae.stores.tables.cluster import cluster, members, serving, vshards
 
 ONE = 1  # the id of the only row
 NUMBERED = "_numbered"  # how the triggers that refuse an insert without a number end
@@ -71,7 +74,8 @@ class ClusterRows:
         for table in metadata.sorted_tables:
             if table.autoincrement_column is None:
                 continue
-            if isinstance(CLASSES[table.name], Moves):
+            kind = CLASSES[table.name]
+            if isinstance(kind, Moves) and kind.by != "name":
                 self._refuse_unnumbered(table.name)
                 continue
             for statement in self.dialect.continue_after:
@@ -166,6 +170,26 @@ class ClusterRows:
             if self.connection.execute(used).scalar_one():
                 return False
         return True
+
+    # -- who serves this database ------------------------------------------------------------------------------
+
+    def holdings(self) -> list[Holding]:
+        columns = (serving.c.queue, serving.c.worker, serving.c.leased_until, serving.c.is_chosen)
+        rows = self.connection.execute(select(*columns))
+        return [Holding(queue, worker, instant(until), bool(is_chosen)) for queue, worker, until, is_chosen in rows]
+
+    def hold(self, worker: str, held: Sequence[Holding]) -> None:
+        self.connection.execute(delete(serving).where(serving.c.worker == worker))
+        rows = [
+            {"queue": each.queue, "worker": worker, "leased_until": micros(each.leased_until),
+             "is_chosen": int(each.is_chosen)}
+            for each in held
+        ]  # fmt: skip
+        if rows:
+            self.connection.execute(insert(serving), rows)
+
+    def forget_holdings(self, before: datetime) -> None:
+        self.connection.execute(delete(serving).where(serving.c.leased_until < micros(before)))
 
 
 def _chunks(given: Iterable[int]) -> Iterable[list[int]]:

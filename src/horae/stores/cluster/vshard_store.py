@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from horae.ports.jobs import Placed
     from horae.ports.store import Tx
     from horae.stores.cluster.cluster import Cluster
+    from horae.stores.cluster.named import NamedStore
     from horae.stores.store import SqlStore
 
 T = TypeVar("T")
@@ -34,6 +35,10 @@ class VshardStore:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._here(), name)  # what acts on rows that are there, or on the database as a whole
+
+    def named(self, name: str) -> NamedStore:
+        """Return the store of what lives by its name alone, wherever this shard is."""
+        return self._cluster.named(name)
 
     def _here(self) -> SqlStore:
         return self._cluster.store_of(self._cluster.shard_map.database_of(self.vshard))

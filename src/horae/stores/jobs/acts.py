@@ -12,7 +12,7 @@ from horae.core.jobs.acts import Act
 from horae.core.jobs.job import Filter
 from horae.core.jobs.machinery import ACT, MACHINERY
 from horae.core.time.instants import instant, micros
-from horae.stores.cluster.numbered import NumberedRows
+from horae.stores.cluster.numbered import NUMBER, NumberedRows
 from horae.stores.jobs.jobs import apply_filter
 from horae.stores.tables.acts import ACTS, act_moves, acts
 from horae.stores.tables.jobs import JOBS, jobs
@@ -22,7 +22,10 @@ class Acts(NumberedRows):
     """The acts of one transaction."""
 
     def add(self, act: Act) -> int:
-        made = self.connection.execute(insert(acts), self.with_number(ACTS.row(act), act.owner)).inserted_primary_key
+        """Store an act, under its number where another database of a cluster has given it one; return the number."""
+        row = ACTS.row(act)
+        row = {NUMBER: act.number, **row} if act.number else self.with_number(row, act.owner)
+        made = self.connection.execute(insert(acts), row).inserted_primary_key
         assert made is not None
         return int(made[0])
 

@@ -62,14 +62,24 @@ class DatabaseCalls:
         self._know = KNOW.format(*store.dialect.insert_ignore)
 
     def take(self, limit: Limit, ticket: str, *, stay: bool, ahead: int = 0) -> float:
-        return self._store.with_driver(lambda driver: self._take(driver, limit, ticket, stay, ahead))
+        store, clock = self._place_of(limit)
+        return store.with_driver(lambda driver: self._take(driver, clock, limit, ticket, stay, ahead))
 
     def drop(self, limit: Limit, ticket: str) -> None:
-        self._store.with_driver(lambda driver: driver.change(DROP, (ticket, limit.name)))
+        store, _ = self._place_of(limit)
+        store.with_driver(lambda driver: driver.change(DROP, (ticket, limit.name)))
 
-    def _take(self, driver: Driver, limit: Limit, ticket: str, stay: bool, ahead: int) -> float:
+    def _place_of(self, limit: Limit) -> tuple[SqlStore, Clock]:
+        """Return where a limit is counted: in a cluster in one database, by its name, and by the clock of that one."""
+        named = getattr(self._store, "named", None)
+        if named is None:
+            return self._store, self._clock
+        place = named(limit.name)
+        return place, place.clock
+
+    def _take(self, driver: Driver, clock: Clock, limit: Limit, ticket: str, stay: bool, ahead: int) -> float:
         self._hold_limit(driver, limit)
-        now = micros(self._clock.now())
+        now = micros(clock.now())
         count = self._count(driver, limit, ticket, now)
         windows, index = limit.next_turn(count.made, count.ahead + ahead)
         if not windows:

@@ -33,6 +33,7 @@ ACTS = Declaration(
     Field("skipped_for", MAPPING, required=True),
     Field("sample", MAPPING, required=True),
     Field("finished_at", INSTANT),
+    Field("databases", WORDS, Mark.FIXED, column="parts"),
     Index("horae_acts_owner", "owner", "id"),
     Index("horae_acts_state", "state", "finished_at"),
     info=NEVER_AGAIN,

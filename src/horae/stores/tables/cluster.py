@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Column, Integer, PrimaryKeyConstraint, SmallInteger, String, Table, Text
 
 from horae.core.cluster.settings import SharedSetting
-from horae.stores.codecs import COUNT, JSON, NAME, NUMBER, TEXT, LongText, text
+from horae.stores.codecs import COUNT, JSON, NAME, NUMBER, TEXT, LongText, Name, text
 from horae.stores.declaration import Declaration, Field, metadata
 
 # One row, once this database is a member of a cluster.
@@ -60,6 +60,17 @@ forwards = Table(
     metadata,
     Column("number", BigInteger, primary_key=True, autoincrement=False),
     Column("vshard", SmallInteger, nullable=False),
+)
+
+# Which workers serve this database, by queue, in a cluster of many; instants are on the lease line.
+serving = Table(
+    "horae_serving",
+    metadata,
+    Column("queue", String(100), nullable=False),
+    Column("worker", Name, nullable=False),
+    Column("leased_until", BigInteger, nullable=False),
+    Column("is_chosen", SmallInteger, nullable=False),  # 0: only while no other worker serves the queue here
+    PrimaryKeyConstraint("queue", "worker"),
 )
 
 # The last decision about each setting of the house, and what of it holds in this database. A setting that was removed

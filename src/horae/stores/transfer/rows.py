@@ -40,6 +40,7 @@ LEFT_OUT = {
     "horae_login_codes": "valid for minutes",
     "horae_nodes": "processes that work on the old database; they report to the new one when they start",
     "horae_rates": "names of rate limits, made when they are first used",
+    "horae_serving": "leases of workers on the old database; they take new ones",
     "horae_sessions": "browsers that are logged in to the old database; they log in again",
 }
 
@@ -94,11 +95,13 @@ class Form:
 @cache
 def forms() -> Mapping[str, Form]:
     """Return the forms of all exported tables, by name; rows that others refer to come first."""
-    kept = [table for table in metadata.sorted_tables if table.name not in LEFT_OUT]
-    found = [
-        Form(table.name.removeprefix(PREFIX), table, {each.name: each for each in table.columns}) for table in kept
-    ]
+    found = [form_of(table) for table in metadata.sorted_tables if table.name not in LEFT_OUT]
     return {form.name: form for form in found}
+
+
+def form_of(table: Table) -> Form:
+    """Return the form of the rows of one table."""
+    return Form(table.name.removeprefix(PREFIX), table, {each.name: each for each in table.columns})
 
 
 def _default(column: Column[Any]) -> Any:

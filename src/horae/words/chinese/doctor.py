@@ -40,6 +40,8 @@ WHY = {
     "或查看正在运行的工作进程的日志，其中说明了为何连不上该数据库。",
     "cluster_undelivered": "数据库 {name} 有 {count:,} 条发往 {to} 的消息尚未送达，最早的一条已等待 {age}："
     "{to} 中有任务在等它们。只要 {to} 有应答，且 {name} 有工作进程或服务在运行，消息会一直重发。",
+    "cluster_queues_unserved": "集群的数据库 {name} 中没有存活的工作进程服务于 {queues}，而其他数据库中有："
+    "那里的任务在等待。请查看工作进程的日志，其中说明了为何连不上该数据库。",
     "cluster_well": "{count:,} 个数据库的映射一致，版本 {version}",
     "bus_flush_accepted": "NATS 可能在写盘之前就确认，HORAE_NATS_FLUSH 已接受这一点：断电可能丢失已确认的事件，"
     "并推迟途中的任务",
