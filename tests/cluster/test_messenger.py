@@ -90,6 +90,7 @@ def test_chains_over_three_databases_run_in_order_and_without_long_waits(shop: S
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)  # each kill costs a lease and what was taken for delivery, and each worker its start
 def test_chains_go_on_when_workers_are_killed_again_and_again(shop: Shop) -> None:
     shop.make_cluster()
     shop.run("-c", f"import shop; shop.chains({CHAINS}, {LENGTH})")
@@ -102,7 +103,7 @@ def test_chains_go_on_when_workers_are_killed_again_and_again(shop: Shop) -> Non
             os.kill(killed.pid, signal.SIGKILL)
             killed.wait(60)
     with worker(shop):
-        wait_until(lambda: {name for name, *_ in done(shop)} >= _names(), "every link of every chain")
+        wait_until(lambda: {name for name, *_ in done(shop)} >= _names(), "every link of every chain", within=240)
     # A link whose worker was killed before it could tell of its end has run again; none ran before its parent.
     first = {name: place for place, (name, *_) in reversed(list(enumerate(done(shop))))}
     for chain in range(CHAINS):
