@@ -362,6 +362,10 @@ def json_section() -> str:
         ("`limit set`, `reset`", "LIMIT"),
         ("`cluster move`, `drain`", '`{"moved": {"vshards", "rows"}}`'),
         (
+            "`cluster restored`",
+            '`{"restored": {"version", "databases": {name: {"running", "strays", "sent"}}, "parcels"}}`',
+        ),
+        (
             "`cluster init`, `add`, `list`, `check`",
             '`{"cluster": {"version", "well": bool, "members": [{"number", "name", "address", "vshards", "version", '
             '"moving", "problem", "well": bool}]}}`',
