@@ -8,8 +8,6 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from horae.core.jobs.acts import FIRST_FEW, MOST_COUNTED, SAMPLE
-
 if TYPE_CHECKING:
     from horae.actions.budgets.budgets import BudgetView
     from horae.actions.error_groups import GroupView
@@ -164,6 +162,8 @@ def merge_errors(rows: Sequence[Any]) -> Any:
 
 def merge_acts(parts: Sequence[Act]) -> Act:
     """Return one act of its parts: it goes on as long as one of them does, and figures add up."""
+    from horae.core.jobs.acts import SAMPLE  # not above: whoever lists jobs would import the filter language
+
     states = [each.state for each in parts]
     reasons: Counter[str] = Counter()
     for part in parts:
@@ -184,6 +184,8 @@ def merge_acts(parts: Sequence[Act]) -> Act:
 
 def merge_previews(answers: Sequence[Preview]) -> Preview:
     """Add what an act would reach, and name the first few of all."""
+    from horae.core.jobs.acts import FIRST_FEW, MOST_COUNTED
+
     first = sorted(chain([each.first for each in answers]), key=attrgetter("created_at", "number"))
     matched = sum(each.matched for each in answers)
     return replace(

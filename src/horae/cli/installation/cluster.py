@@ -116,7 +116,10 @@ def check(
         bool, typer.Option("--repair", help="Update copies of the map, finish moves, ask again.")
     ] = False,
 ) -> None:
-    """Ask each database for its number, map and undelivered messages; exit 1 if number or map is wrong."""
+    """Ask each database for its number, map and messages.
+
+    Exit code 1 where number or map is wrong.
+    """
     from horae.actions import cluster
 
     with opened(terminal) as world:
@@ -132,7 +135,7 @@ def restored(
     here: Annotated[bool, typer.Option("--here", help="From now on the map leads to this URL.")] = False,
     reason: Reason = "",
 ) -> None:
-    """Let a database that was restored from a copy serve again; --db names it.
+    """Let a database serve again that was restored; --db names it.
 
     Run it before any process reaches the database: numbers start above all that were given, rows of shards that have
     left are dropped, and the highest version of the map is taken. All databases must answer. Start processes anew.

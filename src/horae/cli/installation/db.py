@@ -26,7 +26,7 @@ group = typer.Typer(help="Migrate, check, copy and move the database.", no_args_
 
 @command(group, "migrate")
 def migrate(terminal: Terminal) -> None:
-    """Bring the tables up to date, in a cluster those of every database.
+    """Bring the tables up to date; in a cluster, those of each.
 
     Safe when several processes do so at once. Also makes partitions of the history ahead, and waits for the locks. A
     database of a cluster that does not answer is named, with exit code 6; repeat it when that is back.
@@ -50,7 +50,7 @@ def migrate(terminal: Terminal) -> None:
 
 @command(group, "check")
 def check(terminal: Terminal) -> None:
-    """Say whether the tables fit this Horae, in a cluster for every database.
+    """Say whether the tables fit this Horae; in a cluster, for each.
 
     Changes nothing; exit code 6 when a migration is pending or a database of a cluster does not answer.
     """
@@ -89,7 +89,7 @@ def isolate(
     terminal.result({"isolated": not off, "tables": tables}, f"{shown_url(url)}: {len(tables)} tables {done}")
 
 
-@command(group, "backup", examples=("horae db backup monday.db", "horae db backup monday  (a folder, in a cluster)"))
+@command(group, "backup", examples=("horae db backup monday.db", "horae db backup monday"))
 def backup(
     terminal: Terminal,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes; in a cluster a folder.")],
