@@ -1,14 +1,11 @@
 """Messages find whom they are for wherever its shard has moved, and survive whoever dies or is away."""
 
-import os
-import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine
 
 from horae.actions import cluster as verbs
 from horae.actions import messages, moves
@@ -24,6 +21,7 @@ from horae.ports.world import World
 from horae.runtime.sources.store import StoreSource
 from tests.cluster.conftest import Clusters
 from tests.cluster.mail import LEASE, deliver, ids, map_of, put, run, state, take, waiting
+from tests.support.killing import Watch, die_watched
 
 
 def pair(clusters: Clusters, count: int = 3) -> tuple[World, Enqueued, Enqueued]:
@@ -258,31 +256,16 @@ def test_whoever_is_killed_before_any_statement_the_child_starts_or_ends_once(cl
 
 def _die_before(number: int, clusters: Clusters, url: str) -> bool:
     """Deliver in a child process that is killed before its statement or commit of this number; whether it ended."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            sent = 0
-            with ExitStack() as exits:
-                opened = Clusters(lambda _: [], exits)
-                opened.clock = clusters.clock
-                world = opened.open(url)
 
-                def step(*_: Any) -> None:
-                    nonlocal sent
-                    sent += 1
-                    if sent > number:
-                        os.kill(os.getpid(), signal.SIGKILL)
+    def work(watch: Watch) -> None:
+        with ExitStack() as exits:
+            opened = Clusters(lambda _: [], exits)
+            opened.clock = clusters.clock
+            world = opened.open(url)
+            watch(Engine)
+            deliver(world)
 
-                event.listen(Engine, "before_cursor_execute", step)
-                event.listen(Engine, "commit", step)
-                deliver(world)
-                code = 0
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status) or status == 0, f"the child failed with {status}"
-    return not os.WIFSIGNALED(status)
+    return die_watched(number, work)
 
 
 def _later(clusters: Clusters) -> None:

@@ -12,13 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from horae.actions import audit
-from horae.actions.shards import AWAY
+from horae.actions.shards import ask_each
 from horae.core.audit.chain import Complaint, Head, Verified, kept_head
 from horae.core.audit.exports import Line, closing_line, database_line, header_line, last_line
 
 if TYPE_CHECKING:
     from horae.core.cluster.shard_map import Member
-    from horae.errors import HoraeError
     from horae.ports.store import Tx
     from horae.ports.world import World
 
@@ -28,16 +27,9 @@ T = TypeVar("T")
 def ask_members(world: World, ask: Callable[[World, Member], T]) -> tuple[dict[str, T], tuple[str, ...]]:
     """Ask every database, also those that keep nothing any more; return answers and the absent, both by name."""
     assert world.cluster is not None
-    found, away, problem = dict[str, T](), list[str](), list["HoraeError"]()
-    for member in world.cluster.shard_map.members:
-        try:
-            found[member.name] = ask(world.cluster.whole(world, member.number), member)
-        except AWAY as missing:
-            away.append(member.name)
-            problem.append(missing)
-    if not found:
-        raise problem[0]
-    return found, tuple(away)
+    everyone = {each.number: each for each in world.cluster.shard_map.members}
+    found, away = ask_each(world, lambda shard, number: ask(shard, everyone[number]), asked=everyone.values())
+    return {everyone[number].name: answer for number, answer in found.items()}, away
 
 
 def seal_everywhere(world: World) -> int:

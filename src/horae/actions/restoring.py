@@ -149,7 +149,7 @@ def _announce_owed(world: World, numbers: Collection[int], copies: Mapping[int, 
             here = {*copies[source].shard_map.owned_by(source), *_packed_in(shards.store_of(source))}
             for vshards in owed_parcels(here, copies[target].shard_map, target, newest, announced):
                 parcel = Parcel(world.dice.name(ID_LENGTH), source, target, vshards)
-                store.transact(lambda tx: tx.parcels.expect(parcel))  # noqa: B023
+                store.transact(lambda tx: tx.parcels.expect(parcel))  # noqa: B023 - called at once
 
 
 def _packed_in(store: Store) -> set[int]:
@@ -192,7 +192,7 @@ def _settle(world: World, number: int, after: ShardMap, entry: Entry) -> Settled
         for parcel in packed:
             if parcel.target == number:
                 coming.append(parcel)
-                content += store.read(lambda tx: tx.parcels.content(parcel), unbounded=True)  # noqa: B023
+                content += store.read(lambda tx: tx.parcels.content(parcel), unbounded=True)  # noqa: B023 - called at once
     own = shards.store_of(number)
     coming += [each for each in own.read(lambda tx: tx.parcels.expected()) if _is_held(world, each.source, number)]
     plan = RestorePlan(number, after, highest, tuple(awaited), tuple({each.id: each for each in coming}.values()))

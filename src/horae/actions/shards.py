@@ -41,13 +41,15 @@ def ask_each(
     among: Collection[int] | None = None,
     *,
     in_order: Sequence[int] = (),
+    asked: Iterable[Member] | None = None,
 ) -> tuple[dict[int, T], tuple[str, ...]]:
     """Ask each database of a cluster, or those *among* them; return answers by number, and the names of those that
-    gave none within their timeouts. Where none answers, that is an error. *in_order* says who is asked first.
+    gave none within their timeouts. Where none answers, that is an error. *in_order* says who is asked first,
+    *asked* who at all, where that is not whoever keeps something.
     """
     found, away, problem = dict[int, T](), list[str](), None
-    asked = members(world)
-    for member in sorted(asked, key=lambda each: in_order.index(each.number)) if in_order else asked:
+    known = members(world) if asked is None else asked
+    for member in sorted(known, key=lambda each: in_order.index(each.number)) if in_order else known:
         if among is not None and member.number not in among:
             continue
         try:

@@ -144,6 +144,10 @@ def _write_init(cls: Any) -> Any:
 
 
 def _copy_field(known: Field[Any]) -> Any:
+    return field(init=known.init, kw_only=known.kw_only is True, **default_of(known))
+
+
+def default_of(known: Field[Any]) -> dict[str, Any]:
+    """Return the default of a field as arguments for a field of another class."""
     has_factory = known.default_factory is not MISSING
-    default: dict[str, Any] = {"default_factory": known.default_factory} if has_factory else {"default": known.default}
-    return field(init=known.init, kw_only=known.kw_only is True, **default)
+    return {"default_factory": known.default_factory} if has_factory else {"default": known.default}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, Field, field, fields, make_dataclass
+from dataclasses import field, fields, make_dataclass
 from operator import attrgetter
 from typing import Any, ParamSpec, TypeVar, cast
+
+from horae.core.dataclass import default_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,19 +29,13 @@ def swift(value: Callable[P, T]) -> Callable[P, T]:
 
     return make_dataclass(
         frozen.__name__,
-        [(each.name, Any, _default(each)) for each in fields(frozen)],
+        [(each.name, Any, field(**default_of(each))) for each in fields(frozen)],
         repr=False,  # these two and match_args: the twin lives for a moment, and writing methods takes its time
         eq=False,
         match_args=False,
         slots=True,
         namespace={"__post_init__": become, "__doc__": frozen.__doc__},  # else it is made from the signature, slowly
     )
-
-
-def _default(known: Field[Any]) -> Any:
-    """Return the default of a field for a field of the same name."""
-    has_factory = known.default_factory is not MISSING
-    return field(default_factory=known.default_factory) if has_factory else field(default=known.default)
 
 
 def replacing(value: type[T], make: Callable[..., T] | None = None) -> Callable[..., T]:

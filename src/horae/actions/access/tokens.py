@@ -152,7 +152,7 @@ def find_valid(world: World, token_ids: Collection[str]) -> tuple[set[str], set[
     for number, some in by_database.items():
         try:
             if number is not None:
-                valid |= world.cluster.store_of(number).read(lambda tx: tx.tokens.valid(some, now))  # noqa: B023
+                valid |= world.cluster.store_of(number).read(lambda tx: tx.tokens.valid(some, now))  # noqa: B023 - called at once
         except AWAY as missing:
             problem, unknown = problem or missing, unknown | some
     for each in set(token_ids) - valid - unknown:
