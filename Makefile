@@ -8,9 +8,9 @@ PY := $(VENV)/bin/python
 EXTRAS := client,server,postgres,mysql,redis,nats,mcp,a2a,langgraph,pydantic-ai,openai-agents,otel,ray,dask,kubernetes,dev
 RUN_EXTRAS := client,server
 ARGS ?=
-# Three processes at a time, each with servers of its own: tests often wait, so that two cores are busy with three.
+# Four processes at a time, each with servers of its own: tests often wait, so that two cores are busy with four.
 # `make test PARALLEL=` runs one test after the other.
-PARALLEL ?= --numprocesses 3 --dist loadfile --no-loadscope-reorder
+PARALLEL ?= --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # A stamp says "installed with these two files as they are now", so that a second run starts at once. `make run` needs
 # the first alone: what runs the service on SQLite, without the drivers of other databases and the tools.

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import collecting, scratch
+from tests.support import collecting, forking, scratch
 from tests.support.programs import Program, ServerMissing, find
 from tests.support.quick import Quick
 from tests.support.repeating import pytest_generate_tests as pytest_generate_tests
@@ -39,6 +39,7 @@ settings.load_profile("patient")
 scratch.use_memory()
 collecting.pause()
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the many processes that tests start need not compile us each time
+forking.use()
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell ignores it for what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # else what we start would ignore it too
 

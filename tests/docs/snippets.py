@@ -17,6 +17,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support import shell_commands
+
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"(?:^<!-- (?P<mark>[^\n]*?) -->\n)?^```(?P<language>\w+)[^\n]*\n(?P<text>.*?)^```$", re.M | re.S)
 FILE = re.compile(r"# ([\w/]+\.\w+)\n")
@@ -94,7 +96,8 @@ class Teller:
     def _run(self, text: str, line: int) -> None:
         script = f"set -eu\nsource {self.exports}\n{text}\nexport -p > {self.exports}\n"
         clean = {name: value for name, value in os.environ.items() if not name.startswith("HORAE_")}
-        clean["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{clean['PATH']}"
+        commands = shell_commands.folder() if sys.platform == "linux" else Path(sys.executable).parent
+        clean["PATH"] = os.pathsep.join([str(commands), str(Path(sys.executable).parent), clean["PATH"]])
         answer = subprocess.run(
             ["bash", "-c", script], cwd=self.folder, env=clean, capture_output=True, text=True, timeout=90, check=False
         )

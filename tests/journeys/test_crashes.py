@@ -11,6 +11,7 @@ from tests.journeys.conftest import LEASE, STEADY, Journey
 from tests.support.waiting import wait_until
 
 ONE_LEASE = timedelta(seconds=LEASE)
+TWO_LOOKS = timedelta(seconds=1)  # the lease is counted on a clock that a claim has read before, on a busy machine
 POLL = timedelta(seconds=1)
 SLACK = timedelta(seconds=20)  # for a busy machine; whoever waits for the next slow look takes 60 seconds
 
@@ -22,7 +23,7 @@ def taken_over_in_time(journey: Journey, job: Enqueued) -> None:
     assert lost.finished_at is not None
     assert done.started_at is not None
     assert lost.finished_at <= done.started_at
-    assert lost.finished_at - lost.started_at >= ONE_LEASE, "taken away before the lease had run out"
+    assert lost.finished_at - lost.started_at >= ONE_LEASE - TWO_LOOKS, "taken away before the lease had run out"
     assert done.started_at - lost.finished_at <= POLL + SLACK
 
 
