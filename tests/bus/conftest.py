@@ -6,6 +6,7 @@ import pytest
 
 from horae import Horae
 from horae.actions import bus
+from tests.bus.dispatching import far_app
 from tests.support.prepared import mysql_database_url as mysql_database_url
 from tests.support.prepared import postgres_database_url as postgres_database_url
 from tests.support.prepared import sqlite_database_url as sqlite_database_url
@@ -24,3 +25,18 @@ def app(database_url: str) -> Iterator[Horae]:
 def prefix(request: pytest.FixtureRequest) -> str:
     """Subjects and streams of this test alone; streams of one server share none."""
     return f"t{abs(hash(request.node.nodeid))}"
+
+
+@pytest.fixture
+def near(sqlite_database_url: str) -> Iterator[Horae]:
+    """The application beside the database."""
+    with Horae(sqlite_database_url, name="near") as made:
+        yield made
+
+
+@pytest.fixture
+def far(nats_url: str, prefix: str) -> Iterator[Horae]:
+    """The application on the bus."""
+    made = far_app(nats_url, prefix)
+    yield made
+    made.close()

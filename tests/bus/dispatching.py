@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from horae import Horae
+from horae.bus.cluster import ClusterDispatcher
 from horae.bus.dispatch import Dispatcher
 from horae.runtime.sources.bus_line import BusAddress
 from horae.runtime.worker.settings import WorkerSettings
@@ -18,7 +19,7 @@ LEASE = timedelta(seconds=3)
 
 
 def at(url: str, prefix: str) -> BusAddress:
-    return BusAddress((url,), prefix, prefix)
+    return BusAddress(url.split(","), prefix, prefix)
 
 
 @asynccontextmanager
@@ -33,10 +34,24 @@ async def relay(app: Horae, url: str, prefix: str, **options: Any) -> AsyncItera
         await asyncio.wait_for(running, 20)
 
 
+@asynccontextmanager
+async def relays(
+    app: Horae, url: str, prefix: str, name: str = "relays-1", **options: Any
+) -> AsyncIterator[ClusterDispatcher]:
+    """Run a process that is the relay of every database of a cluster that it gets, while the block runs."""
+    made = ClusterDispatcher(app.world, name, at(url, prefix), lease=LEASE, **options)
+    running = asyncio.create_task(made.run())
+    try:
+        yield made
+    finally:
+        made.stop()
+        await asyncio.wait_for(running, 30)
+
+
 def far_app(url: str, prefix: str) -> Horae:
     """Return an application without a database, on the bus."""
     made = Horae("sqlite:////nowhere/at/all.db", name="far")
-    made.use_bus(url, prefix=prefix, stream=prefix)
+    made.use_bus(url.split(","), prefix=prefix, stream=prefix)
     return made
 
 

@@ -2,18 +2,27 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import nats
 import pytest
 
 from horae import Horae
+from horae.actions import bus
+from horae.actions.jobs import jobs
+from horae.actions.jobs.definitions import store_definitions
+from horae.actions.jobs.requests import Request
 from horae.clock import SystemClock
 from horae.doctor.findings import Finding, Installation
 from horae.doctor.message_bus import bus_flush, bus_streams
-from horae.doctor.work import dispatch
+from horae.doctor.work import dispatch, message_bus
+from horae.ports.definitions import StoredDefinition
 from horae.settings import Settings
-from tests.bus.dispatching import relay
+from horae.testing.clock import VirtualClock
+from tests.bus.dispatching import relay, relays
+from tests.bus.test_cluster import database_of, make_cluster
 from tests.support.kinds import HOST, NatsServer, free_port, nats_cluster
 from tests.support.waiting import eventually
 
@@ -132,3 +141,29 @@ async def test_replicas_and_duplicate_windows_are_asked_for(own_server: OwnServe
     await streams.update_stream(name="SHOP", subjects=["shop.>"], num_replicas=3, duplicate_window=3600)
     await client.close()
     assert reasons() == ["bus_streams_well"]
+
+
+async def test_every_database_of_a_cluster_is_looked_at(tmp_path: Path, nats_url: str, prefix: str) -> None:
+    urls = make_cluster([f"sqlite:///{tmp_path / f'{index}.db'}" for index in range(2)])
+    with Horae(urls[0]) as near:
+        here = Installation(Settings(nats_dispatch=True), {}, SystemClock(), world=near.world)
+
+        def found(at: Installation = here) -> list[tuple[str, str]]:
+            return [(each.why.reason, str(each.why.facts.get("name", ""))) for each in message_bus(at)]
+
+        missing = [("cluster_dispatch_missing", "first"), ("cluster_dispatch_missing", "db-2")]
+        assert found() == missing
+        async with relays(near, nats_url, prefix):
+            await eventually(lambda: found() == [("cluster_bus_well", "")], "a relay of each database")
+        assert found() == missing
+        events = replace(here, settings=Settings())
+        assert found(events) == []
+        bus.switch_on(near.world.shards()[1])
+        assert found(events) == [("cluster_bus_incomplete", "first")]
+        bus.ask_everywhere(near.world, bus.switch_on)
+        assert found(events) == [("cluster_bus_well", "")]
+        owner = next(f"o{index}" for index in range(100) if database_of(near, f"o{index}") == 2)
+        store_definitions(near.world, [StoredDefinition("send", "mail", tenants=True)])
+        jobs.enqueue(near.world, Request("send", {}, queue="mail", owner=owner))
+        later = VirtualClock(near.world.clock.now() + timedelta(minutes=6))
+        assert found(replace(events, world=replace(near.world, clock=later))) == [("cluster_bus_behind", "db-2")]

@@ -47,7 +47,7 @@ def test_a_call_that_makes_no_sense_is_refused(raw: Any) -> None:
         read_call("settle", raw)
 
 
-@pytest.mark.parametrize("name", ["claim", "enqueue", "cancel", "store", ""])
+@pytest.mark.parametrize("name", ["claim", "cancel", "revive", "store", ""])
 def test_only_calls_of_a_workers_side_are_carried(name: str) -> None:
     assert name not in CALLS
     with pytest.raises(InvalidInput):

@@ -8,8 +8,9 @@ from datetime import datetime
 
 from horae.actions.shards import ask_each, members
 from horae.core.audit.entries import Entry
-from horae.core.bus import PREFIX, BusMessage, message
+from horae.core.bus import PREFIX, PUBLISH, BusMessage, message
 from horae.core.dataclass import dataclass
+from horae.core.dispatch import RELAY, RELAY_OF_ONE
 from horae.core.jobs.job import SYSTEM
 from horae.ports.bus import BusSwitch
 from horae.ports.store import Tx
@@ -30,6 +31,41 @@ class BusStatus:
     missing: tuple[str, ...]  # triggers that should note events and are not there
     waiting: int
     oldest_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class BusMember:
+    """How the bus stands in one database: what waits there, and which processes take it away."""
+
+    name: str | None  # of the database in its cluster
+    status: BusStatus
+    publisher: str | None  # the process that published its events last, or is at it
+    relay: str | None  # the process that hands out its jobs now
+
+    def is_behind(self, since: datetime) -> bool:
+        """Return whether an event has waited to be published since before that instant."""
+        return self.status.oldest_at is not None and self.status.oldest_at < since
+
+
+def look_everywhere(world: World) -> tuple[list[BusMember], tuple[str, ...]]:
+    """Return how the bus stands in each database, and the names of those that were away."""
+    if world.cluster is None:
+        return [_look(world, None)], ()
+    names = {each.number: each.name for each in members(world)}
+    found, away = ask_each(world, lambda shard, number: _look(shard, names[number]))
+    return list(found.values()), away
+
+
+def _look(world: World, name: str | None) -> BusMember:
+    now, relays = world.clock.steady(), RELAY if name is None else RELAY_OF_ONE
+    chores = {each.name: each for each in world.route().store.read(lambda tx: tx.health.chores())}
+    publisher, relay = chores.get(PUBLISH), chores.get(relays)
+    return BusMember(
+        name,
+        status(world),
+        None if publisher is None else publisher.holder,
+        None if relay is None or relay.leased_until <= now else relay.holder,
+    )
 
 
 def ask_everywhere(world: World, act: Callable[[World], BusStatus]) -> tuple[BusStatus, tuple[str, ...]]:
@@ -100,6 +136,14 @@ def identify(world: World) -> str:
 
     known = world.route().store.read(lambda tx: tx.outbox.switch())
     return world.route().store.transact(find) if known is None else known.source
+
+
+def mark(world: World) -> str:
+    """Return the name under which dispatch marks its streams: that of the database, or of the whole cluster.
+
+    The latter is known to each of its databases, so that one that is away keeps no relay of another from serving.
+    """
+    return identify(world) if world.shard_map is None else world.shard_map.mark
 
 
 def status(world: World) -> BusStatus:

@@ -8,42 +8,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from horae.actions.jobs.held_jobs import Ending, Hold, Settled, recognise
-from horae.api.admin import Admin
-from horae.api.here import Here, house
 from horae.api.jobs.held import Heartbeat
-from horae.api.jobs.room import Jobs
-from horae.api.operation import Sender
 from horae.api.problems import to_problem
-from horae.api.senders.local import Local
 from horae.api.values import Unreadable, from_json, to_json
-from horae.core.dataclass import dataclass
-from horae.core.dispatch import BusCall
+from horae.bus.enqueues import enqueue
+from horae.bus.rooms import Rooms
+from horae.core.dispatch import ENQUEUES, BusCall
 from horae.errors import HandlerFailed, HoraeError, InvalidInput, StoreError
-from horae.ports.world import World
 from horae.runtime.worker.tracebacks import error_line
 
 log = logging.getLogger("horae.bus")
-ACTOR = "bus"
 MOST_ENDINGS = 500  # in one transaction
 # Arguments that are values of their own; what is not named here is JSON as it is.
 VALUES: Mapping[str, Any] = {"endings": tuple[Ending, ...], "holds": tuple[Hold, ...], "worker": Heartbeat}
 PLAIN: Mapping[str, type] = {"job_id": str, "token": int, "name": str, "worker_id": str, "node_id": str, "cost": dict}
 Answer = dict[str, Any]  # "value" or "problem"
-
-
-@dataclass(frozen=True)
-class Rooms:
-    """The operations that workers reach over the bus."""
-
-    world: World
-    jobs: Jobs[Sender]
-    admin: Admin[Sender]
-
-
-def rooms_of(world: World) -> Rooms:
-    """Return the rooms in which calls of the bus act: those of the house."""
-    sender = Local(lambda: Here(world, house(ACTOR)))
-    return Rooms(world, Jobs[Sender](sender), Admin[Sender](sender))
 
 
 def perform(rooms: Rooms, calls: Sequence[BusCall]) -> list[Answer | None]:
@@ -70,6 +49,8 @@ def _answer(rooms: Rooms, call: BusCall) -> Answer | None:
 
 
 def _perform(rooms: Rooms, call: BusCall) -> Any:
+    if call.name in ENQUEUES:
+        return enqueue(rooms, call)
     arguments = read_arguments(rooms, call)
     if call.name == "settle":
         return _settle(rooms, arguments["endings"])
@@ -77,7 +58,8 @@ def _perform(rooms: Rooms, call: BusCall) -> Any:
 
 
 def _operation(rooms: Rooms, name: str) -> Any:
-    return getattr(rooms.admin if name == "store_definitions" else rooms.jobs, name)
+    room = {"store_definitions": rooms.admin, "peek": rooms.looks}.get(name, rooms.jobs)
+    return getattr(room, name)
 
 
 def read_arguments(rooms: Rooms, call: BusCall) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The relay of dispatch: one process, by a stored lease, works for all workers on the bus.
 
-In a cluster it claims from every database, and the lease is in the home.
+In a cluster each database has one, by a lease in that database (:mod:`horae.bus.cluster`), and beside them one with its
+lease in the home claims from all of them for asks that name no relay.
 
 It claims for them, renews, settles and answers by the verbs that every worker uses, so that what is late or comes twice
 changes nothing. A relay that dies loses nothing: open asks are repeated, calls wait in their stream, and what it had
@@ -10,9 +11,8 @@ claimed and not handed over comes back when its lease runs out.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Protocol
@@ -20,11 +20,13 @@ from typing import Any, Protocol
 from horae.actions import bus
 from horae.actions import chores as verbs
 from horae.actions.chores import HeldChore
+from horae.bus.announcing import Announcer
 from horae.bus.asks import Asks
-from horae.bus.calls import Rooms, perform, rooms_of
+from horae.bus.inbox import Inbox
+from horae.bus.rooms import rooms_of
 from horae.core.bus import PREFIX, check_prefix
 from horae.core.cluster.shard_map import HOME
-from horae.core.dispatch import RELAY, BusCall, read_call
+from horae.core.dispatch import ANY, RELAY, RELAY_OF_ONE
 from horae.errors import BusUnavailable, ConfigurationError, HoraeError, StoreError
 from horae.ports.world import World
 from horae.runtime.chores.keeper import Beside, MakeBeside
@@ -39,9 +41,8 @@ LEASE = timedelta(seconds=6)  # after which another process takes over from one 
 ASK_AGAIN = timedelta(seconds=2)  # at most, before the lease is asked for again by a process without it
 KEPT = timedelta(hours=1)  # how long a stream keeps what has not been taken
 DUPLICATES = timedelta(minutes=2)  # within which a stream knows the id of a message again
-AT_ONCE = 200  # calls that are performed together
-CONSUMER = "relay"
 MARK = "horae_database"  # metadata of a stream: whose it is
+COURTESY = timedelta(milliseconds=500)  # that a process lets pass before it takes one more lease
 LAST_WORDS = 2.0  # seconds for what is under way when a relay ends
 
 
@@ -70,22 +71,50 @@ def dispatch(
     load_client()
     named = (servers,) if isinstance(servers, str) else tuple(servers)
     address = BusAddress(named, check_prefix(prefix), stream, options)
-    app.beside.append(lambda world, name: Dispatcher(world, name, address, replicas=replicas, lease=lease))
+
+    def make(world: World, name: str) -> Beside:
+        if world.cluster is None:
+            return Dispatcher(world, name, address, replicas=replicas, lease=lease)
+        from horae.bus.cluster import ClusterDispatcher
+
+        return ClusterDispatcher(world, name, address, replicas=replicas, lease=lease)
+
+    app.beside.append(make)
 
 
 class Dispatcher(Beside):
-    """A process that takes its turn as the relay."""
+    """A process that takes its turn as the relay; of one database of a cluster, if *number* names it.
+
+    *may_take* is asked before the lease is; a process that has several is to leave some for others.
+    """
 
     def __init__(
-        self, world: World, name: str, address: BusAddress, *, replicas: int = 1, lease: timedelta = LEASE
+        self,
+        world: World,
+        name: str,
+        address: BusAddress,
+        *,
+        replicas: int = 1,
+        lease: timedelta = LEASE,
+        number: int | None = None,
+        may_take: Callable[[], bool] = lambda: True,
     ) -> None:
         self._world, self._name, self._bus, self._lease = world, name, address, lease
-        self._home = world  # where the lease is
+        self._number, self._relay = number, None if number is None else str(number)
+        self._may_take = may_take
+        self._here = world  # where the lease is
         self._replicas = replicas
         self._is_stopping = False
         self._alarm: Alarm | None = None
         self._known_until = float("-inf")  # until when, monotonic, the lease is known to be held
+        self.taken_at = float("-inf")  # when it was taken
+        self._apart: DatabaseThreads
         self._asks: Asks | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process has the lease, as far as it knows."""
+        return self._world.clock.monotonic() < self._known_until
 
     def stop(self) -> None:
         """Ask it to end; from the loop's thread."""
@@ -99,6 +128,7 @@ class Dispatcher(Beside):
         """Serve whenever this process has the lease, until :meth:`stop`."""
         self._alarm = Alarm(self._world.clock)
         backoff, database = Backoff(self._world.dice, cap=2.0), DatabaseThreads(4, "horae-dispatch")
+        self._apart = DatabaseThreads(2, "horae-dispatch-apart")
         try:
             while not self._is_stopping:
                 try:
@@ -113,17 +143,20 @@ class Dispatcher(Beside):
                 await self._alarm.until(lambda: self._is_stopping, wait)
         finally:
             database.close()
+            self._apart.close()
 
     async def _take_turn(self, database: DatabaseThreads) -> timedelta:
         """Serve while this process holds the lease; return in how long to ask for it again."""
-        began = self._world.clock.monotonic()
-        self._home = await database.call(lambda: _home_of(self._world))
+        if not self._may_take():
+            return COURTESY / 2
+        began, name = self._world.clock.monotonic(), RELAY if self._number is None else RELAY_OF_ONE
+        self._here = await database.call(lambda: _database_of(self._world, self._number))
         held = await database.call(
-            lambda: verbs.take(self._home, RELAY, holder=self._name, every=ASK_AGAIN, lease=self._lease)
+            lambda: verbs.take(self._here, name, holder=self._name, every=ASK_AGAIN, lease=self._lease)
         )
         if isinstance(held, timedelta):
             return min(max(held, timedelta(milliseconds=50)), ASK_AGAIN)
-        self._known_until = began + self._lease.total_seconds()
+        self._known_until, self.taken_at = began + self._lease.total_seconds(), began
         try:
             await self._serve(database, held)
         finally:
@@ -135,25 +168,32 @@ class Dispatcher(Beside):
         """Let another process have the lease at once; where the store does not answer, it runs out."""
         try:
             async with asyncio.timeout(LAST_WORDS):
-                await database.call(lambda: verbs.end(self._home, held, every=timedelta(0), is_done=True))
+                await database.call(lambda: verbs.end(self._here, held, every=timedelta(0), is_done=True))
         except (HoraeError, TimeoutError) as problem:
             log.debug("the lease of the relay runs out by itself: %s", problem)
 
     def _is_held(self) -> bool:
-        return self._world.clock.monotonic() < self._known_until
+        return self.is_held
+
+    def _is_well(self) -> bool:
+        """Return whether the database has answered lately: who extends its lease does it at a third of its time."""
+        return self._world.clock.monotonic() < self._known_until - self._lease.total_seconds() / 2
 
     async def _serve(self, database: DatabaseThreads, held: HeldChore) -> None:
-        source = await database.call(lambda: bus.identify(self._world))
-        rooms, subjects = rooms_of(self._world), self._bus.subjects
-        mended = asyncio.Event()
+        source = await database.call(lambda: bus.mark(self._world))
+        subjects, mended = self._bus.subjects, asyncio.Event()
         connection = LastingConnection(self._bus.servers, self._bus.options, self._world.dice, mended.set)
         await connection.open()
+        announcer = self._announcer(connection)
         try:
-            self._asks = asks = Asks(rooms, database, connection, subjects, source)
-            inbox = _Inbox(rooms, database, connection, self._bus)
+            here = self._world if self._number is None else self._here
+            own = None if self._number is None else announcer  # who serves all databases needs no more asks
+            self._asks = asks = Asks(rooms_of(here), database, connection, subjects, source, self._relay, own)
+            inbox = Inbox(rooms_of(self._world, here), database, self._apart, connection, self._bus, self._relay)
             try:
-                await self._make_streams(connection, source)
-                await connection.client.subscribe(subjects.ask, cb=asks.receive)
+                await self._make_streams(connection, database, source)
+                heard = subjects.ask if self._relay is None else subjects.ask_of(">")
+                await connection.client.subscribe(heard, cb=asks.receive)
                 await inbox.open()
             except HoraeError:
                 raise
@@ -161,16 +201,20 @@ class Dispatcher(Beside):
                 raise BusUnavailable("bus_unreachable", problem=error_line(problem)) from problem
             if self._is_stopping:  # it was asked to end while it connected
                 return
-            log.info("this process dispatches jobs on %s", subjects.root)
+            log.info("this process dispatches jobs on %s", subjects.ask_of(self._relay))
             asking = asyncio.create_task(asks.serve(self._is_held), name="horae-dispatch asks")
             beside = [
                 asyncio.create_task(inbox.serve(), name="horae-dispatch calls"),
                 asyncio.create_task(self._keep(database, held, connection, inbox, mended), name="horae-dispatch lease"),
             ]
+            if announcer is not None:
+                beside.append(asyncio.create_task(announcer.serve(self._is_well), name="horae-dispatch announcing"))
             try:
                 await asyncio.wait([asking, *beside], return_when=asyncio.FIRST_COMPLETED)
                 failed = next((each for each in [*beside, asking] if each.done() and each.exception()), None)
             finally:
+                if announcer is not None:
+                    await announcer.end()
                 asks.stop()
                 await asyncio.wait([asking], timeout=LAST_WORDS)
                 await _cancel(asking, *beside)
@@ -180,12 +224,18 @@ class Dispatcher(Beside):
             self._asks = None
             await connection.close()
 
+    def _announcer(self, connection: LastingConnection) -> Announcer | None:
+        """Return what tells workers of this relay; nothing for a single database, whose relay needs no name."""
+        if self._world.cluster is None:
+            return None
+        return Announcer(connection, self._bus.subjects, self._relay or ANY, self._world.clock)
+
     async def _keep(
         self,
         database: DatabaseThreads,
         held: HeldChore,
         connection: LastingConnection,
-        inbox: _Inbox,
+        inbox: Inbox,
         mended: asyncio.Event,
     ) -> None:
         """Extend the lease at a third of its time; return when it is lost, raise when the bus stays away."""
@@ -203,121 +253,55 @@ class Dispatcher(Beside):
                 raise BusUnavailable("bus_unreachable", problem="no connection for longer than the lease of the relay")
             began = self._world.clock.monotonic()
             try:
-                if not await database.call(lambda: verbs.extend(self._home, held, lease=self._lease)):
+                if not await database.call(lambda: verbs.extend(self._here, held, lease=self._lease)):
                     break
                 self._known_until = began + self._lease.total_seconds()
             except StoreError as problem:
                 log.warning("the lease of the relay could not be extended; trying again: %s", problem)
         log.warning("another process dispatches jobs from now on")
 
-    async def _make_streams(self, connection: LastingConnection, source: str) -> None:
+    async def _make_streams(self, connection: LastingConnection, database: DatabaseThreads, source: str) -> None:
         """Make the streams where there are none, and mark whose they are; refuse those of another database."""
         subjects = self._bus.subjects
         for ending, kept in ((CALLS, subjects.calls), (JOBS, subjects.deliveries)):
+            name = self._bus.stream + ending
             async with asyncio.timeout(2 * ACKNOWLEDGE):
-                await self._make_stream(connection.streams, self._bus.stream + ending, kept, source)
+                found = await self._make_stream(connection.streams, name, kept, source)
+            marked = (found.metadata or {}).get(MARK)
+            if marked == source:
+                continue
+            if marked is not None and marked != await database.call(lambda: bus.identify(self._world)):
+                raise ConfigurationError("bus_of_another_database", stream=name)
+            # It has no mark yet, or that of the first database, from before the cluster.
+            async with asyncio.timeout(2 * ACKNOWLEDGE):
+                metadata = {**(found.metadata or {}), MARK: source}
+                await connection.streams.update_stream(replace(found, metadata=metadata))
 
-    async def _make_stream(self, streams: Any, name: str, subject: str, source: str) -> None:
+    async def _make_stream(self, streams: Any, name: str, subject: str, source: str) -> Any:
         from nats.js.api import RetentionPolicy, StreamConfig
         from nats.js.errors import Error, NotFoundError
 
         try:
-            found = (await streams.stream_info(name)).config
+            return (await streams.stream_info(name)).config
         except NotFoundError:
             config = StreamConfig(
                 name=name, subjects=[subject], retention=RetentionPolicy.WORK_QUEUE, num_replicas=self._replicas,
                 max_age=KEPT.total_seconds(), duplicate_window=DUPLICATES.total_seconds(), metadata={MARK: source},
             )  # fmt: skip
             try:
-                found = (await streams.add_stream(config)).config
+                made = (await streams.add_stream(config)).config
             except Error as problem:
                 raise BusUnavailable("bus_stream_refused", stream=name, problem=error_line(problem)) from problem
             log.info("made the stream %s for the subjects %s", name, subject)
-        marked = (found.metadata or {}).get(MARK)
-        if marked is None:
-            await streams.update_stream(replace(found, metadata={**(found.metadata or {}), MARK: source}))
-        elif marked != source:
-            raise ConfigurationError("bus_of_another_database", stream=name)
+            return made
 
 
-class _Inbox:
-    """The calls of all workers: performed together, each answered."""
-
-    def __init__(self, rooms: Rooms, database: DatabaseThreads, connection: LastingConnection, bus: BusAddress) -> None:
-        self._rooms, self._database, self._connection, self._bus = rooms, database, connection, bus
-        self._waiting: asyncio.Queue[Any] = asyncio.Queue()
-        self._inbox = f"{bus.subjects.root}.relay"
-
-    async def open(self) -> None:
-        await self._connection.client.subscribe(self._inbox, queue=CONSUMER, cb=self._waiting.put)
-        await self.listen()
-
-    async def listen(self) -> None:
-        """Let the server send the calls to whichever relay listens; repeating it changes nothing."""
-        from nats.js.api import AckPolicy, ConsumerConfig
-
-        config = ConsumerConfig(
-            durable_name=CONSUMER, deliver_subject=self._inbox, deliver_group=CONSUMER, ack_policy=AckPolicy.EXPLICIT,
-            ack_wait=ACKNOWLEDGE, max_ack_pending=5 * AT_ONCE, filter_subject=self._bus.subjects.calls,
-        )  # fmt: skip
-        async with asyncio.timeout(2 * ACKNOWLEDGE):
-            await self._connection.streams.add_consumer(self._bus.stream + CALLS, config)
-
-    async def serve(self) -> None:
-        """Perform calls as they come, several batches at a time."""
-        async with asyncio.TaskGroup() as batches:
-            free = asyncio.Semaphore(2)  # while one batch is written, the next one collects
-            while True:
-                await free.acquire()
-                messages = [await self._waiting.get()]
-                while not self._waiting.empty() and len(messages) < AT_ONCE:
-                    messages.append(self._waiting.get_nowait())
-                batch = batches.create_task(self._perform(messages))
-                batch.add_done_callback(lambda _: free.release())
-
-    async def _perform(self, messages: Sequence[Any]) -> None:
-        calls = [(message, call) for message in messages if (call := await _read(message)) is not None]
-        quick = [each for each in calls if each[1].name in ("settle", "renew")]
-        slow = [each for each in calls if each not in quick]
-        groups = [group for group in (quick, *([each] for each in slow)) if group]
-        await asyncio.gather(*(self._perform_group(group) for group in groups))
-
-    async def _perform_group(self, calls: Sequence[tuple[Any, BusCall]]) -> None:
-        answers = await self._database.call(lambda: perform(self._rooms, [call for _, call in calls]))
-        await asyncio.gather(
-            *(self._answer(message, call, answer) for (message, call), answer in zip(calls, answers, strict=True))
-        )
-
-    async def _answer(self, message: Any, call: BusCall, answer: dict[str, Any] | None) -> None:
-        try:
-            if answer is None:
-                await message.nak(delay=1.0)
-                return
-            await message.ack()
-            await self._connection.publish(
-                self._bus.subjects.to(call.to),
-                {"answer": call.id, **answer},
-                message_id=f"call {call.id}",
-                within=ACKNOWLEDGE,
-            )
-        except Exception as problem:  # its caller asks again, and the store knows what was done
-            log.debug("a call of %s could not be answered: %s", call.to, error_line(problem))
-
-
-def _home_of(world: World) -> World:
-    """Return the world of the database that keeps the lease: in a cluster the home, by its own clock."""
+def _database_of(world: World, number: int | None) -> World:
+    """Return the world of the database that keeps the lease, by its own clock: that of a number, else the home."""
     cluster = world.cluster
-    return world if cluster is None else cluster.whole(world, cluster.shard_map.database_of(HOME))
-
-
-async def _read(message: Any) -> BusCall | None:
-    """Read a call; one that cannot be read is taken from the stream, because it never will be."""
-    try:
-        return read_call(message.subject.rpartition(".")[2], json.loads(message.data))
-    except (HoraeError, ValueError) as problem:
-        log.warning("a call of the bus cannot be read: %s", problem)
-    await message.ack()
-    return None
+    if cluster is None:
+        return world
+    return cluster.whole(world, cluster.shard_map.database_of(HOME) if number is None else number)
 
 
 async def _cancel(*tasks: asyncio.Task[None]) -> None:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from horae.actions import bus
-from horae.core.bus import PREFIX, BusMessage, check_prefix, waves
+from horae.core.bus import PREFIX, PUBLISH, BusMessage, check_prefix, waves
 from horae.ports.workers import Upcoming
 from horae.ports.world import World
 from horae.runtime.chores.janitor import Chore
@@ -23,7 +23,6 @@ log = logging.getLogger("horae.bus")
 AT_ONCE = 500  # entries between two transactions
 LONGEST = 10.0  # seconds of one turn; then the lease is looked at again
 EVERY = timedelta(milliseconds=200)
-NAME = "publish events"
 
 
 class Publisher(Protocol):
@@ -61,7 +60,7 @@ def publish(
     named = [servers] if isinstance(servers, str) else list(servers)
     publisher = NatsPublisher(named, stream=stream, prefix=check_prefix(prefix), replicas=replicas, options=options)
     relay = Relay(publisher, prefix=prefix)
-    app.chores.append(Chore(NAME, EVERY, relay.turn, _has_waiting, lock=NAME, hinted=True))
+    app.chores.append(Chore(PUBLISH, EVERY, relay.turn, _has_waiting, lock=PUBLISH, hinted=True))
     return relay
 
 

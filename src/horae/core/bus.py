@@ -19,6 +19,7 @@ from horae.errors import InvalidInput
 
 OutboxKind = Literal["enqueued", "ended", "fired"]
 PREFIX = "horae"
+PUBLISH = "publish events"  # the name under which processes take turns at publishing
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _WAITING: State = "queued"
 _FINAL: frozenset[State] = frozenset({"succeeded", "dead", "cancelled"})

@@ -20,8 +20,12 @@ from horae.errors import InvalidInput
 # Calls of workers, by the names that the operations have in the rooms.
 CALLS = (
     "renew", "settle", "progress", "peek", "recall_step", "keep_step", "parents", "spend", "spent", "store_definitions",
+    "enqueue", "enqueue_many",
 )  # fmt: skip
-RELAY = "dispatch jobs"  # the name under which processes take turns as the relay
+ENQUEUES = ("enqueue", "enqueue_many")  # those of them that handlers may call for other jobs than their own
+RELAY = "dispatch jobs"  # the name under which processes take turns as the relay of all databases
+RELAY_OF_ONE = "dispatch jobs of one database"  # and, in a cluster, as that of each database
+ANY = "any"  # the name of the relay that serves who names none; others have the number of their database
 LONGEST_HOLD = timedelta(seconds=5)
 LONGEST_PATIENCE = timedelta(seconds=10)
 MOST_SLOTS = 1000
@@ -44,13 +48,27 @@ class Subjects:
         """Where workers ask for jobs. Not kept by a stream: an ask that no relay hears is repeated."""
         return f"{self.root}.ask"
 
+    def ask_of(self, relay: str | None) -> str:
+        """Where workers ask the relay of one database."""
+        return self.ask if relay is None else f"{self.ask}.{relay}"
+
+    @property
+    def announce(self) -> str:
+        """Where the relays of a cluster say that they are there. Not kept by a stream."""
+        return f"{self.root}.announce"
+
     @property
     def calls(self) -> str:
         """What the stream of calls keeps."""
         return f"{self.root}.call.>"
 
-    def call(self, name: str) -> str:
-        return f"{self.root}.call.{name}"
+    def call(self, name: str, relay: str | None = None) -> str:
+        """Where an operation is called; ``*`` stands for any of them."""
+        return f"{self.root}.call.{name}" if relay is None else f"{self.root}.call.{name}.{relay}"
+
+    def called(self, subject: str) -> str:
+        """Return the name of the operation that was called on a subject."""
+        return subject.removeprefix(f"{self.root}.call.").partition(".")[0]
 
     @property
     def deliveries(self) -> str:
@@ -79,6 +97,19 @@ class Ask:
             "id": self.id, "to": self.to, "worker": self.worker, "queue": self.queue, "slots": self.slots,
             "lease": self.lease.total_seconds(),
         }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """What a relay of a cluster says to all workers: that it is there, or ends, and where jobs wait for an ask."""
+
+    relay: str
+    due: tuple[str, ...] = ()  # queues with due jobs that no worker asks this relay for
+    ends: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as it travels."""
+        return {"relay": self.relay, "due": list(self.due), "ends": self.ends}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +147,14 @@ def read_ask(raw: Any) -> Ask:
         raise InvalidInput("out_of_range", name="slots", value=slots, least=0, most=MOST_SLOTS)
     lease = span(_field(raw, "lease", (int, float)))
     return Ask(_text(raw, "id"), read_address(raw), _text(raw, "worker"), _text(raw, "queue"), slots, lease)
+
+
+def read_announcement(raw: Any) -> Announcement:
+    """Read what a relay has announced."""
+    relay, due = _text(raw, "relay"), raw.get("due", [])
+    if not _ADDRESS.fullmatch(relay) or not isinstance(due, list) or not all(isinstance(each, str) for each in due):
+        raise InvalidInput("bus_message_unreadable", field="relay")
+    return Announcement(relay, tuple(due), raw.get("ends") is True)
 
 
 def read_call(name: str, raw: Any) -> BusCall:

@@ -13,7 +13,7 @@ from horae.cli.jobs.bulk import Reason
 from horae.cli.terminal import Terminal, actor, command, opened
 
 if TYPE_CHECKING:
-    from horae.actions.bus import BusStatus
+    from horae.actions.bus import BusMember, BusStatus
     from horae.ports.world import World
 
 group = typer.Typer(help="Publish what happens to a message bus.", no_args_is_help=True, rich_markup_mode=None)
@@ -42,11 +42,36 @@ def off(terminal: Terminal, reason: Reason = "") -> None:
 
 @command(group, "status")
 def status(terminal: Terminal) -> None:
-    """Say whether events are noted, and how many wait to be published."""
+    """Say what waits to be published, and which processes relay.
+
+    In a cluster for each database.
+    """
     from horae.actions import bus
 
     with opened(terminal) as world:
-        _print(terminal, world, bus.status)
+        found, away = bus.look_everywhere(world)
+        terminal.missing.update(away)
+        whole, _ = bus.ask_everywhere(world, bus.status)
+        lines = [*_lines(world, whole), *(_member_line(world, each) for each in found)]
+        terminal.result({"bus": {**_document(whole), "databases": [_member(each) for each in found]}}, "\n".join(lines))
+
+
+def _member(member: BusMember) -> dict[str, Any]:
+    known = member.status
+    return {
+        "name": member.name, "enabled": known.enabled, "waiting": known.waiting, "oldest_at": known.oldest_at,
+        "publisher": member.publisher, "relay": member.relay,
+    }  # fmt: skip
+
+
+def _member_line(world: World, member: BusMember) -> str:
+    known, now = member.status, world.clock.now()
+    behind = "none waiting"
+    if known.waiting:
+        since = "" if known.oldest_at is None else f", the first {words.relative(known.oldest_at, now)}"
+        behind = f"{known.waiting:,} waiting{since}"
+    publisher, relay = member.publisher or "no process", member.relay or "no process"
+    return f"{member.name or 'database'}: {behind}; events published by {publisher}, jobs handed out by {relay}"
 
 
 def _print(terminal: Terminal, world: World, act: Callable[[World], BusStatus]) -> None:
@@ -55,8 +80,11 @@ def _print(terminal: Terminal, world: World, act: Callable[[World], BusStatus]) 
 
     found, away = ask_everywhere(world, act)
     terminal.missing.update(away)
-    document: dict[str, Any] = {**asdict(found), "missing": list(found.missing)}
-    terminal.result({"bus": document}, "\n".join(_lines(world, found)))
+    terminal.result({"bus": _document(found)}, "\n".join(_lines(world, found)))
+
+
+def _document(found: BusStatus) -> dict[str, Any]:
+    return {**asdict(found), "missing": list(found.missing)}
 
 
 def _lines(world: World, found: BusStatus) -> list[str]:

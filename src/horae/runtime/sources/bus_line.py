@@ -19,22 +19,27 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as Late
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import timedelta
+from hashlib import blake2b
 from typing import Any
 
 from horae.api.problems import from_problem
 from horae.core.bus import PREFIX
 from horae.core.dataclass import dataclass
-from horae.core.dispatch import Ask, BusCall, Subjects, hold_for, patience
+from horae.core.dispatch import Ask, BusCall, Subjects, hold_for, patience, read_announcement
 from horae.errors import BusUnavailable, HoraeError
 from horae.ports.world import Clock, Dice
 from horae.runtime.loop import Backoff
-from horae.runtime.nats import ACKNOWLEDGE, LastingConnection
+from horae.runtime.nats import ACKNOWLEDGE, LastingConnection, encode
+from horae.runtime.sources.bus_routes import Routes
+from horae.runtime.sources.relays import Relays
 from horae.runtime.worker.tracebacks import error_line
 
+# size: asks, calls and arriving jobs share one lock, one loop and one connection
 log = logging.getLogger("horae.bus")
 REPEAT_ASK = 1.0  # seconds: a relay that has just taken over, or did not hear, learns of an open ask
+MOVED = 0.3  # seconds between three tries to take an ask back, in favour of another relay
 GIVE_BACK = 10.0  # seconds to give back a job that was not started
 FORGOTTEN = timedelta(minutes=2)  # after which the server forgets a worker that it cannot reach
 KNOWN = 10_000  # jobs that are known again when they arrive twice
@@ -65,6 +70,8 @@ class _Wanted:
     lease: timedelta
     free: int = 0
     is_asking: bool = False
+    relay: str | None = None  # that was asked last, in a cluster
+    moves: asyncio.Event = field(default_factory=asyncio.Event)  # jobs are due at another relay
     inbox: list[tuple[float, dict[str, Any]]] = field(default_factory=list)  # until when each may be started
 
 
@@ -86,6 +93,8 @@ class BusLine:
         self._asked: dict[str, tuple[float, str]] = {}  # until when a job for an ask is taken, and its queue
         self._known: OrderedDict[tuple[str, int], None] = OrderedDict()
         # Of the loop's thread alone:
+        self._relays = Relays(clock)
+        self._routes = Routes(self._relays, self._call)
         self._answers: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._inbox = ""
         self._is_silent = False  # no relay answers, which was logged
@@ -144,7 +153,7 @@ class BusLine:
         self._start()
         if threading.current_thread() is self._thread:
             raise RuntimeError("a call of the bus from its own thread would wait for itself")
-        calling = asyncio.run_coroutine_threadsafe(self._call(name, arguments, limit), self._loop)
+        calling = asyncio.run_coroutine_threadsafe(self._routes.call(name, arguments, limit), self._loop)
         try:
             answer = calling.result(limit + MARGIN)
         except (Late, CancelledError):  # the second where this line was closed meanwhile
@@ -153,6 +162,10 @@ class BusLine:
         if "problem" in answer:
             raise from_problem(answer["problem"])
         return answer.get("value")
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
 
     def close(self) -> None:
         """Leave the bus; jobs that are being given back have a moment for it."""
@@ -206,6 +219,7 @@ class BusLine:
                     await self._connection.open()
                     self._inbox = self._connection.client.new_inbox()
                     await self._connection.client.subscribe(self._inbox, cb=self._receive)
+                    await self._connection.client.subscribe(self._bus.subjects.announce, cb=self._hear)
                 await self._listen()
                 self._ready.set()
             except Exception as problem:
@@ -265,21 +279,26 @@ class BusLine:
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
-    async def _call(self, name: str, arguments: Mapping[str, Any], limit: float) -> dict[str, Any]:
-        call = BusCall(self._dice.name(20), self.address, name, arguments)
+    async def _call(
+        self, name: str, arguments: Mapping[str, Any], relay: str | None, limit: float, *, waits: bool = True
+    ) -> dict[str, Any]:
+        """Call a relay and return its answer; with *waits* false only store the call, once however often it is sent."""
+        id = self._dice.name(20) if waits else blake2b(encode(arguments), digest_size=16).hexdigest()  # noqa: A001
+        call = BusCall(id, self.address, name, arguments)
         answered: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         self._answers[call.id] = answered
         try:
             async with asyncio.timeout(limit):
                 await self._ready.wait()
-                subject = self._bus.subjects.call(name)
+                subject = self._bus.subjects.call(name, relay)
                 await self._connection.publish(subject, call.as_json(), message_id=call.id, within=limit)
-                return await answered
+                if waits:
+                    return await answered
         except TimeoutError:
             self._mend()
-            raise BusUnavailable("bus_relay_silent", seconds=limit) from None
         finally:
-            del self._answers[call.id]
+            self._answers.pop(call.id, None)
+        raise BusUnavailable("bus_relay_silent", seconds=limit)
 
     # -- jobs ------------------------------------------------------------------------------------------------------
 
@@ -295,39 +314,94 @@ class BusLine:
         try:
             await self._ready.wait()
             while (slots := wanted.free) > 0:
+                wanted.relay = relay = self._relays.choose(queue)
                 ask = Ask(self._dice.name(20), self.address, wanted.worker, queue, slots, wanted.lease)
-                answer = await self._ask_once(ask)
+                answer = await self._ask_once(ask, wanted)
                 if answer is None:
-                    self._note_silence()
+                    self._note_silence(relay)
                     continue
                 self._is_silent = False
+                if relay is not None:
+                    given = answer.get("value", {}).get("jobs", 0)
+                    self._relays.note_answer(relay, queue, is_full=given >= slots)
                 if "problem" in answer:
                     log.warning("a relay refuses to give jobs of %s: %s", queue, answer["problem"].get("detail"))
                     await backoff.pause()
         finally:
             wanted.is_asking = False
 
-    async def _ask_once(self, ask: Ask) -> dict[str, Any] | None:
-        """Send an ask, again and again while it is open; return the answer, None when no relay has one."""
-        sent = self._clock.monotonic()
+    async def _ask_once(self, ask: Ask, wanted: _Wanted) -> dict[str, Any] | None:
+        """Send an ask, again and again while it is open; return the answer, None when no relay has one.
+
+        In a cluster it is taken back when jobs are due at another relay. The slots are free for that one when the
+        answer says what was sent; without an answer in time, jobs that still come for this ask are given back.
+        """
+        sent, relay = self._clock.monotonic(), wanted.relay
         answered: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         self._answers[ask.id] = answered
+        wanted.moves.clear()
         with self._lock:
             self._asked = {known: each for known, each in self._asked.items() if each[0] > sent}
             self._asked[ask.id] = sent + patience(ask.lease).total_seconds(), ask.queue
         limit = hold_for(ask.lease).total_seconds() + REPEAT_ASK
+        subject = self._bus.subjects.ask_of(relay)
         try:
             async with asyncio.timeout(min(limit, patience(ask.lease).total_seconds())):
-                while not answered.done():
-                    await self._connection.hint(self._bus.subjects.ask, ask.as_json())
-                    await asyncio.wait([answered], timeout=REPEAT_ASK)
-                return answered.result()
+                while not answered.done() and not wanted.moves.is_set():
+                    if relay is not None and not self._relays.is_live(relay):
+                        break
+                    await self._connection.hint(subject, ask.as_json())
+                    await self._wait_for(answered, wanted.moves, REPEAT_ASK)
+            if wanted.moves.is_set() and (relay is None or self._relays.is_live(relay)):
+                await self._move(ask, subject, answered)
         except TimeoutError:
-            return None
+            pass
         finally:
             del self._answers[ask.id]
+        if not answered.done() and (relay is not None or wanted.moves.is_set()):
+            with self._lock:
+                self._asked.pop(ask.id, None)
+        return answered.result() if answered.done() else None
 
-    def _note_silence(self) -> None:
+    async def _wait_for(self, answered: asyncio.Future[Any], moves: asyncio.Event, limit: float) -> None:
+        """Wait for an answer, or for another relay that has jobs."""
+        moving = self._loop.create_task(moves.wait())
+        try:
+            await asyncio.wait([answered, moving], timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            moving.cancel()
+
+    async def _move(self, ask: Ask, subject: str, answered: asyncio.Future[Any]) -> None:
+        """Take an ask back, and wait for a moment until its relay says what it has sent."""
+        for _ in range(3):
+            if not answered.done():
+                await self._connection.hint(subject, replace(ask, id=self._dice.name(20), slots=0).as_json())
+                await asyncio.wait([answered], timeout=MOVED)
+
+    async def _hear(self, message: Any) -> None:
+        """Note what a relay announces; move asks to where jobs are due."""
+        try:
+            said = read_announcement(json.loads(message.data))
+        except (HoraeError, ValueError) as problem:
+            log.debug("an announcement cannot be read: %s", problem)
+            return
+        self._relays.hear(said)
+        with self._lock:
+            asking = [(queue, each) for queue, each in self._wanted.items() if each.is_asking]
+        for queue, wanted in asking:
+            if wanted.relay is None:
+                moves = bool(self._relays.live())  # it asks in general, and there are several
+            else:
+                is_better = said.relay != wanted.relay and self._relays.is_due(said.relay, queue)
+                moves = is_better and not self._relays.is_due(wanted.relay, queue)
+            if moves or not (wanted.relay is None or self._relays.is_live(wanted.relay)):
+                wanted.moves.set()
+
+    def _note_silence(self, relay: str | None) -> None:
+        if relay is not None:
+            self._relays.skip(relay)
+            if self._relays.live():  # others are there
+                return
         self._mend()
         if not self._is_silent:
             self._is_silent = True
@@ -342,7 +416,7 @@ class BusLine:
                 del self._asked[known]
         if open_asks:
             none = Ask(self._dice.name(20), self.address, wanted.worker, queue, 0, wanted.lease)
-            self._spawn(self._connection.hint(self._bus.subjects.ask, none.as_json()))
+            self._spawn(self._connection.hint(self._bus.subjects.ask_of(wanted.relay), none.as_json()))
 
     def _receive_job(self, raw: dict[str, Any]) -> None:
         job = raw["job"]
@@ -351,6 +425,7 @@ class BusLine:
             if key in self._known:
                 return
             self._known[key] = None
+            self._routes.hold(key[0], raw.get("relay"))
             while len(self._known) > KNOWN:
                 self._known.popitem(last=False)
             until, queue = self._asked.get(raw["ask"], (0.0, ""))
@@ -386,6 +461,6 @@ class BusLine:
 
     async def _settle_quietly(self, endings: Sequence[Mapping[str, Any]]) -> None:
         try:
-            await self._call("settle", {"endings": endings}, GIVE_BACK)
+            await self._routes.call("settle", {"endings": endings}, GIVE_BACK)
         except HoraeError as problem:
             log.warning("%s jobs could not be given back; they wait for their leases: %s", len(endings), problem)

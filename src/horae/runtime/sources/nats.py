@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from horae.api.admin import Admin
 from horae.api.jobs.remote import core_job
@@ -12,11 +14,11 @@ from horae.api.jobs.room import Job as PublicJob
 from horae.api.jobs.room import Jobs
 from horae.api.operation import Call, Sender, operations_of
 from horae.api.values import from_json, to_json
-from horae.core.dispatch import CALLS, MOST_SLOTS
+from horae.core.dispatch import CALLS, ENQUEUES, MOST_SLOTS
 from horae.core.jobs.job import Change, Job, Outcome
-from horae.errors import NeedsDatabase
+from horae.errors import BusUnavailable, NeedsDatabase
 from horae.ports.workers import Node, Upcoming
-from horae.ports.world import Clock
+from horae.ports.world import Clock, Dice
 from horae.runtime.nats import encode
 from horae.runtime.sources.bus_line import BusLine
 from horae.runtime.sources.http import HttpSource, ending_of
@@ -24,6 +26,8 @@ from horae.runtime.sources.http import HttpSource, ending_of
 T = TypeVar("T")
 BRISK, LONGEST = 2.0, 10.0  # seconds for an answer to a worker's own calls, which its loops repeat
 PATIENT = 30.0  # seconds for an answer to a call of a handler
+TRIES = 3  # in which it is sent, where it may be sent again
+KEY_LENGTH = 32
 LOOK_BUSY, LOOK_IDLE = 1.0, 5.0  # seconds between two looks for cancelled jobs, and for a drain
 TOGETHER = 100  # endings in one message
 PART = 256 * 1024  # bytes of endings in one message, unless one alone is longer
@@ -58,14 +62,50 @@ class BusSender:
         raise executes_only(call)
 
 
-class NoOperations:
-    """The sender of an application that only executes jobs from a bus: no operation can be sent."""
+class BusOperations:
+    """The sender of an application on a bus: its jobs may enqueue others, and no other operation can be sent.
 
-    def __init__(self, *, is_async: bool = False) -> None:
-        self.is_async = is_async
+    A call has a key, the same in every try, so that a message or an answer that got lost stores nothing twice.
+    """
 
-    def send(self, call: Call[T]) -> NoReturn:
+    is_async = False
+
+    def __init__(self, line: Callable[[Call[Any]], BusLine], dice: Callable[[], Dice]) -> None:
+        self._line, self._dice = line, dice
+
+    def send(self, call: Call[T]) -> T:
+        name = NAMES.get((call.method, call.path))
+        if name is None or name not in ENQUEUES:
+            raise executes_only(call)
+        line, arguments = self._line(call), dict(call.body)
+        if call.creates:
+            arguments["key"] = call.key or self._dice().name(KEY_LENGTH)
+        for _ in range(TRIES - 1):
+            with suppress(BusUnavailable):
+                return self._try(line, name, arguments, call)
+        return self._try(line, name, arguments, call)
+
+    def _try(self, line: BusLine, name: str, arguments: dict[str, Any], call: Call[T]) -> T:
+        answer: T = from_json(call.answer, line.call(name, arguments, limit=PATIENT / TRIES))
+        return answer
+
+    def follow(self, call: Call[T]) -> NoReturn:
         raise executes_only(call)
+
+    def download(self, call: Call[T]) -> NoReturn:
+        raise executes_only(call)
+
+
+class AsyncBusOperations:
+    """The same for an event loop, in threads."""
+
+    is_async = True
+
+    def __init__(self, operations: BusOperations) -> None:
+        self._operations = operations
+
+    async def send(self, call: Call[T]) -> T:
+        return await asyncio.to_thread(self._operations.send, call)
 
     def follow(self, call: Call[T]) -> NoReturn:
         raise executes_only(call)
