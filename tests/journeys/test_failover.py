@@ -15,7 +15,12 @@ from pathlib import Path
 import pytest
 
 from horae.actions.jobs import jobs as verbs
+from horae.clock import SystemClock
+from horae.doctor.database import primaries
+from horae.doctor.findings import Installation
 from horae.errors import StoreError, StoreUnavailable
+from horae.settings import Settings
+from horae.stores.opening import create_store_engine, open_store
 from tests.conftest import do_without
 from tests.journeys.conftest import STEADY, Journey, setting_out
 from tests.journeys.program import build
@@ -241,6 +246,37 @@ def test_connections_to_a_primary_that_never_died_are_dropped_once_its_successor
 
     assert pair.ask(pair.primary, count) == before
     assert pair.ask(pair.standby, count)[0][0] >= 20
+
+
+def test_a_primary_that_never_died_is_refused_by_all_who_reach_its_successor_and_the_doctor_names_it(
+    servers: Servers, journeys: ExitStack, tmp_path: Path
+) -> None:
+    """No connection is lost: only the watch over the other hosts can notice, and whoever starts later asks all."""
+    pair = journeys.enter_context(replicated(servers, synchronous=False))
+    journey = set_out(journeys, pair.url, tmp_path)
+    count = "SELECT count(*) FROM horae_jobs"
+    assert _tries(journey, 0)
+    pair.promote()
+
+    def has_met_successor() -> bool:
+        _tries(journey, len(journey.acknowledged))
+        return bool(pair.ask(pair.standby, count)[0][0] > 1)
+
+    wait_until(has_met_successor, "the watch to notice", 60.0)
+    before = pair.ask(pair.primary, count)
+    for number in range(1000, 1010):
+        assert _tries(journey, number)
+    late = create_store_engine(pair.url)  # as a process does that starts now; both can be written to
+    try:
+        with late.connect() as connection:
+            [[timeline]] = connection.exec_driver_sql("SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)")
+        found = list(primaries(open_store(late), Installation(Settings.read({}), {}, SystemClock())))
+    finally:
+        late.dispose()
+    assert timeline == "00000002"
+    assert [each.why.reason for each in found] == ["hosts_old_primary"]
+    assert pair.ask(pair.primary, count) == before
+    assert pair.ask(pair.standby, count)[0][0] >= 11
 
 
 def _numbers(journey: Journey) -> list[int]:

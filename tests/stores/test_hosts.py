@@ -116,6 +116,37 @@ def test_another_system_behind_the_same_name_has_timelines_of_its_own() -> None:
     assert hosts.connect().host == "a"
 
 
+def test_a_primary_that_lives_on_is_refused_once_the_watch_has_met_its_successor() -> None:
+    machines = Machines({"a": Standing(True, "s", 1), "b": Standing(False, "s", 1)})
+    hosts = machines.hosts()
+    assert hosts.connect().host == "a"
+    machines.standings["b"] = Standing(True, "s", 2)
+    assert hosts.connect().host == "a"  # nobody has looked
+    hosts.watch()
+    hosts.watch()  # one look at a time
+    wait_until(lambda: hosts.timelines.highest("s") == 2, "the watch")
+    assert hosts.connect().host == "b"
+    assert machines.asked.count("b") == 3
+    assert all(each.closed for each in machines.opened if each.host == "b" and each is not machines.opened[-1])
+
+
+def test_a_survey_says_how_each_host_stands() -> None:
+    machines = Machines({"a": Standing(True, "s", 1), "b": Standing(True, "s", 2), "c": None})
+    hosts = machines.hosts()
+    assert hosts.survey() == {"a": Standing(True, "s", 1), "b": Standing(True, "s", 2), "c": None}
+    assert hosts.timelines.is_outdated(Standing(True, "s", 1))
+    assert all(each.closed for each in machines.opened)
+
+
+def test_another_system_behind_the_same_name_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    machines = Machines({"a": Standing(True, "s", 7)})
+    hosts = machines.hosts()
+    hosts.connect()
+    machines.standings["a"] = Standing(True, "other", 1)
+    hosts.connect()
+    assert "a is another database system than before" in caplog.text
+
+
 def test_a_search_goes_on_until_a_standby_was_promoted() -> None:
     machines = Machines({"a": None, "b": STANDBY})
     hosts = machines.hosts(60.0)

@@ -14,14 +14,19 @@ import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 from horae.core.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 log = logging.getLogger("horae.stores")
 ROUND = 0.25  # seconds between two rounds of asking while no host can be written to
 # Of the time for connecting: how long to wait for the others once one can be written to.
 GRACE = 0.4
+WATCH = 10.0  # seconds between two looks at the other hosts, while connections are in use
 
 
 class Closable(Protocol):
@@ -96,6 +101,8 @@ class Hosts(Generic[C]):
         self.timelines = Timelines()
         self.searches = 0
         self._failure, self._failed = "", 0
+        self._watching = threading.Lock()
+        self._system = ""
 
     def connect(self) -> C:
         """Connect to the chosen host, or search for one within the time for connecting."""
@@ -115,6 +122,10 @@ class Hosts(Generic[C]):
         finally:
             self._searching.release()
 
+    @property
+    def is_several(self) -> bool:
+        return len(self._hosts) > 1
+
     def forget(self, search: int) -> None:
         """Ask all hosts again before the next connection: one was lost, so that another host may have taken over.
 
@@ -122,6 +133,53 @@ class Hosts(Generic[C]):
         """
         if search == self.searches and len(self._hosts) > 1:
             self._chosen = None
+
+    # -- an old primary that never died --------------------------------------------------------------------------
+
+    def watch(self) -> None:
+        """Ask the other hosts now and then, in a thread of its own, whether one of them was promoted meanwhile.
+
+        An old primary that lives on keeps its connections; once a higher timeline was met they are refused. Called
+        whenever a connection is taken: a process that uses none asks nobody.
+        """
+        if len(self._hosts) > 1 and self._chosen is not None and self._watching.acquire(blocking=False):
+            threading.Thread(target=self._watch, name="horae-hosts", daemon=True).start()
+
+    def _watch(self) -> None:
+        try:
+            self._note_others(self._chosen)
+        except Exception:
+            log.exception("the other hosts of the database could not be asked; asking again")
+        finally:
+            rest = threading.Timer(WATCH, self._watching.release)
+            rest.daemon = True
+            rest.start()
+
+    def _note_others(self, chosen: Host | None) -> None:
+        asked = _Round(self._connect, [host for host in self._hosts if host is not chosen])
+        try:
+            answers = asked.collect(self._budget, threading.Event())
+        finally:
+            asked.end()
+        for each in answers:
+            each.close()
+            if each.standing is None:
+                continue
+            is_newer = each.standing.timeline > self.timelines.highest(each.standing.system) > 0
+            self.timelines.note(each.standing)
+            if is_newer and chosen is not None:
+                log.error("%s was promoted while %s lives on, which is refused from now on: stop it", named(each.host),
+                          named(chosen))  # fmt: skip
+
+    def survey(self) -> dict[str, Standing | None]:
+        """Ask every host, within the time for connecting, how it stands; None: it does not answer."""
+        answers = self._ask_all(threading.Event())
+        for each in answers:
+            each.close()
+            if each.standing is not None:
+                self.timelines.note(each.standing)
+        found = {named(each.host): each.standing for each in answers}
+        return {name: found.get(name) for name in map(named, self._hosts)}
 
     def _open_chosen(self) -> C | None:
         chosen, search = self._chosen, self.searches
@@ -137,10 +195,17 @@ class Hosts(Generic[C]):
     def _open(self, host: Host, *, must_write: bool = False) -> C:
         connection, standing = self._connect(host)
         self.timelines.note(standing)
+        self._note_system(host, standing)
         if self.timelines.is_outdated(standing) or (must_write and not standing.is_writable):
             connection.close()
             raise self._refuse(f"{named(host)} {self._reason(standing)}")
         return connection
+
+    def _note_system(self, host: Host, standing: Standing) -> None:
+        """Say when another database answers than before: its timelines are its own, so that none of them is refused."""
+        if self._system and standing.system and standing.system != self._system:
+            log.warning("%s is another database system than before: restored, upgraded, or the wrong one", named(host))
+        self._system = standing.system or self._system
 
     def _reason(self, standing: Standing) -> str:
         if not self.timelines.is_outdated(standing):
@@ -248,6 +313,16 @@ class _Round(Generic[C]):
                 self._answers.put(answer)
                 return
         answer.close()
+
+
+# The hosts of each engine, once it has connected.
+HOSTS: WeakKeyDictionary[Engine, list[Hosts[Any]]] = WeakKeyDictionary()
+
+
+def survey_hosts(engine: Engine) -> dict[str, Standing | None]:
+    """Ask every host that the URL of an engine names how it stands; nothing where it names one, or is not open yet."""
+    found = [hosts for hosts in HOSTS.get(engine, ()) if hosts.is_several]
+    return found[0].survey() if found else {}
 
 
 def named(host: Host) -> str:

@@ -23,7 +23,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import InvalidatePoolError
 
 from horae.core.timeouts import Timeouts, client_limit, milliseconds
-from horae.stores.databases.hosts import Host, Hosts, Standing, split_hosts
+from horae.stores.databases.hosts import HOSTS, Host, Hosts, Standing, split_hosts
 from horae.stores.databases.isolation import act_for_all_tenants
 
 T = TypeVar("T")
@@ -67,7 +67,10 @@ class BoundedConnection(psycopg.Connection[Any]):
     @property
     def is_outdated(self) -> bool:
         """Return whether a connection of this process has met a newer primary since this one was opened."""
-        return self.hosts is not None and self.standing is not None and self.hosts.timelines.is_outdated(self.standing)
+        if self.hosts is None or self.standing is None:
+            return False
+        self.hosts.watch()
+        return self.hosts.timelines.is_outdated(self.standing)
 
     def close(self) -> None:
         """Close the connection. One that was lost makes the next connection ask all hosts who is the primary."""
@@ -213,7 +216,7 @@ def create_postgres_engine(url: str, timeouts: Timeouts) -> Engine:
         pool_timeout=timeouts.hot.total_seconds(),
         connect_args=given,
     )
-    hosts: list[Hosts[BoundedConnection]] = []
+    hosts = HOSTS[engine] = list[Hosts[BoundedConnection]]()
 
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, arguments: Any, parameters: Any) -> DBAPIConnection:
