@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,9 +70,10 @@ async def test_an_agent_that_dies_at_any_point_is_followed_by_another_process(ef
         assert agent.verify().is_sound
 
 
-async def test_an_agent_with_a_store_of_its_own_is_driven_in_the_labs_world() -> None:
+async def test_an_agent_with_a_store_of_its_own_is_driven_in_the_labs_world(tmp_path: Path) -> None:
     app = Horae("sqlite://")
-    agent = Attention("own", "sqlite:///never-opened.db")
+    real = tmp_path / "never-opened.db"
+    agent = Attention("own", f"sqlite:///{real}")
 
     @agent.cognition("ask")
     def ask(turn: Turn) -> Any:
@@ -82,6 +84,7 @@ async def test_an_agent_with_a_store_of_its_own_is_driven_in_the_labs_world() ->
         task = agent.add("ask").task.id
         await lab.until(lambda: agent.task(task).state == "completed", within=2 * DAY)
         assert agent.result(task) == ["timed_out"]
+    assert not real.exists()
 
 
 async def test_an_agent_can_only_die_where_agents_are() -> None:

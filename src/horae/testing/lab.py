@@ -195,7 +195,8 @@ class Lab:
 
         The agent may have been declared with this application or with a store of its own.
         """
-        if agent.app is not self.app and agent.app.world is not self.world:
+        known = (self.app, *(each.agent.app for each in self._agents))
+        if all(each is not agent.app for each in known):  # to compare its world would open its real store
             self._exits.enter_context(agent.app.using_world(self.world))
         if all(each.agent is not agent for each in self._agents):
             self._agents.append(AttendedAgent(self.world, agent, self._agent_dies_at))

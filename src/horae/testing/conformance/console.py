@@ -51,11 +51,11 @@ class ConsoleConformance(InVirtualTime):
 
     def test_a_definition_keeps_what_its_handler_takes(self, store: Store) -> None:
         parameters = (Parameter("to", "text"), Parameter("size", "choice", False, "s", ("s", "m"), nullable=True))
-        told = StoredDefinition("mail", "default", False, "shop", NOON, "x", ("to", "from"), parameters, "Send it.")
-        store.transact(lambda tx: tx.definitions.put(told))
+        mail = StoredDefinition("mail", "default", False, "shop", NOON, "x", ("to", "from"), parameters, "Send it.")
+        store.transact(lambda tx: tx.definitions.put(mail))
         store.transact(lambda tx: tx.definitions.put(StoredDefinition("plain", "default", False, "", NOON, "x")))
 
-        assert store.read(lambda tx: tx.definitions.get("mail")) == told
+        assert store.read(lambda tx: tx.definitions.get("mail")) == mail
         assert store.read(lambda tx: tx.definitions.sensitive(["mail", "plain", "gone"])) == {"mail": ("to", "from")}
 
     # -- views -----------------------------------------------------------------------------------------------------

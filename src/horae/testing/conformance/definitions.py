@@ -25,7 +25,7 @@ class DefinitionConformance:
         first = StoredDefinition("report", "mail", False, "shop", NOON, "system/start")
         second = StoredDefinition("report", "other", True, "shop", NOON + timedelta(minutes=1), "token/1")
         for definition in (first, second):
-            store.transact(lambda tx, stored=definition: tx.definitions.put(stored))  # type: ignore[misc]
+            store.transact(lambda tx, stored=definition: tx.definitions.put(stored))  # type: ignore[misc]  # a default binds the loop's value
 
         assert store.read(lambda tx: (tx.definitions.all(), tx.definitions.get("report"))) == ([second], second)
         assert store.read(lambda tx: tx.definitions.get("Report")) is None
@@ -84,7 +84,7 @@ class DefinitionConformance:
         assert hold_of(store, other) == ("closed", "wipe")
 
     def test_a_release_that_never_came_is_made_up_for(self, store: Store) -> None:
-        """Whoever opened the handler died before the release."""
+        """Make up for a process that died between opening the handler and the release."""
         [number] = put(store, a_new_job(owner="alice"))
         assert take(store) == []
         store.transact(lambda tx: tx.definitions.put(StoredDefinition("greet", "default", True, "", NOON, "")))

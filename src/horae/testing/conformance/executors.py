@@ -1,6 +1,6 @@
 """The suite every executor must pass; it runs unchanged on all of them.
 
-Whoever writes an executor (the port ``horae.executors.RemoteExecutor``) proves it with a fixture and a subclass in a
+The author of an executor (the port ``horae.executors.RemoteExecutor``) proves it with a fixture and a subclass in a
 test file:
 
 .. code-block:: python
@@ -243,7 +243,7 @@ class ExecutorConformance:
     ) -> None:
         handle = executor.submit(a_call(call[0], **call[1]))
 
-        over = lambda: (found := executor.wait(handle, timedelta(seconds=2))).state in ("ended", "gone") and found  # noqa: E731
+        over = lambda: (found := executor.wait(handle, timedelta(seconds=2))).state in ("ended", "gone") and found  # noqa: E731  # beside the call that takes it
         state = wait_for(over, "the end").state
         assert state == "gone" or executor.collect(handle).ending is None
         assert state == "gone" or executor.collect(handle).error

@@ -162,12 +162,12 @@ class LeaseConformance:
         assert store.read(lambda tx: tx.nodes.all()) == [replace(NODE, seen_at=LATER)]
 
     def test_a_heartbeat_says_how_full_a_worker_is_and_leaves_what_it_was_asked_to_do(self, store: Store) -> None:
-        told = replace(NODE, busy={"default": 3}, loop_lag=SECOND / 4, memory=50_000_000)
-        asked = replace(told, drain="leave", drain_at=NOON, drain_by="ann", drain_reason="repairs")
+        reported = replace(NODE, busy={"default": 3}, loop_lag=SECOND / 4, memory=50_000_000)
+        asked = replace(reported, drain="leave", drain_at=NOON, drain_by="ann", drain_reason="repairs")
         store.peek(["default"], node=NODE, node_id="n1")
         store.transact(lambda tx: tx.nodes.set_drain(asked))
 
-        seen = store.peek(["default"], node=told, node_id="n1")
+        seen = store.peek(["default"], node=reported, node_id="n1")
 
         assert seen.drain == "leave"
         assert store.peek([]).drain is None

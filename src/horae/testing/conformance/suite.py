@@ -1,6 +1,6 @@
 """The suite every store must pass; it runs unchanged on all of them.
 
-Whoever writes a store (the port ``horae.ports.store.Store``) proves it with a fixture and a subclass in a test file:
+The author of a store (the port ``horae.ports.store.Store``) proves it with a fixture and a subclass in a test file:
 
 .. code-block:: python
 
