@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
@@ -56,6 +57,7 @@ from horae.ports.world import Clock, Dice, Tracing, World
 from horae.runtime.chores.janitor import CHORES, Chore, cleaning
 from horae.runtime.chores.keeper import Beside, Keeper, MakeBeside, keeping
 from horae.runtime.chores.messenger import messengers
+from horae.runtime.chores.outboxes import outboxes
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.enqueued import EnqueuedBatch, EnqueuedJob, Origin, waitable
 from horae.runtime.schedules.declared import Declared
@@ -76,6 +78,7 @@ from horae.version import VERSION
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from horae.api.operation import Call
     from horae.client.service import Service
     from horae.runtime.sources.bus_line import BusAddress, BusLine
     from horae.stores.databases.sqlite import Synchronous
@@ -146,6 +149,7 @@ class Horae(Blueprint, Acting):
         self._service: Service | None = None  # on which it acts instead of a database
         self._bus: BusAddress | None = None  # from which its workers take jobs instead
         self._lines: list[BusLine] = []
+        self._line_lock = threading.Lock()
 
     # -- the world -----------------------------------------------------------------------------------------------
 
@@ -188,18 +192,32 @@ class Horae(Blueprint, Acting):
     def use_bus(
         self, servers: str | Sequence[str], *, stream: str = "HORAE", prefix: str = PREFIX, **options: Any
     ) -> None:
-        """Take jobs from a relay on NATS JetStream instead of a database, and execute them; nothing else.
+        """Take jobs from a relay on NATS JetStream instead of a database, execute them, and enqueue others there.
 
         *options* go to ``nats.connect``. What needs a database is listed by :meth:`needs_database`; using it, and every
-        other operation, enqueues among them, raises ``NeedsDatabase``.
+        operation but enqueues, raises ``NeedsDatabase``.
         """
         from horae.runtime.sources.bus_line import BusAddress
-        from horae.runtime.sources.nats import NoOperations
+        from horae.runtime.sources.nats import AsyncBusOperations, BusOperations
 
         named = (servers,) if isinstance(servers, str) else tuple(servers)
         self._bus = BusAddress(named, check_prefix(prefix), stream, options)
-        Rooms.__init__(self, NoOperations())
-        self.aio = Rooms(NoOperations(is_async=True))
+        operations = BusOperations(self._bus_line, lambda: self.world.dice)
+        Rooms.__init__(self, operations)
+        self.aio = Rooms(AsyncBusOperations(operations))
+
+    def _bus_line(self, call: Call[Any]) -> BusLine:
+        """Return a line to the bus for an enqueue: that of its worker, else one of its own."""
+        from horae.runtime.sources.bus_line import BusLine
+
+        assert self._bus is not None
+        if not self._bus.servers:
+            raise NeedsDatabase("bus_not_in_child", operation=f"{call.method} {call.path}")
+        with self._line_lock:
+            line = next((each for each in self._lines if not each.is_closed), None)
+            if line is None:
+                self._lines.append(line := BusLine(self._bus, self.world.clock, self.world.dice))
+            return line
 
     @property
     def acts_on_service(self) -> bool:
@@ -495,7 +513,8 @@ class Horae(Blueprint, Acting):
         """Return what looks after a store in a process without a worker."""
         chores = (cleaning(self.retention), *CHORES, *self._cluster_chores(), *self._own_chores())
         kept = replace(world, retention=self.retention)
-        beside = (*(() if is_further else self._loops_beside()), *messengers(self.world))
+        once = () if is_further else (*self._loops_beside(), *outboxes(self.world))
+        beside = (*once, *messengers(self.world))
         return Keeper(kept, database, name, chores, Teller(self.listeners).dead, beside=beside)
 
     def _loops_beside(self) -> list[MakeBeside]:
@@ -508,9 +527,9 @@ class Horae(Blueprint, Acting):
         """Return what databases of a cluster need beside; nothing for a single one."""
         if self.world.cluster is None:
             return []
-        from horae.runtime.chores.settings import shared_settings
+        from horae.runtime.chores.settings import parts_of_acts, shared_settings
 
-        return [shared_settings(self.world)]
+        return [shared_settings(self.world), parts_of_acts(self.world)]
 
     def _own_chores(self) -> list[Chore]:
         """Return this application's chores: its processes take turns, and another application's do not count."""
@@ -537,7 +556,7 @@ class Horae(Blueprint, Acting):
             beside=(*self._loops_beside(), *settings.beside),
         )
         cluster, deliver = self.world.cluster, messengers(self.world)
-        settings = replace(settings, beside=(*settings.beside, *deliver))
+        settings = replace(settings, beside=(*settings.beside, *deliver, *outboxes(self.world)))
         made = self._worker_on(self.world if cluster is None else cluster.opened(self.world), source, settings, plan)
         if cluster is not None:
             guests = replace(settings, beside=deliver)  # the host's other loops are for all databases
@@ -590,7 +609,7 @@ class Horae(Blueprint, Acting):
         clock, most = self.world.clock, self.max_payload_bytes
         if self._service is not None:
             client = self._service.worker_client(settings.lease)
-            declare = lambda: declare_to(client.admin, self.plan().definitions, self.name)  # noqa: E731
+            declare = lambda: declare_to(client.admin, self.plan().definitions, self.name)  # noqa: E731  # beside the call that takes it
             return HttpSource(client.jobs, self.jobs, clock, most, declare)
         from horae.runtime.sources.bus_line import BusLine
         from horae.runtime.sources.nats import NatsSource

@@ -415,7 +415,7 @@ class Settings:
         metadata=_from(
             "HORAE_HEARTBEAT_URL",
             "what to call regularly while no expected run is missing, so that an outside monitor notices silence",
-            "without it nothing is called; whoever has the URL can pretend that all is well",
+            "without it nothing is called; every holder of the URL can pretend that all is well",
             unset="none",
         ),
     )
@@ -472,7 +472,7 @@ class Settings:
         metadata=_from(
             "HORAE_NATS_DISPATCH",
             "whether this process, which has the database, also takes its turn at handing out jobs to workers on NATS",
-            "whoever may publish to the subjects of dispatch then gets jobs with their payloads, and ends them",
+            "clients that may publish to the subjects of dispatch then get jobs with their payloads, and end them",
             _switch,
         ),
     )
@@ -825,7 +825,7 @@ def effective_settings(settings: Settings, environment: Mapping[str, str]) -> tu
         value, origin = getattr(settings, each.name), origin_of(each, environment)
         if origin == "default" and value != each.default:
             origin = "given"
-        text = _shown(each.name, value)
+        text = _format_value(each.name, value)
         found.append(EffectiveSetting(each.name, each.metadata["env"], text, origin, each.metadata["help"]))
     return tuple(found)
 
@@ -842,7 +842,7 @@ def is_secret(name: str) -> bool:
     return any(word in name for word in SECRET)
 
 
-def _shown(name: str, value: Any) -> str | None:
+def _format_value(name: str, value: Any) -> str | None:
     from horae.core.jobs.masking import MASK, mask_text  # when asked for: --help must not wait for it
 
     if value is None or value == "" or value == ():

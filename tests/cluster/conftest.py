@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine
 
 from horae.actions import cluster as verbs
 from horae.ports.world import World
@@ -13,7 +14,8 @@ from horae.stores.cluster.opening import with_cluster
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.store import SqlStore
 from horae.testing.clock import NOON, LoadedDice, VirtualClock
-from tests.support.servers import PostgresServer
+from tests.support.killing import Watch, die_watched
+from tests.support.prepared import Prepared
 
 Urls = Callable[[int], list[str]]
 
@@ -28,6 +30,7 @@ class Clusters:
         self.dice = LoadedDice()
 
     def urls(self, count: int) -> list[str]:
+        """Return so many databases without rows; those of PostgreSQL have their tables already."""
         return self._urls(count)
 
     def open(self, url: str) -> World:
@@ -61,8 +64,34 @@ class Clusters:
             self.add(world, url, f"db-{index}", first)
         return self.open(first), urls
 
-    def add(self, world: World, url: str, name: str, first: str) -> verbs.ClusterState:
-        return verbs.add(world, self.open_alone(url), name=name, address=public_address(url, first))
+    def add(self, world: World, url: str, name: str, first: str, *, takes_shards: bool = True) -> verbs.ClusterState:
+        address = public_address(url, first)
+        return verbs.add(world, self.open_alone(url), name=name, address=address, takes_shards=takes_shards)
+
+
+def die_in_cluster(
+    number: int,
+    clusters: Clusters,
+    url: str,
+    work: Callable[[World], object],
+    before: Callable[[World], object] | None = None,
+) -> bool:
+    """Do *work* in a child that opens the cluster itself and is killed before its statement or commit of this number.
+
+    Return whether it ended. What is done *before* does not count.
+    """
+
+    def begin(watch: Watch) -> None:
+        with ExitStack() as exits:
+            opened = Clusters(lambda _: [], exits)
+            opened.clock = clusters.clock
+            world = opened.open(url)
+            if before is not None:
+                before(world)
+            watch(Engine)
+            work(world)
+
+    return die_watched(number, begin)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.server)])
@@ -71,14 +100,14 @@ def clusters(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster
         if request.param == "sqlite":
             yield Clusters(lambda count: [f"sqlite:///{tmp_path / f'{index}.db'}" for index in range(count)], exits)
             return
-        server: PostgresServer = request.getfixturevalue("postgres_server")
+        prepared: Prepared = request.getfixturevalue("prepared_postgres")
         made: list[str] = []
 
         def urls(count: int) -> list[str]:
-            made.extend(server.create_database() for _ in range(count))
+            made.extend(prepared.copy() for _ in range(count))
             return made[-count:]
 
         with ExitStack() as inner:
             yield Clusters(urls, inner)
         for url in made:
-            server.release_database(url)
+            prepared.server.drop_database(url)

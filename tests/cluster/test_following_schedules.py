@@ -14,6 +14,8 @@ from horae.testing.builders import a_schedule
 from tests.cluster.conftest import Clusters
 from tests.cluster.mail import deliver, keys_in, map_of, take, waiting
 from tests.cluster.test_messages import _deliver_twice
+from tests.cluster.test_restoring import Ground
+from tests.cluster.test_settings import only_files
 
 MINUTE = timedelta(minutes=1)
 
@@ -173,3 +175,24 @@ def test_a_restored_leader_is_told_again_who_follows_it(clusters: Clusters) -> N
     lead(clusters, world)
     deliver(world)
     assert fire(world) == [follower]
+
+
+@only_files
+def test_a_restored_follower_is_heard_although_its_leader_knows_a_later_version(clusters: Clusters) -> None:
+    ground = Ground(clusters)
+    [leader], [follower] = keys_in(ground.world, 1), keys_in(ground.world, 2)
+    schedules.create(ground.world, a_schedule(leader, "60", kind="every"))
+    schedules.create(ground.world, a_schedule(follower, "", kind="after", after=(leader,)))
+    deliver(ground.world)
+    copy = ground.copy(2)
+    schedules.change(ground.world, follower, {"kind": "every", "expression": "3600", "after": ()})
+    deliver(ground.world)  # the leader has heard that nobody follows it any more
+    ground.put_back(2, copy)
+    ground.restore(2)
+    world = ground.anew()
+    assert schedules.get(world, follower).after == (leader,)
+    deliver(world)
+    lead(clusters, world)
+    deliver(world)
+    assert fire(world) == [follower]
+    assert schedules.get(world, follower).version == 3

@@ -81,6 +81,10 @@ def findings(shop: Shop) -> list[str]:
     return [each["text"] for each in json.loads(ended.stdout)["doctor"]["checks"] if each["level"] == "problem"]
 
 
+def is_served(shop: Shop) -> bool:
+    return not any("No live worker serves" in each for each in findings(shop))
+
+
 @pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.timeout(400)
@@ -111,7 +115,7 @@ def test_a_database_that_is_away_stops_neither_the_start_nor_the_others_and_none
         assert any("second of the cluster cannot be asked" in each for each in findings(shop))
         hosts[1].start()
         wait_until(lambda: load.of(2) <= set(shop.sent()), "the jobs of the one that is back", within=SOON)
-        assert not any("No live worker serves" in each for each in findings(shop))
+        wait_until(lambda: is_served(shop), "the heartbeat of the worker in the one that is back", within=SOON)
 
         load.start()
         wait_until(lambda: len(load.acknowledged) > 50, "some load")

@@ -1,11 +1,10 @@
 """Messages find whom they are for wherever its shard has moved, and survive whoever dies or is away."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
 
 from horae.actions import cluster as verbs
 from horae.actions import messages, moves
@@ -19,9 +18,8 @@ from horae.errors import StoreUnavailable
 from horae.ports.definitions import StoredDefinition
 from horae.ports.world import World
 from horae.runtime.sources.store import StoreSource
-from tests.cluster.conftest import Clusters
+from tests.cluster.conftest import Clusters, die_in_cluster
 from tests.cluster.mail import LEASE, deliver, ids, map_of, put, run, state, take, waiting
-from tests.support.killing import Watch, die_watched
 
 
 def pair(clusters: Clusters, count: int = 3) -> tuple[World, Enqueued, Enqueued]:
@@ -236,11 +234,11 @@ def test_whoever_is_killed_before_any_statement_the_child_starts_or_ends_once(cl
     for round_ in range(200):
         parent = put(world, 1, prefix=f"p{round_}")
         child = put(world, 2, parent, prefix=f"c{round_}", on_parent_dead=policy)
-        ended = _die_before(round_, clusters, urls[0])
+        ended = die_in_cluster(round_, clusters, urls[0], deliver)
         _later(clusters)
         deliver(world)
         run(world, parent, ending="failed", error="no")
-        ended &= _die_before(round_, clusters, urls[0])
+        ended &= die_in_cluster(round_, clusters, urls[0], deliver)
         _later(clusters)
         deliver(world)
         assert waiting(world) == 0
@@ -252,20 +250,6 @@ def test_whoever_is_killed_before_any_statement_the_child_starts_or_ends_once(cl
         if ended:
             break
     assert steps > 5
-
-
-def _die_before(number: int, clusters: Clusters, url: str) -> bool:
-    """Deliver in a child process that is killed before its statement or commit of this number; whether it ended."""
-
-    def work(watch: Watch) -> None:
-        with ExitStack() as exits:
-            opened = Clusters(lambda _: [], exits)
-            opened.clock = clusters.clock
-            world = opened.open(url)
-            watch(Engine)
-            deliver(world)
-
-    return die_watched(number, work)
 
 
 def _later(clusters: Clusters) -> None:

@@ -32,6 +32,8 @@ from horae.stores.cluster.classes import CLASSES, Moves
 from horae.stores.metadata import metadata
 from horae.testing.builders import a_schedule
 from tests.cluster.conftest import Clusters
+from tests.cluster.test_lists import rooms
+from tests.cluster.test_nothing_partial import work_on_acts
 
 LEASE = timedelta(seconds=30)
 
@@ -282,15 +284,41 @@ def test_a_job_that_waits_for_a_slot_does_not_wait_for_ever(clusters: Clusters) 
     assert len(take(world)) == 2
 
 
-def test_an_act_that_is_not_over_refuses_the_move_and_nothing_changes(clusters: Clusters) -> None:
+def test_a_tenants_act_that_is_not_over_goes_along_and_goes_on_there(clusters: Clusters) -> None:
     world, ids = filled(clusters, 1)
     [owner] = ids
-    acts.start(world, "cancel", "handler:mail", owner=owner)
-    with pytest.raises(NotAllowed, match="bulk acts"):
-        moves.move(world, shards_of(world, ids), "db-2")
+    act = acts.start(world, "cancel", "handler:mail", owner=owner)
+    assert act.matched > 0
+    moves.move(world, shards_of(world, ids), "db-2")
     assert verbs.look(world).is_well
-    assert jobs.enqueue(world, Request("mail", {}, owner=owner)).id
+    assert work_on_acts(world) == 1
+    ended = acts.get(world, act.id, owner=owner)
+    assert (ended.state, ended.changed) == ("done", act.matched)
+
+
+def test_an_act_of_the_house_is_waited_for_and_the_error_names_one_that_rests(clusters: Clusters) -> None:
+    world, ids = filled(clusters, 1)
+    act = rooms(world).acts.start("cancel", "handler:mail")
+    room = rooms(world)
+    room.acts.pause(act.id)
+    with pytest.raises(NotAllowed, match=f"{act.id} of the house is paused.*horae act cancel {act.id}"):
+        moves.move(world, shards_of(world, ids), "db-2")
     assert count_rows(world, "horae_parcels") == [0, 0]
+    room.acts.resume(act.id)
+    before = clusters.clock.now()
+    with pytest.raises(NotAllowed, match="is running"):  # no worker serves it
+        moves.move(world, shards_of(world, ids), "db-2")
+    assert timedelta(minutes=1) <= clusters.clock.now() - before < timedelta(minutes=2)
+    looks = iter(range(3))
+
+    def work_later(_: float) -> None:
+        if next(looks, None) is None:
+            work_on_acts(world)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clusters.clock, "pause", work_later)
+        assert moves.move(world, shards_of(world, ids), "db-2").vshards == 1
+    assert rooms(world).acts.get(act.id).state == "done"
 
 
 def test_two_movers_cannot_both_win(clusters: Clusters) -> None:

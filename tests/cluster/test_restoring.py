@@ -331,6 +331,7 @@ def test_postgresql_is_copied_and_comes_back_in_another_database(
     later = ground.enqueue(_owner_in(ground.world, 1))
     lost = ground.enqueue(_owner_in(ground.world, 2))
     [restored] = clusters.urls(1)
+    _empty(restored)
     target = restored.replace("postgresql+psycopg", "postgresql")
     subprocess.run(
         ["pg_restore", "--single-transaction", f"--dbname={target}", str(tmp_path / "monday" / "db-2.dump")], check=True

@@ -13,11 +13,11 @@ from horae.api.jobs import room
 from horae.api.values import to_public
 from horae.core.cluster.numbers import vshard_in
 from horae.core.jobs.job import Outcome
-from horae.errors import AlreadyRunning, InvalidInput, StaleMap
+from horae.errors import AlreadyRunning, InvalidInput
 from horae.ports.definitions import StoredDefinition
 from horae.ports.world import World
 from tests.cluster.conftest import Clusters
-from tests.cluster.mail import waiting
+from tests.cluster.mail import deliver, waiting
 
 LEASE = timedelta(seconds=30)
 SILENCE = timedelta(minutes=5)
@@ -129,7 +129,7 @@ def test_an_exclusive_job_is_refused_while_another_is_alive_in_a_cluster(cluster
             start_exclusively(world, Request("load", {}, concurrency_key=key), stale_timeout=SILENCE)
 
 
-def test_a_callers_transaction_stores_a_key_only_in_its_own_shard(clusters: Clusters) -> None:
+def test_a_callers_transaction_stores_a_key_in_its_own_shard_and_sends_any_other_there(clusters: Clusters) -> None:
     world, _ = clusters.make(2)
     near = "near"
     far = key_elsewhere(world, near)
@@ -139,8 +139,10 @@ def test_a_callers_transaction_stores_a_key_only_in_its_own_shard(clusters: Clus
     again = jobs.enqueue(world, Request("mail", {}, key=near))
     assert again.deduplicated
     assert vshard_in(again.number) == place_of(world, key=near)
-    with pytest.raises(StaleMap):
-        store.transact(lambda tx: jobs.enqueue(world, Request("mail", {}, key=far), connection=tx.connection))
+    sent = store.transact(lambda tx: jobs.enqueue(world, Request("mail", {}, key=far), connection=tx.connection))
+    assert vshard_in(sent.number) == place_of(world, key=far)
+    deliver(world)
+    assert jobs.enqueue(world, Request("mail", {}, key=far)).number == sent.number
 
 
 # -- jobs that wait for others -----------------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ def tell_dead(world: World, alerts: Alerts, job: DeadJob) -> bool:
         "attempt": job.attempt,
         "error": mask_text(job.last_error or "")[:LONGEST_ERROR],
     }
-    if job.object_type is not None:  # what is remembered goes on ageing, but nobody has looked at it
+    if job.object_type is not None:  # what is remembered goes on ageing, but no verifier has looked at it
         facts |= {"object_type": job.object_type, "object_id": job.object_id, "action": job.action}
     return _send(world, alerts, "job.dead", job.run_id, facts)
 
@@ -165,7 +165,7 @@ def tell_missed(world: World, alerts: Alerts, missed: MissedRun) -> bool:
 
 
 def look_round(world: World, alerts: Alerts) -> int:
-    """Check for everything an operator is told of; return how many alerts were sent."""
+    """Check for everything that operators are alerted to; return how many alerts were sent."""
     since = world.clock.now() - LOOK_BACK
     dead: Iterable[Job] = world.route().store.read(lambda tx: tx.jobs.died(since, limit=MOST))
     sent = [tell_dead(world, alerts, job) for job in dead]

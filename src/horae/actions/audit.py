@@ -18,7 +18,7 @@ from horae.core.jobs.job import SYSTEM
 from horae.ports.store import Tx
 from horae.ports.world import World
 
-BATCH = 1_000  # entries sealed in one transaction, during which nobody else seals, and on SQLite nobody writes
+BATCH = 1_000  # entries sealed in one transaction, during which no other process seals, and on SQLite none writes
 PAGE = 1_000  # entries read at once
 
 
@@ -61,7 +61,7 @@ def _places_of(world: World, owner: str) -> list[tuple[int, World]]:
     assert world.cluster is not None
     shard_map = world.cluster.shard_map
     own = shard_map.database_of(shard_map.vshard_of(owner=owner))
-    numbers = sorted((each.number for each in shard_map.members), key=lambda each: (each != own, -each))
+    numbers = sorted((each.number for each in shard_map.sharded), key=lambda each: (each != own, -each))
     return [(each, world.cluster.whole(world, each)) for each in numbers]
 
 
@@ -172,7 +172,7 @@ def verify_chain(tx: Tx, owner: str, kept_head: str | None) -> Verified:
 def export_audit(world: World, *, owner: str | None = None) -> Iterator[Line]:
     """Yield the lines of an export: every owner's chain, or one, as far as it has come now.
 
-    Each page is a transaction of its own: sealed entries do not change, so that a long export delays nobody. In a
+    Each page is a transaction of its own: sealed entries do not change, so that a long export delays no writer. In a
     cluster the chains of each database follow its name.
     """
     if world.cluster is not None:

@@ -30,11 +30,14 @@ UNDELIVERED = timedelta(minutes=1)  # a message that waits for longer is worth a
 
 @dataclass(frozen=True, slots=True)
 class UndeliveredState:
-    """Messages that a database still has for another, and for how many seconds the oldest has waited."""
+    """What a database still has for another, for how many seconds the oldest has waited, and how many of it are jobs
+    of callers' transactions.
+    """
 
     to: str
     count: int
     age: float
+    jobs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ class MemberState:
     moving: int = 0  # virtual shards that are marked: nothing can be written in them
     problem: str | None = None
     undelivered: tuple[UndeliveredState, ...] = ()
+    takes_shards: bool = True  # false: it is there for the transactions of callers alone
 
     def is_well(self, version: int) -> bool:
         return self.problem is None and self.version == version and not self.moving
@@ -68,7 +72,7 @@ class ClusterState:
     @property
     def empty(self) -> tuple[str, ...]:
         """The databases that keep nothing: just added after rows were stored, or drained."""
-        return tuple(each.name for each in self.members if not each.vshards)
+        return tuple(each.name for each in self.members if not each.vshards and each.takes_shards)
 
 
 def init(world: World, *, name: str, address: str, actor: str = SYSTEM, reason: str = "") -> ShardMap:
@@ -95,13 +99,21 @@ def init(world: World, *, name: str, address: str, actor: str = SYSTEM, reason: 
 
 
 def add(
-    world: World, joining: World, *, name: str, address: str, actor: str = SYSTEM, reason: str = ""
+    world: World,
+    joining: World,
+    *,
+    name: str,
+    address: str,
+    takes_shards: bool = True,
+    actor: str = SYSTEM,
+    reason: str = "",
 ) -> ClusterState:
     """Add an empty database, opened by itself, and where nothing is stored yet give it its share of the shards.
 
-    Its number is decided first; repeated after a death in the middle, it goes on where it stopped.
+    One that *takes_shards* not keeps none, ever: callers join their own transactions there, and jobs go on from it. Its
+    number is decided first; repeated after a death in the middle, it goes on where it stopped.
     """
-    from horae.actions.settings.catching_up import catch_up_all
+    from horae.actions.settings.catching_up import catch_up, catch_up_all
 
     shard_map = known_map(world)
     standing, unused = joining.route().store.read(lambda tx: (tx.cluster.standing(), tx.cluster.is_unused()))
@@ -112,12 +124,14 @@ def add(
         raise NotAllowed("cluster_database_used", address=address)
     if member is None:
         entry = entry_for(world, "add_to_cluster", name, actor, reason, address=address)
-        shard_map = decide_map(world, shard_map, shard_map.add(name, address), entry)
+        after = shard_map.add(name, address, takes_shards=takes_shards)
+        shard_map = decide_map(world, shard_map, after, entry)
         member = shard_map.named(name)
     if standing is None:
         number = member.number
         joining.route().store.transact(lambda tx: tx.cluster.join(shard_map, number))
     copy_map(world, shard_map)
+    catch_up(world, member.number)  # with no share of any limit, before it keeps anything
     share_empty(world, member, actor=actor)
     catch_up_all(world)
     return look(world)
@@ -172,6 +186,7 @@ def look(world: World) -> ClusterState:
     found = []
     for member in shard_map.members:
         state = MemberState(member.number, member.name, member.address, counts[member.number])
+        state = replace(state, takes_shards=member.takes_shards)
         try:
             store = shards_of(world).store_of(member.number)
             standing, moving, waiting = store.read(
@@ -179,7 +194,7 @@ def look(world: World) -> ClusterState:
             )
             now = shards_of(world).whole(world, member.number).clock.now()
             left = tuple(
-                UndeliveredState(each.to, each.count, max(0.0, (now - each.oldest).total_seconds()))
+                UndeliveredState(each.to, each.count, max(0.0, (now - each.oldest).total_seconds()), each.jobs)
                 for each in undelivered(shard_map, waiting)
             )
             version = None if standing is None else standing.version

@@ -27,7 +27,7 @@ T = TypeVar("T")
 def ask_members(world: World, ask: Callable[[World, Member], T]) -> tuple[dict[str, T], tuple[str, ...]]:
     """Ask every database, also those that keep nothing any more; return answers and the absent, both by name."""
     assert world.cluster is not None
-    everyone = {each.number: each for each in world.cluster.shard_map.members}
+    everyone = {each.number: each for each in world.cluster.shard_map.sharded}
     found, away = ask_each(world, lambda shard, number: ask(shard, everyone[number]), asked=everyone.values())
     return {everyone[number].name: answer for number, answer in found.items()}, away
 
@@ -71,7 +71,7 @@ def _find_lost(
 ) -> Iterator[Verified]:
     """Yield a complaint for each kept head that is in no chain, where no database that is away could have it."""
     assert world.cluster is not None
-    names = {each.name: each.number for each in world.cluster.shard_map.members}
+    names = {each.name: each.number for each in world.cluster.shard_map.sharded}
     named = {f"{each.database}:{each.owner}" for each in found}
     for key, link in heads.items():
         database, _, owner = key.partition(":")
@@ -100,7 +100,7 @@ def export_everywhere(world: World, owner: str | None) -> Iterator[Line]:
 
     found, away = ask_members(world, ask)
     assert world.cluster is not None
-    numbers = {each.name: each.number for each in world.cluster.shard_map.members}
+    numbers = {each.name: each.number for each in world.cluster.shard_map.sharded}
     chains, entries = sum(map(len, found.values())), sum(head.seq for heads in found.values() for head in heads)
     yield header_line(world.clock.now(), owner, chains, entries, databases=tuple(found), incomplete=away)
     for name, heads in found.items():

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from horae.actions.jobs.on_the_way import is_on_the_way
 from horae.actions.shards import AWAY
 from horae.core.cluster.messages import (
     LIVE,
@@ -33,13 +34,15 @@ if TYPE_CHECKING:
     from horae.core.cluster.messages import Following
     from horae.core.schedules.schedule import Schedule
     from horae.ports.cluster import Shards
-    from horae.ports.store import Tx
+    from horae.ports.store import Store, Tx
     from horae.ports.world import World
 
 log = logging.getLogger("horae.messages")
 AT_ONCE = 100  # messages in one transaction
+ROUNDS = 1000  # of deliveries before a drain says what is left
 FORGOTTEN = 1000  # rows that are deleted at once
 NOT_ANSWERING = (StoreUnavailable, StoreBusy, StoreFull, ConfigurationError)  # for all messages, not for one of them
+SHORTEST_MARK = timedelta(days=7)  # a job that arrived is known again for at least so long
 HELD = timedelta(seconds=10)  # so long a process that died keeps others from delivering what it took
 
 
@@ -86,6 +89,21 @@ def deliver(world: World, everywhere: World, number: int, vshards: Sequence[int]
         raise
     finish(world, handed)
     return len(taken)
+
+
+def deliver_all(everywhere: World, number: int) -> int:
+    """Deliver what one database has to tell others, as far as they answer; return how much is left."""
+    shards = _shards_of(everywhere)
+    world = shards.whole(everywhere, number)
+    for _ in range(ROUNDS):
+        settle_asks(world)
+        taken = 0
+        for target, vshards in find_due(world, shards).now.items():
+            with suppress(*AWAY):
+                taken += deliver(world, everywhere, target, vshards)
+        if not taken:
+            break
+    return sum(each.count for each in world.route().store.read(lambda tx: tx.messages.waiting()))
 
 
 def take(world: World, vshards: Sequence[int], *, limit: int = AT_ONCE) -> list[Message]:
@@ -177,7 +195,9 @@ def _answer_for(everywhere: World, number: int, ask: Message, handed: Handed) ->
 
 
 def _find_elsewhere(everywhere: World, number: int) -> Answer:
-    """Ask every database how a job ended; all of them must answer."""
+    """Ask every database how a job ended; all of them must answer. One that has not arrived is asked for later."""
+    if is_on_the_way(everywhere, number):
+        raise StaleMap("stale_map", vshard=0, version=0)
     for world in everywhere.databases():
         found = world.route().store.read(lambda tx: tx.messages.find_final(number))
         if found is not None:
@@ -207,12 +227,41 @@ def forget_old(world: World) -> int:
     return sum(store.forget(table, before, FORGOTTEN) for table in ("horae_answers", "horae_asks"))
 
 
+def forget_arrivals(world: World, everywhere: World) -> int:
+    """Forget jobs that arrived long ago, once the database that they came from has them no more; return how many.
+
+    As long as it has one, or does not answer, that job may come again.
+    """
+    store, before = world.route().store, world.clock.now() - max(world.retention.runs, SHORTEST_MARK)
+    shards, gone = _shards_of(everywhere), list[int]()
+    for member in shards.shard_map.members:
+        with suppress(*AWAY):
+            gone += _find_gone(store, shards, member.number, before)
+    if gone:
+        store.transact(lambda tx: tx.sent_jobs.forget_arrivals(gone))
+    return len(gone)
+
+
+def _find_gone(store: Store, shards: Shards, source: int, before: datetime) -> list[int]:
+    numbers = store.read(lambda tx: tx.sent_jobs.arrived_from(source, before, FORGOTTEN))
+    waiting = shards.store_of(source).read(lambda tx: tx.sent_jobs.waiting(numbers)) if numbers else set[int]()
+    return [number for number in numbers if number not in waiting]
+
+
 def ask_again(world: World) -> None:
-    """Repeat the asks of all databases that answer: one that was restored from a copy has forgotten some."""
+    """Repeat the asks of all databases that answer: one that was restored from a copy has forgotten some.
+
+    A schedule whose leader has heard of a later version than there is, because it was restored, gets a version above
+    that: whatever it said until then would count as old.
+    """
     from horae.actions.schedules.schedules import iterate
     from horae.ports.schedules import ScheduleFilter
 
-    shards = _shards_of(world)
+    shards, heard = _shards_of(world), dict[int, int]()
+    for member in shards.shard_map.members:
+        with suppress(*AWAY):
+            found = shards.store_of(member.number).read(lambda tx: tx.messages.heard_of_followers())
+            heard |= {number: max(version, heard.get(number, 0)) for number, version in found.items()}
     for member in shards.shard_map.members:
         position: tuple[int, int] | None = (0, 0)
         with suppress(*AWAY):
@@ -220,6 +269,8 @@ def ask_again(world: World) -> None:
             while position is not None:
                 position = _ask_again(shard, position)
             for schedule in iterate(shard, ScheduleFilter(owner=SYSTEM)):
+                if schedule.version < heard.get(schedule.number, 0):
+                    schedule = _outdo(shard, schedule, heard[schedule.number])
                 told = followings(shards.shard_map, schedule.owner, schedule.key, schedule.after)
                 if told:
                     _follow_again(shard, schedule, told)
@@ -228,6 +279,20 @@ def ask_again(world: World) -> None:
 def _ask_again(shard: World, position: tuple[int, int]) -> tuple[int, int] | None:
     now = shard.clock.now()
     return shard.route().store.transact(lambda tx: tx.messages.ask_again(after=position, now=now))
+
+
+def _outdo(shard: World, schedule: Schedule, heard: int) -> Schedule:
+    """Give a schedule a version above one that others have heard of; what it says stays the same."""
+
+    def write(tx: Tx) -> Schedule:
+        before = tx.schedules.get(schedule.key, schedule.owner, lock=True)
+        if before is None or before.version >= heard:
+            return before or schedule
+        after = replace(before, version=heard + 1, updated_at=shard.clock.now())
+        tx.schedules.put(after, expected_version=before.version)
+        return after
+
+    return shard.route().store.transact(write)
 
 
 def _follow_again(shard: World, schedule: Schedule, told: Sequence[Following]) -> None:

@@ -12,6 +12,7 @@ from horae.actions.jobs.jobs import five_figures
 from horae.actions.partitions import history_states
 from horae.actions.shards import ask_each, members
 from horae.actions.statistics import count_for_scrape, count_recent
+from horae.core.cluster.messages import Waiting, undelivered
 from horae.core.dataclass import dataclass
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.metrics import Backlog, Family, Point, limit_labels, sum_by_labels
@@ -245,6 +246,38 @@ def fleet_families(world: World, look: Callable[[World], list[Family]]) -> list[
     up: dict[tuple[str, ...], Point] = {(name,): 0.0 if name in away else 1.0 for name in names.values()}
     text = "Whether a database of the cluster answered when it was last asked."
     return [Family(DATABASE_UP, "gauge", text, ("database",), up), *merged.values()]
+
+
+def undelivered_families(world: World) -> list[Family]:
+    """Return what databases of a cluster have not delivered to others; nothing for a single one.
+
+    One that does not answer is left out: what waits there is not known.
+    """
+    if world.cluster is None:
+        return []
+    shard_map = world.cluster.shard_map
+    counts, ages = dict[tuple[str, ...], Point](), dict[tuple[str, ...], Point]()
+    everyone = shard_map.members
+    found, _ = ask_each(world, lambda shard, _: (shard.clock.now(), _waiting(shard)), asked=everyone)
+    for number, (now, waiting) in found.items():
+        name = shard_map.member(number).name
+        for each in undelivered(shard_map, waiting):
+            counts[name, each.to, "job"] = float(each.jobs)
+            counts[name, each.to, "message"] = float(each.count - each.jobs)
+            ages[name, each.to] = max(0.0, (now - each.oldest).total_seconds())
+    return [
+        Family(
+            "horae_undelivered", "gauge", "What a database of the cluster has not delivered to another yet.",
+            ("database", "to", "kind"), counts,
+        ),
+        Family(
+            "horae_undelivered_seconds", "gauge", "How long the oldest of that has waited.", ("database", "to"), ages,
+        ),
+    ]  # fmt: skip
+
+
+def _waiting(shard: World) -> list[Waiting]:
+    return shard.route().store.read(lambda tx: tx.messages.waiting())
 
 
 def history_families(world: World) -> list[Family]:

@@ -12,22 +12,27 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from datetime import timedelta
 
+from horae.actions import messages
 from horae.actions.cluster import copy_map, decide_map, entry_for, known_map, shards_of
+from horae.actions.jobs.acts import give_job
 from horae.actions.jobs.expectations import judge_open
 from horae.actions.schedules.calendars import follow_all
 from horae.actions.settings.catching_up import catch_up, catch_up_all
 from horae.core.cluster.messages import HINT
-from horae.core.cluster.moves import Cargo, Parcel, drain_moves, even_moves, parcels_of
+from horae.core.cluster.moves import ACT_OPEN, Cargo, Parcel, drain_moves, even_moves, parcels_of
 from horae.core.cluster.shard_map import HOME
 from horae.core.dataclass import dataclass
+from horae.core.jobs.acts import Act, act_number
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.labels import blocks_of
+from horae.core.jobs.machinery import MACHINERY
 from horae.errors import Conflict, HoraeError, NotAllowed, StoreBusy
 from horae.ports.store import Tx
 from horae.ports.world import World
 
 SWITCHES = 20  # tries to write the map, each after another change of it
 LOOK_AGAIN = 0.2  # seconds between two looks at attempts that are still under way
+ACT_RESTS = 60.0  # seconds without progress after which a bulk act is not waited for any longer
 LABELLED_AT_ONCE = 400
 ID_LENGTH = 24
 
@@ -58,7 +63,9 @@ def move(
     are go with their token and lease; their worker finds them by the map.
     """
     shard_map = known_map(world)
-    return _move_all(world, [(list(vshards), shard_map.named(to).number)], wait, actor, reason, progress)
+    target = shard_map.named(to).number
+    shard_map.refuse_shardless(target)
+    return _move_all(world, [(list(vshards), target)], wait, actor, reason, progress)
 
 
 def drain(
@@ -70,12 +77,19 @@ def drain(
     reason: str = "",
     progress: Progress | None = None,
 ) -> Moved:
-    """Move everything that a database keeps to the others, evenly. What ended there stays readable there."""
+    """Move everything that a database keeps to the others, evenly. What ended there stays readable there.
+
+    Jobs of callers' transactions that wait there are delivered; where a database does not take them, that is said.
+    """
     shard_map = known_map(world)
-    if len(shard_map.members) == 1:
+    if len(shard_map.sharded) == 1:
         raise NotAllowed("cluster_drain_last", name=name)
-    plan = drain_moves(shard_map, shard_map.named(name).number)
-    return _move_all(world, plan, wait, actor, reason, progress)
+    number = shard_map.named(name).number
+    moved = _move_all(world, drain_moves(shard_map, number), wait, actor, reason, progress)
+    left = messages.deliver_all(world, number)
+    if left:
+        raise Conflict("cluster_drain_undelivered", name=name, count=left)
+    return moved
 
 
 def move_even(
@@ -114,10 +128,10 @@ def _move_all(
         for source, few in parcels_of(shard_map, vshards, to):
             _wait_for_attempts(world, source, few, wait)
             parcel = Parcel(world.dice.name(ID_LENGTH), source, to, tuple(few))
-            rows += pack(world, parcel)
+            rows += _pack_between_acts(world, parcel)
             advance(world, parcel, actor=actor, reason=reason)
-            if was_empty:  # settings that plan a job could not be applied before it kept anything
-                catch_up(world, to)
+            if was_empty:  # it has no share of limits until then; what plans a job could not be applied before, too
+                catch_up_all(world)
                 was_empty = False
             done += len(few)
             if progress is not None:
@@ -131,6 +145,29 @@ def _wait_for_attempts(world: World, source: int, vshards: Collection[int], wait
     ends_at = world.clock.monotonic() + wait.total_seconds()
     while world.clock.monotonic() < ends_at and store.read(lambda tx: tx.parcels.running(cargo)):
         world.clock.pause(LOOK_AGAIN)
+
+
+def _pack_between_acts(world: World, parcel: Parcel) -> int:
+    """Pack a parcel as soon as no act of the house walks its database: what it had not reached would be left out.
+
+    Wait for as long as the act goes on; refuse where it rests, because it is paused or no worker serves it.
+    """
+    store, clock = shards_of(world).store_of(parcel.source), world.clock
+    seen: Act | None = None
+    since = clock.monotonic()
+    while True:
+        try:
+            return pack(world, parcel)
+        except NotAllowed as refused:
+            if refused.reason != ACT_OPEN:
+                raise
+            number = act_number(str(refused.facts["id"]))
+            act = store.read(lambda tx: tx.acts.get(number))  # noqa: B023 - called at once
+            if act != seen:
+                seen, since = act, clock.monotonic()
+            if act is not None and (act.state == "paused" or clock.monotonic() - since > ACT_RESTS):
+                raise
+            clock.pause(LOOK_AGAIN)
 
 
 # -- the steps ---------------------------------------------------------------------------------------------------------
@@ -184,6 +221,7 @@ def unpack(world: World, parcel: Parcel) -> None:
     """Write the rows of a parcel where it goes, once."""
     shards = shards_of(world)
     content = shards.store_of(parcel.source).read(lambda tx: tx.parcels.content(parcel), unbounded=True)
+    now = shards.whole(world, parcel.target).clock.now()
 
     def write(tx: Tx) -> None:
         numbers = tx.parcels.unpack(parcel, content) or []
@@ -192,7 +230,9 @@ def unpack(world: World, parcel: Parcel) -> None:
             found = tx.labels.read_numbered(numbers[start : start + LABELLED_AT_ONCE])
             tx.labels.add(blocks_of(found))
             tx.wake({each.queue for each in found})
-        tx.wake({HINT})  # messages that came with them go on from here
+        for act in tx.acts.without_job(limit=LABELLED_AT_ONCE):  # their jobs stayed, and find nothing there
+            give_job(tx, act, now)
+        tx.wake({HINT, MACHINERY})  # messages and acts that came with them go on from here
 
     shards.store_of(parcel.target).transact(write)
 

@@ -18,6 +18,7 @@ from horae.actions.cluster import copy_map, entry_for, shards_of
 from horae.actions.jobs import endings
 from horae.actions.messages import ask_again
 from horae.actions.moves import ID_LENGTH, finish
+from horae.actions.settings.catching_up import catch_up_all
 from horae.core.cluster.moves import Parcel
 from horae.core.cluster.restoring import RestorePlan, Settled, newest_of, owed_parcels
 from horae.core.dataclass import dataclass
@@ -73,6 +74,7 @@ def restored(world: World, *, address: str | None = None, actor: str = SYSTEM, r
     parcels = finish(world, actor=actor)
     for number in numbers:
         _hand_on(world, number)
+    catch_up_all(world)  # the copy has the shares and settings of its day
     ask_again(world)
     return Restored(after.version, settled, parcels)
 

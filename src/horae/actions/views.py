@@ -17,7 +17,7 @@ MOST_LISTED = 1000
 
 
 def save_view(
-    world: World, name: str, filter: str, *, owner: str, author: str, room: ViewRoom = "jobs", shared: bool = False  # noqa: A002
+    world: World, name: str, filter: str, *, owner: str, author: str, room: ViewRoom = "jobs", shared: bool = False  # noqa: A002  # the public name of the field
 ) -> View:  # fmt: skip
     """Store a view, or give one of this name another filter."""
     now = world.clock.now()
@@ -58,7 +58,7 @@ def share_view(world: World, view_id: str, *, owner: str, author: str, shared: b
 
 
 def delete_view(world: World, view_id: str, *, owner: str, author: str, any_author: bool = False) -> None:
-    """Delete a view of one's own; with *any_author* also one that somebody else shares."""
+    """Delete a view of one's own; with *any_author* also one that another author shares."""
 
     def write(tx: Tx) -> None:
         before = _own(tx, view_id, owner, author, any_author=any_author)
@@ -83,9 +83,9 @@ def _note(tx: Tx, verb: str, before: View | None, after: View | None, actor: str
     seen = [each for each in (before, after) if each is not None and each.shared]
     if seen:
         at = seen[-1].updated_at
-        old, new = ({} if each is None else _told(each) for each in (before, after))
+        old, new = ({} if each is None else _audited_fields(each) for each in (before, after))
         tx.audit.append(Entry(at, actor, verb, "view", seen[-1].id, owner=seen[-1].owner, before=old, after=new))
 
 
-def _told(view: View) -> dict[str, str | bool]:
+def _audited_fields(view: View) -> dict[str, str | bool]:
     return {"room": view.room, "name": view.name, "filter": view.filter, "shared": view.shared}

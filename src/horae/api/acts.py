@@ -35,7 +35,7 @@ class Act:
     """A bulk act; ``matched`` was counted when it began, and ``more`` says that there were more than were counted.
 
     In a cluster its figures are those of all databases together. ``incomplete`` names the ones that do not answer, or
-    that the act did not reach when it began: begin the same act again for those.
+    that the act has not reached yet: workers and servers bring it there within a minute of their return.
     """
 
     __pydantic_config__ = PYDANTIC
@@ -224,7 +224,8 @@ def _merged(here: Here, parts: Mapping[int, Any], away: tuple[str, ...]) -> Merg
     from horae.api.shards import names_of
 
     together = merges.merge_acts(list(parts.values()))
-    lacking = names_of(here, {int(number) for number in together.databases} - set(parts))
+    is_cancelled = any(each.state == "cancelled" for each in parts.values())  # then it goes nowhere else
+    lacking = () if is_cancelled else names_of(here, {int(number) for number in together.databases} - set(parts))
     return Merged(together, tuple(dict.fromkeys((*away, *lacking))))
 
 

@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from horae.ports.store import Tx
 
 
-def over_all(verb: Callable[[Here], Any], merge: Callable[[list[Any]], Any]) -> Callable[[Here], Merged]:
+def over_all(
+    verb: Callable[[Here], Any], merge: Callable[[list[Any]], Any], *, drained: bool = False
+) -> Callable[[Here], Merged]:
     """Return what runs a verb in every database of a cluster and merges the answers; see ``api/shards.py``."""
 
     def gather(here: Here) -> Merged:
         from horae.api.shards import gather_all  # a single database does not need it
 
-        return gather_all(here, verb, merge)
+        return gather_all(here, verb, merge, drained=drained)
 
     return gather
 

@@ -31,3 +31,4 @@ class Join:
     fetch: Callable[[Here, list[Any]], Iterable[Any]]  # the rows with these keys in a database, whether listed or not
     merge: Callable[[list[Any]], Any]
     fits: Callable[[Any], bool] = lambda row: True  # whether the list has a row; also asked of what they are together
+    drained: bool = False  # whether databases that keep nothing any more may have such rows, too

@@ -1,4 +1,4 @@
-"""The pulse: which parts have changed, while somebody watches."""
+"""The pulse: which parts have changed, while a reader watches."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def merge_errors(rows: Sequence[Any]) -> Any:
 
 def merge_acts(parts: Sequence[Act]) -> Act:
     """Return one act of its parts: it goes on as long as one of them does, and figures add up."""
-    from horae.core.jobs.acts import SAMPLE  # not above: whoever lists jobs would import the filter language
+    from horae.core.jobs.acts import SAMPLE  # not above: a list of jobs would import the filter language
 
     states = [each.state for each in parts]
     reasons: Counter[str] = Counter()

@@ -116,7 +116,7 @@ class Needs:
     by_queue: bool = False  # a caller that is limited to queues is served, within those
 
     def check(self, caller: Caller, *, reads: bool = False) -> None:
-        """Refuse a caller without the permission; for whoever only reads, the scope ``read`` is enough."""
+        """Refuse a caller without the permission; for an operation that *reads*, the scope ``read`` is enough."""
         caller.require(*self.scopes, *(("read",) if reads else ()))
         if not self.by_queue:
             caller.require_all_queues()
@@ -161,7 +161,7 @@ class Listing(Generic[T]):
         if rows is None:
             return replace(self.first, query=query, verb=None)
         gather = None if self.order is None else self._over_shards(rows, cursor, size)
-        verb = lambda here: Page(*_as_page(rows(here, cursor, size)))  # noqa: E731
+        verb = lambda here: Page(*_as_page(rows(here, cursor, size)))  # noqa: E731  # beside the call that takes it
         return replace(self.first, query=query, verb=verb, gather=gather)
 
     def _over_shards(self, rows: FetchPage, cursor: str | None, size: int) -> Callable[[Here], Merged]:

@@ -282,7 +282,7 @@ class Workers(Room[S]):
 
     @POST("/workers/{worker_id}/resume", *ADMIN)
     def resume(self, worker_id: str, *, reason: str = "") -> Call[Worker]:
-        """Let a drained worker claim jobs again; one that has left is started by whoever runs it."""
+        """Let a drained worker claim jobs again; one that has left is started again by its operator."""
 
         def act(here: Here) -> Any:
             return nodes.resume_worker(here.world, worker_id, actor=here.actor, reason=reason)

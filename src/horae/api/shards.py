@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from horae.actions import shards
 from horae.actions.consistency import moment
+from horae.actions.settings.budgets import budget_value, decide_budget
 from horae.actions.settings.deciding import Draft, decide
 from horae.api.gathering import Merged
 from horae.api.masking import for_readers
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from horae.api.here import Here
     from horae.api.operation import FetchPage
     from horae.core.cluster.settings import Kind, Portion
+    from horae.core.governance.budgets import Budget
     from horae.ports.store import Tx
 
     Setting = tuple[Kind, str, Value | Callable[[Tx], Value], str]  # kind, name, value, reason
@@ -34,16 +36,16 @@ T = TypeVar("T")
 Merge = Callable[[list[Any]], Any]
 
 
-def gather_all(here: Here, verb: Callable[[Here], Any], merge: Merge) -> Merged:
-    """Run a verb in every database and merge the answers.
+def gather_all(here: Here, verb: Callable[[Here], Any], merge: Merge, *, drained: bool = False) -> Merged:
+    """Run a verb in every database and merge the answers; in those that were *drained*, too, if they answer.
 
     What only some databases know is found there; where none does, the refusal is that of the first.
     """
-    found, away = ask_known(here, lambda there: for_readers(there, verb(there)))
+    found, away = ask_known(here, lambda there: for_readers(there, verb(there)), drained=drained)
     return Merged(merge(list(found.values())), away)
 
 
-def ask_known(here: Here, verb: Callable[[Here], T]) -> tuple[dict[int, T], tuple[str, ...]]:
+def ask_known(here: Here, verb: Callable[[Here], T], *, drained: bool = False) -> tuple[dict[int, T], tuple[str, ...]]:
     """Ask each database for what only some of them know; where none does, the refusal is that of the first."""
     refusals: list[NotFound] = []
 
@@ -54,7 +56,7 @@ def ask_known(here: Here, verb: Callable[[Here], T]) -> tuple[dict[int, T], tupl
             refusals.append(unknown)
             return []
 
-    found, away = ask_each(here, ask)
+    found, away = ask_each(here, ask, drained=drained)
     answers = {number: answer for number, each in found.items() for answer in each}
     if not answers:
         raise refusals[0]
@@ -84,18 +86,30 @@ def share_out(
     return change_setting(here, setting, lambda there, part: act(there, part.share(most)), merge)
 
 
-def divide_budget(here: Here, capacity: int | None, act: Callable[[Here, int | None], Any], merge: Merge) -> Merged:
+def divide_budget(here: Here, budget: Budget, merge: Merge, reason: str) -> Merged:
     """Give each database its share of a budget; nothing at all, or no limit, every database has alike."""
-    shares = shards.share_of(here.world, capacity) if capacity else {}
-    found, away = ask_each(here, lambda there, number: act(there, shares.get(number, capacity)))
-    return Merged(merge(list(found.values())), away)
+    if budget.capacity:
+        shards.share_of(here.world, budget.capacity)
+    value = budget_value(budget)
+    setting: Setting = ("budget", budget.id, value, reason)
+    act = lambda there, part: decide_budget(there.world, value, part, here.actor, reason)  # noqa: E731
+    made = change_setting(here, setting, act, merge)
+    return Merged(made.answer, made.incomplete)
 
 
 def ask_each(
-    here: Here, ask: Callable[[Here, int], T], among: Mapping[int, Any] | None = None
+    here: Here, ask: Callable[[Here, int], T], among: Mapping[int, Any] | None = None, *, drained: bool = False
 ) -> tuple[dict[int, T], tuple[str, ...]]:
-    """Ask each database that keeps something, or those *among* them; return answers by number, and who was away."""
-    return shards.ask_each(here.world, lambda world, number: ask(replace(here, world=world), number), among)
+    """Ask each database that keeps something, or those *among* them; return answers by number, and who was away.
+
+    One that was *drained* is asked as well where it may still have figures; it is not missed where it is away.
+    """
+    keeping = shards.members(here.world)
+    everyone = here.world.cluster.shard_map.members if drained and here.world.cluster is not None else keeping
+    found, away = shards.ask_each(
+        here.world, lambda world, number: ask(replace(here, world=world), number), among, asked=everyone
+    )
+    return found, tuple(each for each in away if any(each == member.name for member in keeping))
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------
@@ -160,11 +174,12 @@ def _joined(
         for row in for_readers(there, list(join.fetch(there, wanted))):
             by_key[join.key(row)][number] = row
 
-    _, away = ask_each(here, ask) if wanted else (None, ())
+    _, away = ask_each(here, ask, drained=join.drained) if wanted else (None, ())
+    keeping = {each.number for each in shards.members(here.world)}
 
     def show(number: int, row: Any) -> Any:
         rows = {number: row, **by_key[join.key(row)]}
-        listed = [each for each in sorted(rows) if join.fits(rows[each])]
+        listed = [each for each in sorted(rows) if each in keeping and join.fits(rows[each])]
         if not listed or first(listed, key=lambda each: order(rows[each])) != number:
             return None
         together = join.merge([rows[each] for each in sorted(rows)])

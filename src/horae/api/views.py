@@ -47,7 +47,7 @@ class Views(Room[S]):
         return Call(tuple[View, ...], fetch, query=drop_none(room=room))
 
     @POST("/views", *READER)
-    def save(self, name: str, filter: str, *, room: ViewRoom = "jobs", shared: bool = False) -> Call[View]:  # noqa: A002
+    def save(self, name: str, filter: str, *, room: ViewRoom = "jobs", shared: bool = False) -> Call[View]:  # noqa: A002  # the public name of the field
         """Save a filter under a name, in place of the caller's view of that name; *shared* shows it to its tenant.
 
         A filter of jobs is checked; a mistake is ``InvalidFilter`` with its position. Sharing needs more than the scope
@@ -74,7 +74,7 @@ class Views(Room[S]):
 
     @DELETE("/views/{view_id}", *READER)
     def delete(self, view_id: str) -> Call[None]:
-        """Delete a view of one's own; an operator also deletes one that somebody else shares."""
+        """Delete a view of one's own; an operator also deletes one that another author shares."""
 
         def act(here: Here) -> None:
             is_admin = here.caller.may("admin")

@@ -31,7 +31,7 @@ else:
 
 
 class LazyInit:
-    """Stands for the constructor of a class until somebody asks for it."""
+    """Stands for the constructor of a class until its first use."""
 
     __slots__ = ("_value",)
 
@@ -96,8 +96,8 @@ def _make_hash(read: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any], int]:
 
 
 def _repr(self: Any) -> str:
-    shown = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr)
-    return f"{type(self).__qualname__}({shown})"
+    arguments = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr)
+    return f"{type(self).__qualname__}({arguments})"
 
 
 def _refuse_to_set(self: Any, name: str, value: object) -> None:

@@ -1,6 +1,6 @@
 """Histograms on a logarithmic scale: they merge by addition, and any percentile can be read from them later.
 
-A bucket is a whole number; its upper bound is ``2 ** (bucket / 4)`` milliseconds. So a percentile is told at most 19 %
+A bucket is a whole number; its upper bound is ``2 ** (bucket / 4)`` milliseconds. So a percentile is given at most 19 %
 too high, from a millisecond to years, with a few dozen counts.
 """
 

@@ -1,4 +1,4 @@
-"""The pulse of an installation: which parts have changed since somebody looked last.
+"""The pulse of an installation: which parts have changed since a reader looked last.
 
 A part has a mark, a short text that differs whenever something in the part may have changed. Marks are compared and
 never read.

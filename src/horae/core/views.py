@@ -20,7 +20,7 @@ _PREFIX = "view_"
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A filter that somebody gave a name."""
+    """A filter that its author gave a name."""
 
     owner: str
     author: str

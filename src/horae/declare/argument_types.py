@@ -63,7 +63,7 @@ def refuse_misfits(
                 handler=handler,
                 argument=f"{name}{misfit.path}",
                 expected=misfit.expected,
-                given=_shown(misfit.value, is_hidden=is_sensitive(name, sensitive)),
+                given=_describe_value(misfit.value, is_hidden=is_sensitive(name, sensitive)),
             )
 
 
@@ -200,7 +200,7 @@ def _first(items: Iterable[tuple[Any, Any]], check: Check) -> Misfit | None:
     return None
 
 
-def _shown(value: Any, *, is_hidden: bool) -> str:
+def _describe_value(value: Any, *, is_hidden: bool) -> str:
     kind = type(value).__name__
     if is_hidden or not isinstance(value, str | int | float | None):
         return kind

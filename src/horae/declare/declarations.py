@@ -88,12 +88,12 @@ def raise_for(problems: Sequence[Problem]) -> None:
 
 def define_job(name: str, target: Callable[..., Any], options: Mapping[str, Any]) -> tuple[Definition, list[Problem]]:
     """Return the definition of one job, and what is wrong with it."""
-    problems = [Problem(_shown(name), text) for text in _unknown(options)]
+    problems = [Problem(_name_or_repr(name), text) for text in _unknown(options)]
     if not isinstance(name, str) or not name.strip():
         problems.append(
-            Problem(_shown(name), 'a job needs an id that is not blank: @app.job("clean-expired-tokens", …).')
+            Problem(_name_or_repr(name), 'a job needs an id that is not blank: @app.job("clean-expired-tokens", …).')
         )
-        return Definition(_shown(name), target), problems
+        return Definition(_name_or_repr(name), target), problems
     problems += _about_timing(name, options)
     built = target if inspect.isclass(target) else None
     policy = {key: value for key, value in options.items() if key in KNOWN and key not in TIMING}
@@ -288,10 +288,10 @@ def _running(name: str, built: type) -> Callable[..., Any]:
             return ctx.scope.build(built).run(ctx, **arguments)
 
     context = parameters[0].replace(name="ctx", annotation=Context, kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    function.__signature__ = inspect.Signature([context, *parameters[1:]])  # type: ignore[attr-defined]
+    function.__signature__ = inspect.Signature([context, *parameters[1:]])  # type: ignore[attr-defined]  # mypy does not know it of functions
     del function.__wrapped__
     return function
 
 
-def _shown(name: object) -> str:
+def _name_or_repr(name: object) -> str:
     return name if isinstance(name, str) and name.strip() else repr(name)

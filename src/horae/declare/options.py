@@ -46,7 +46,7 @@ class Option:
     not_on_command_line: str = ""  # why `horae schedule create` does not
 
     @property
-    def shown_default(self) -> str:
+    def default_words(self) -> str:
         """Return the default in words, or as Python writes it; spans in seconds."""
         if self.default_text:
             return self.default_text
@@ -401,6 +401,6 @@ def options_text() -> str:
             section = option.section
             lines += ["", f"{SECTIONS[section]}:", ""]
         lines.append(
-            f"* ``{name}``: {option.text.replace('`', '``')} Default: {option.shown_default.replace('`', '``')}."
+            f"* ``{name}``: {option.text.replace('`', '``')} Default: {option.default_words.replace('`', '``')}."
         )
     return "\n".join(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from horae.core.dataclass import dataclass
 
@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from horae.core.cluster.messages import Answer, Following, Message, Waiting
     from horae.core.cluster.moves import Cargo, Parcel
     from horae.core.cluster.restoring import RestorePlan, Settled
+    from horae.core.cluster.sent_jobs import SentJob
     from horae.core.cluster.settings import Head, Kind, SharedSetting
     from horae.core.cluster.shard_map import Member, ShardMap, VshardState
+    from horae.core.jobs.job import NewJob
+    from horae.ports.jobs import Placed
     from horae.ports.store import Store
     from horae.ports.world import World
 
@@ -111,7 +114,7 @@ class MessageRows(Protocol):
         """Return what waits, by virtual shard."""
 
     def take(self, vshards: Sequence[int], *, now: datetime, until: datetime, limit: int) -> list[Message]:
-        """Return due messages to these virtual shards; nobody else takes them before *until*."""
+        """Return due messages to these virtual shards; no other process takes them before *until*."""
 
     def forget(self, delivered: Iterable[Message]) -> None:
         """Delete messages that have had their effect; one that was replaced meanwhile stays."""
@@ -137,6 +140,9 @@ class MessageRows(Protocol):
     def follow(self, number: int, version: int, followings: Sequence[Following], now: datetime) -> None:
         """Tell the shards of schedules that this one, of that version, follows them, or does no more."""
 
+    def heard_of_followers(self) -> dict[int, int]:
+        """Return the latest version that schedules here have heard of each one elsewhere that follows them."""
+
     def receive(self, message: Message, *, now: datetime, found: Answer | None = None) -> bool:
         """Do what a message says, however often it comes; false where it asks about a job that is not known here.
 
@@ -147,11 +153,33 @@ class MessageRows(Protocol):
         """Return how a job stands or ended in this database; None where it is not known."""
 
 
+class SentJobRows(Protocol):
+    """Jobs of callers' transactions on the way from this database to another, and to it."""
+
+    def find(self, number: int) -> SentJob | None:
+        """Return a job that waits here; None where it does not, because it was delivered or never was."""
+
+    def of_vshard(self, vshard: int | None) -> list[SentJob]:
+        """Return the jobs that wait here for a virtual shard; None: for any."""
+
+    def are_there(self) -> bool:
+        """Return whether any job waits here."""
+
+    def waiting(self, numbers: Collection[int]) -> set[int]:
+        """Return those of these jobs that wait here."""
+
+    def arrived_from(self, source: int, before: datetime, limit: int) -> list[int]:
+        """Return some numbers that came from a database before an instant."""
+
+    def forget_arrivals(self, numbers: Collection[int]) -> None:
+        """Forget that jobs have arrived, which wait nowhere any more."""
+
+
 class SettingRows(Protocol):
     """The copies of the house's settings in one database of a cluster."""
 
     def heads(self) -> dict[tuple[Kind, str], Head]:
-        """Return how far each copy has come."""
+        """Return how far each copy has come; without what this database notes about its own shares."""
 
     def find(self, keys: Collection[tuple[Kind, str]]) -> list[SharedSetting]:
         """Return these settings, by kind and name; those that are not here are left out."""
@@ -179,6 +207,16 @@ class RestoreRows(Protocol):
         """Make this database fit the others, and open it."""
 
 
+class Joined(Protocol):
+    """The database of a caller's transaction."""
+
+    def draw_vshard(self, roll: float) -> int:
+        """Return a virtual shard of this database, by *roll*; any where it keeps none."""
+
+    def insert(self, vshard: int, jobs: Sequence[NewJob], *, now: datetime) -> list[Placed]:
+        """Store jobs of one virtual shard: here, where this database keeps it, else they are sent from here."""
+
+
 class Shards(Protocol):
     """The databases of a cluster, as a process sees them."""
 
@@ -188,7 +226,7 @@ class Shards(Protocol):
 
     @property
     def number(self) -> int:
-        """The number of the database that this process was told of."""
+        """The number of the database that this process was started with."""
 
     @property
     def token_hints(self) -> MutableMapping[str, int]:
@@ -204,7 +242,7 @@ class Shards(Protocol):
         """Return a plain world for each database that keeps something, by number."""
 
     def opened(self, world: World) -> World:
-        """Return the plain world of the database that this process was told of."""
+        """Return the plain world of the database that this process was started with."""
 
     def further(self, world: World) -> Callable[[], list[World]]:
         """Return what finds the plain worlds of the other databases that keep something: those that it has not
@@ -214,7 +252,10 @@ class Shards(Protocol):
     def store_of(self, number: int) -> Store:
         """Return the store of a database, opened on first use."""
 
-    def forward(self, id: str | None) -> int | None:  # noqa: A002
+    def join(self, connection: Any) -> Joined:
+        """Return the member of this cluster that a caller's transaction is in; refuse any other database."""
+
+    def forward(self, id: str | None) -> int | None:  # noqa: A002  # the public name of the field
         """Return the virtual shard of a job from before the cluster that has left the first database; else None."""
 
     def refresh(self) -> ShardMap:

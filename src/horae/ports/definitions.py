@@ -24,7 +24,7 @@ class StoredDefinition:
     stored_at: datetime | None = None
     stored_by: str = ""
     sensitive: tuple[str, ...] = ()  # names of arguments that readers do not see
-    parameters: tuple[Parameter, ...] | None = None  # None where whoever stored it does not say
+    parameters: tuple[Parameter, ...] | None = None  # None where its application does not say
     description: str | None = None
     budget: JobBudget | None = None  # what tenants' jobs draw on, whatever they say themselves
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class ObjectRows(Protocol):
     """Governed objects inside one transaction, with their versions, links and removals."""
 
-    def named(self, owner: str, id: str, kind: str | None = None) -> list[GovernedObject]:  # noqa: A002
+    def named(self, owner: str, id: str, kind: str | None = None) -> list[GovernedObject]:  # noqa: A002  # the public name of the field
         """Return the objects of this id, of which there may be one for each kind."""
 
     def by_name(self, names: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], GovernedObject]:
@@ -106,7 +106,7 @@ class DecisionRows(Protocol):
     """Decisions and what they cite, inside one transaction."""
 
     def add(self, decision: Decision, cited: Iterable[Cite] = ()) -> Decision: ...
-    def get(self, owner: str, id: str, *, lock: bool = False) -> Decision | None: ...  # noqa: A002
+    def get(self, owner: str, id: str, *, lock: bool = False) -> Decision | None: ...  # noqa: A002  # the public name of the field
     def by_number(self, numbers: Iterable[int], *, lock: bool = False) -> list[Decision]: ...
     def find(
         self,
@@ -128,7 +128,7 @@ class ReviewRows(Protocol):
     """Reviews inside one transaction."""
 
     def add(self, review: Review) -> Review: ...
-    def get(self, owner: str, id: str, *, lock: bool = False) -> Review | None: ...  # noqa: A002
+    def get(self, owner: str, id: str, *, lock: bool = False) -> Review | None: ...  # noqa: A002  # the public name of the field
     def find(
         self, *, owner: str | None, states: Collection[str] = (), limit: int, before: int | None = None
     ) -> list[Review]: ...
@@ -194,7 +194,7 @@ class RollbackRows(Protocol):
     """Rollbacks inside one transaction."""
 
     def add(self, rollback: Rollback) -> Rollback: ...
-    def get(self, owner: str, id: str, *, lock: bool = False) -> Rollback | None: ...  # noqa: A002
+    def get(self, owner: str, id: str, *, lock: bool = False) -> Rollback | None: ...  # noqa: A002  # the public name of the field
     def is_open(self, owner: str, agent: str) -> bool: ...
     def find(
         self, *, owner: str | None, states: Collection[str] = (), limit: int, before: int | None = None

@@ -23,7 +23,7 @@ class Queue:
     paused_at: datetime | None = None
     paused_by: str | None = None
     pause_reason: str | None = None
-    paused_until: datetime | None = None  # when the pause ends by itself; None: when somebody resumes it
+    paused_until: datetime | None = None  # when the pause ends by itself; None: when an operator resumes it
     quiet_hours: str | None = None  # in which no job starts: 22:00-07:00
     quiet_zone: str = "UTC"
     quiet_since: datetime | None = None  # when they were set: the job that keeps them is of that instant

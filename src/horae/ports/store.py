@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from horae.ports.bus import OutboxRows
     from horae.ports.chores import ChoreTurn, HealthRows, PartitionChange, PartitionRows, RetentionRows, Spared
     from horae.ports.claims import Claim, Renewed
-    from horae.ports.cluster import ClusterRows, MessageRows, ParcelRows, RestoreRows, SettingRows
+    from horae.ports.cluster import ClusterRows, MessageRows, ParcelRows, RestoreRows, SentJobRows, SettingRows
     from horae.ports.definitions import DefinitionRows
     from horae.ports.governance import (
         BudgetRows,
@@ -108,6 +108,8 @@ class Tx(Protocol):
     def parcels(self) -> ParcelRows: ...
     @property
     def messages(self) -> MessageRows: ...
+    @property
+    def sent_jobs(self) -> SentJobRows: ...
     @property
     def settings(self) -> SettingRows: ...
     @property

@@ -105,7 +105,7 @@ class World:
         owner: str | None = None,
         key: str | None = None,
         shard_key: str | None = None,
-        id: str | None = None,  # noqa: A002
+        id: str | None = None,  # noqa: A002  # the public name of the field
     ) -> World:
         """Return the world that keeps what is about to be touched: itself, or in a cluster that of one virtual shard.
 
@@ -138,11 +138,13 @@ class World:
         return [self] if self.cluster is None else [world for _, world in self.cluster.worlds(self)]
 
     def databases(self) -> list[World]:
-        """Return a world for each database, also for those that keep only what ended there."""
+        """Return a world for each database, also for those that keep only what ended there; not for those that never
+        keep a shard, where nothing is but jobs on the way.
+        """
         cluster = self.cluster
-        return [self] if cluster is None else [cluster.whole(self, each.number) for each in cluster.shard_map.members]
+        return [self] if cluster is None else [cluster.whole(self, each.number) for each in cluster.shard_map.sharded]
 
-    def within(self, *, owner: str | None = None, id: str | None = None) -> list[World]:  # noqa: A002
+    def within(self, *, owner: str | None = None, id: str | None = None) -> list[World]:  # noqa: A002  # the public name of the field
         """Return the worlds of the databases that may keep something, for verbs on rows that are held there: the one
         of an id or of a tenant, else all.
         """

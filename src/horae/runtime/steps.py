@@ -45,7 +45,7 @@ class KeepsSteps:
         _refuse_in_transaction(name)
         log = self.step_log()
         known = log.recall(name)
-        return known.value if known is not None else _keep(log, name, _plain(name, work()))  # type: ignore[no-any-return]
+        return known.value if known is not None else _keep(log, name, _plain(name, work()))  # type: ignore[no-any-return]  # what work returned
 
     async def step_async(self, name: str, work: Callable[[], Any]) -> Any:
         """Run a step as :meth:`step` does; *work* may be an async function, a plain one runs in a thread."""

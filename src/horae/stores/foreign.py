@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 
 def read_tables(url: str, tables: Iterable[str]) -> dict[str, list[Row]]:
     """Return all rows of these tables, read in one transaction; nothing is written."""
-    shown = read_url(url).render_as_string(hide_password=True)
+    safe_url = read_url(url).render_as_string(hide_password=True)
     engine = create_store_engine(url)
     try:
         with engine.connect() as connection:
@@ -26,8 +26,8 @@ def read_tables(url: str, tables: Iterable[str]) -> dict[str, list[Row]]:
                 found[name] = [dict(row) for row in connection.execute(select(table)).mappings()]
             return found
     except NoSuchTableError as problem:
-        raise InvalidInput("import_table_missing", table=str(problem), url=shown) from problem
+        raise InvalidInput("import_table_missing", table=str(problem), url=safe_url) from problem
     except SQLAlchemyError as problem:
-        raise StoreUnavailable("import_database_silent", url=shown, problem=type(problem).__name__) from None
+        raise StoreUnavailable("import_database_silent", url=safe_url, problem=type(problem).__name__) from None
     finally:
         engine.dispose()

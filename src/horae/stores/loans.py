@@ -35,7 +35,7 @@ class Loan:
     def __exit__(self, *_: object) -> None:
         self._timer.cancel()
         event.remove(self._connection, "before_cursor_execute", self._check)
-        with self._lock:  # whoever is first decides: the end of the loan, or its limit
+        with self._lock:  # the first of two decides: the end of the loan, or its limit
             self._ended = True
         if self._expired:
             with suppress(Exception):

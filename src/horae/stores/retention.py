@@ -96,7 +96,7 @@ class RetentionRules:
         return [RULES.read(row) for row in self.connection.execute(select(*RULES.select))]
 
     def lock(self) -> None:
-        """Let nobody else change a rule, or delete by one, until the transaction ends."""
+        """Keep other transactions from changing a rule, or deleting by one, until this one ends."""
         lock_counts(CallerDriver(self.connection), self.dialect)
 
     def put(self, rule: RetentionRule) -> None:

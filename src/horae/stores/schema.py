@@ -208,7 +208,7 @@ def upgrade(connection: Connection) -> None:
     config = Config()
     config.set_main_option("script_location", str(SCRIPTS))
     scripts = ScriptDirectory.from_config(config)
-    step: Callable[..., Any] = lambda revision, _context: scripts._upgrade_revs("head", revision)  # noqa: E731
+    step: Callable[..., Any] = lambda revision, _context: scripts._upgrade_revs("head", revision)  # noqa: E731  # one line, used once below
     options = {"version_table": VERSION_TABLE, "fn": step, "transactional_ddl": False}
     context = MigrationContext.configure(connection, opts=options)
     with Operations.context(context):

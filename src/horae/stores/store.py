@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from horae.ports.schedules import Decide, EndSilent
     from horae.ports.workers import Node, Upcoming
     from horae.stores.chores import Chores
-    from horae.stores.cluster.shard import Shard
+    from horae.stores.cluster.shard import Entrance, Shard
     from horae.stores.databases.hot import Hot
     from horae.stores.schedules.fires import Firings
 
@@ -265,7 +265,7 @@ class SqlStore(ABC):
     def _insert_named_each(self, jobs: Sequence[tuple[NewJob, datetime]]) -> list[Placed | Exception]:
         """Store jobs with names in one transaction; where one of them is refused, which undoes all, each in its own.
 
-        Where the store itself fails, it fails for all: whoever sent a key may send it again.
+        Where the store itself fails, it fails for all: a caller that sent a key may send it again.
         """
         if len(jobs) > 1:
             now = max(at for _, at in jobs)
@@ -299,19 +299,26 @@ class SqlStore(ABC):
         return numbers
 
     def insert_on(
-        self, connection: Any, jobs: Sequence[NewJob], *, now: datetime, vshard: int | None = None
+        self, connection: Any, jobs: Sequence[NewJob], *, now: datetime, entrance: Entrance | None = None
     ) -> list[Placed]:
         """Join the caller's own transaction: if it rolls back, these jobs never existed."""
-        try:
-            entrance = None if self.shard is None else self.shard.entrance(vshard)
+        with self.joining():
+            if entrance is None and self.shard is not None:
+                entrance = self.shard.entrance()
             woken: set[str] = set()
             placed = Jobs(connection, woken=woken, entrance=entrance).insert(list(jobs), now)
+        self.announce_on(connection, woken.union(woken_by(jobs)))
+        return placed
+
+    @contextmanager
+    def joining(self) -> Iterator[None]:
+        """Translate errors of statements in a caller's transaction."""
+        try:
+            yield
         except DBAPIError as problem:
             cause = driver_error(problem)
             error = self.translate_error(cause, sent=False)  # the transaction is the caller's, and so is its commit
             raise (problem if error is cause else error) from problem
-        self.announce_on(connection, woken.union(woken_by(jobs)))
-        return placed
 
     def announce_on(self, connection: Connection, queues: Iterable[str]) -> None:  # noqa: B027 - doing nothing is right
         """Let the caller's commit wake sleepers, where the database can; elsewhere they look by themselves."""

@@ -6,15 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, event
 
-from horae.errors import InvalidInput
+from horae.errors import InvalidInput, StaleMap
 
 if TYPE_CHECKING:
+    from horae.core.cluster.messages import Message
     from horae.stores.access.owners import Owners
     from horae.stores.access.secrets import Secrets
     from horae.stores.access.sessions import Sessions
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from horae.stores.cluster.parcels import Parcels
     from horae.stores.cluster.restoring import Restoring
     from horae.stores.cluster.rows import ClusterRows
+    from horae.stores.cluster.sent_jobs import SentJobs
     from horae.stores.cluster.settings import Settings
     from horae.stores.cluster.shard import Shard
     from horae.stores.databases.hot import Hot
@@ -231,7 +233,20 @@ class Transaction:
     def messages(self) -> Messages:
         from horae.stores.cluster.messages import Messages
 
-        return Messages(self.connection, self.woken)
+        return Messages(self.connection, self.woken, self._receive_job)
+
+    @cached_property
+    def sent_jobs(self) -> SentJobs:
+        from horae.stores.cluster.sent_jobs import SentJobs
+
+        return SentJobs(self.connection, self.woken)
+
+    def _receive_job(self, message: Message, now: datetime) -> None:
+        if self.entrance is None:
+            raise StaleMap("stale_map", vshard=message.vshard, version=0)
+        self.entrance.vshard = message.vshard  # so that what comes with the job stays with it
+        self.sent_jobs.receive(message, self.jobs, now)
+        self.entrance.vshard = None
 
     @cached_property
     def settings(self) -> Settings:

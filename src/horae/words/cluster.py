@@ -3,6 +3,10 @@
 INCOMPLETE = "Incomplete: {databases} did not answer. What they keep is missing here."
 PARTLY_APPLIED = "{applied} of {count} applied: {databases} did not answer. The rest follows by itself."
 ERRORS = {
+    "connection_outside_cluster": "The database of this connection is not a member of this cluster, so its transaction "
+    "can store no jobs. Add it: horae cluster add NAME URL --no-shards.",
+    "job_on_the_way": "{id} was stored in a transaction of another database and is still on the way to its shard. "
+    "Repeat it in a moment; horae cluster list shows what is on the way.",
     "cluster_address_exists": "{address} is a database of this cluster already.",
     "cluster_database_in_memory": "A database in memory cannot be shared by a cluster; use a file or a server.",
     "cluster_database_taken": "{address} belongs to another cluster, or is number {number} of this one. Use an empty "
@@ -14,6 +18,8 @@ ERRORS = {
     "one would be another database's. Nothing was stored. Move its shards to a new database: horae cluster add, drain.",
     "cluster_exists": "This database is a member of a cluster already ({name}, version {version} of the map).",
     "cluster_drain_last": "{name!r} is the only database of the cluster; there is none to move its shards to.",
+    "cluster_drain_undelivered": "The shards of {name!r} were moved, but {count} jobs and messages there are not "
+    "delivered yet. Keep that database running and repeat; horae cluster list shows which databases do not take them.",
     "cluster_map_busy": "The map of the cluster is being changed by others without a pause. Nothing is lost: run horae "
     "cluster check --repair in a moment.",
     "cluster_map_changed": "The map of the cluster has changed meanwhile: it has version {version}, not {expected}. "
@@ -31,6 +37,8 @@ ERRORS = {
     "not: {databases}. It stays closed; the others go on. Then repeat horae cluster restored --db URL.",
     "cluster_restore_forced": "A database of a cluster cannot be restored while processes work on it: stop them, and "
     "leave out --force.",
+    "cluster_member_shardless": "{member!r} was added with --no-shards: it serves transactions of callers and keeps no "
+    "shards. Name another database.",
     "cluster_member_unknown": "The cluster has no database {member!r}. It has: {known}.",
     "cluster_member_wrong": "The address of {member!r} leads to a database that is {found}, not number {number} of "
     "this cluster. Look at the map (horae cluster list) and at HORAE_CLUSTER_URLS.",
@@ -56,6 +64,9 @@ ERRORS = {
     "vshard_home_stays": "Virtual shard 0 is the home of everything of the house; it stays in its database.",
     "vshard_rows_split": "Rows of these shards refer to rows of others that would stay: {what}. Move the others with "
     "them, or wait until they have ended. Nothing was moved.",
+    "vshard_act_open": "Bulk act {id} of the house is {state} and still walks the jobs of this database, so that none "
+    "of its shards can be moved. Let it end with `horae act resume {id}` and a worker, or end it with "
+    "`horae act cancel {id}`; then repeat the command, which goes on where it stopped.",
     "vshard_rows_stay": "Owners in these shards have {what}, which cannot be moved yet. Leave out their shards. "
     "Nothing of these shards was moved.",
     "vshards_moved_meanwhile": "These shards or the map (version {version} here) have changed meanwhile. Nothing was "

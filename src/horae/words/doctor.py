@@ -9,6 +9,13 @@ WHY = {
     "bus_incomplete": "Events should be noted for the message bus, but triggers are missing: {names}. Events of what "
     "happens meanwhile are lost.",
     "bus_off": "no events are noted",
+    "cluster_bus_behind": "Events of the database {name} wait to be published: {count:,}, the first since {since}. "
+    "Start a worker or server with HORAE_NATS that reaches it.",
+    "cluster_bus_incomplete": "The database {name} should note events for the message bus, but triggers are missing: "
+    "{names}. Events of what happens there meanwhile are lost.",
+    "cluster_bus_well": "the message bus is served in {count} databases",
+    "cluster_dispatch_missing": "No process hands out the jobs of the database {name} on the message bus. Start a "
+    "worker or server with HORAE_NATS and HORAE_NATS_DISPATCH=1 that reaches it, and look at its log.",
     "cluster_member_away": "The database {name} of the cluster cannot be asked: {problem} What it keeps waits there.",
     "cluster_settings_behind": "The database {name} lacks {count} settings of the house that another one has. Workers "
     "and servers that serve it bring them within a minute.",
@@ -97,6 +104,11 @@ WHY = {
     "history_short": "{table} has partitions for {days} more days, fewer than {least}. No worker makes them, or "
     "its role may not: what ends later lies in the catch-all.",
     "history_well": "its partitions are made for {days} more days",
+    "hosts_old_primary": "{hosts} can be written to, although another host of the URL was promoted (timeline "
+    "{timeline}). Processes that have met the new primary refuse it; one that reaches only the old one cannot know. "
+    "Stop it.",
+    "hosts_two_primaries": "{hosts} can all be written to and have the same timeline {timeline}: nothing tells which "
+    "one is right. Stop all but one.",
     "lanes_driven": "no task of an agent waits for a process that drives it",
     "lanes_undriven": "Tasks have been ready for over five minutes, and no process drives their lanes: {names}.",
     "leases_stuck": "{count:jobs} held by workers that have gone silent, and none hands them on: {names}.",

@@ -34,14 +34,14 @@ ERRORS = {
     "object_exists": "There is a {kind} {id} already, with other content. Choose another id, or supersede that one.",
     "object_is_final": "{kind} {id} was retracted, for good. Propose another one.",
     "object_job_priority": "{id} has the priority of its object's risk, {risk}. Leave the priority out.",
-    "object_of_ones_own": "{actor} has proposed {kind} {id}. Let somebody else judge it.",
+    "object_of_ones_own": "{actor} has proposed {kind} {id}. Let another actor judge it.",
     "object_on_connection": "Stored objects have jobs of their own, which a caller's transaction cannot move: {ids}. "
     "Ask for the action without connection=.",
     "object_protected": "{kind} {id} is protected and is never archived.",
     "object_superseded": "{kind} {id} was superseded by {by}. Use that one.",
     "object_unknowable": "No observation could decide {kind} {id}. Add new evidence, or let a person ask.",
     "object_version_old": "{kind} {id} has version {version} now, not {expected}. Read it again and repeat.",
-    "policy_changed": "The policy of {agent} for {kind} was changed by somebody else meanwhile. Read it again and "
+    "policy_changed": "The policy of {agent} for {kind} was changed by another caller meanwhile. Read it again and "
     "repeat.",
     "policy_counts_unreadable": "A policy counts from 0 on, stretches by 1 or more, and its mode is one of explore, "
     "conservative, abstain and escalate.",

@@ -234,6 +234,7 @@ WHY = {
     "scheduled_for": "scheduled for {run_at}",
     "snoozed_because": "snoozed until {run_at}: {because}",
     "snoozed_unexplained": "snoozed until {run_at}",
+    "on_the_way": "it was stored in a transaction of another database and is on the way to its shard",
     "waits_for_batch": "it waits for {batch}, of which {open} of {total} jobs have not ended",
     "waits_for_end": "it waits for other jobs to end",
     "waits_for_jobs": "it waits for {jobs} to succeed",

@@ -71,6 +71,8 @@ ERRORS = {
     "the command line (horae schedule), or give that schedule another key.",
     "schedule_payload_no_object": "The payload of a schedule is an object: the arguments of its handler by name.",
     "schedule_unknown": "There is no schedule {key!r}; `horae schedule list` shows what there is.",
+    "schedules_partly_in_line": "Schedules are in line with code and file in all databases but {databases}, which do "
+    "not answer. Workers bring them in line there when they are back.",
     "schedule_version_old": "Schedule {key} is at version {version}, not {expected}; read it again and repeat.",
     "schedules_in_circle": "These schedules would wait for each other in a circle: {circle:path}. Take one out of its"
     " after=[…].",

@@ -5,11 +5,13 @@ ERRORS = {
     "bus_arguments_unreadable": "The arguments of the call {call} do not fit: {problem}. Send what the page of the "
     "bus lists.",
     "bus_call_failed": "The relay could not do it ({problem}); its log says more.",
-    "bus_executes_only": "A worker on a message bus only executes jobs; {operation} takes a database or a service. Run "
-    "this where there is one: horae worker with --db or --url.",
+    "bus_executes_only": "A worker on a message bus executes and enqueues jobs; {operation} takes a database or a "
+    "service. Run this where there is one: horae worker with --db or --url.",
     "bus_message_too_large": "The message has {size} bytes, and the bus takes {most}. Raise max_payload of the NATS "
     "servers, send less, or let a worker with a database do it.",
     "bus_message_unreadable": "The message has no usable {field}. Send what the page of the bus lists.",
+    "bus_not_in_child": "A handler in a child process does not reach the bus, and {operation} goes over it. Enqueue "
+    "from a handler without executor='process', or run the worker with --db or --url.",
     "bus_of_another_database": "The stream {stream} belongs to another database. Give each database a prefix and a "
     "stream of its own: HORAE_NATS_PREFIX, HORAE_NATS_STREAM.",
     "bus_relay_silent": "No relay has answered within {seconds} seconds. Look whether a worker or server with the "

@@ -1,4 +1,4 @@
-"""Tasks on their way into a lane: added by a caller, admitted when they start, told of their deadline."""
+"""Tasks on their way into a lane: added by a caller, admitted when they start, reminded of their deadline."""
 
 from __future__ import annotations
 

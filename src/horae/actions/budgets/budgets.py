@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -31,6 +31,7 @@ from horae.errors import InvalidInput, NotFound
 from horae.ports.store import Tx
 from horae.ports.world import World
 
+Choose = Callable[[Tx, BudgetPeriod], int | None]
 LET_IN_AT_ONCE = 1000  # jobs that waited and are moved when a budget is raised; the others come at the refill
 
 
@@ -53,14 +54,16 @@ def set_budget(
     owner: str = SYSTEM,
     actor: str = SYSTEM,
     reason: str = "",
+    choose: Choose | None = None,
 ) -> BudgetView:
     """Set what may be spent in each period, from the present one on; None: no limit, it only counts.
 
-    Jobs that wait for it are due now, where there may be room for them.
+    Jobs that wait for it are due now, where there may be room for them. *choose* returns the capacity of the present
+    period, where that is to be another one.
     """
     if capacity is not None:
-        _check_amount("capacity", capacity, least=0)
-    wanted, now = replace(_named(name, unit, period, owner), capacity=capacity), world.clock.now()
+        check_amount("capacity", capacity, least=0)
+    wanted, now = replace(named(name, unit, period, owner), capacity=capacity), world.clock.now()
 
     def write(tx: Tx) -> BudgetView:
         known = tx.budgets.get(wanted, lock=True)
@@ -69,7 +72,7 @@ def set_budget(
         ledger = PeriodLedger(tx)
         ledger.open([stored], now)
         before = ledger.present(stored, now)
-        after = replace(before, capacity=capacity).noted()
+        after = replace(before, capacity=capacity if choose is None else choose(tx, before)).noted()
         ledger.change(after)
         ledger.write()
         old = {} if known is None else {"capacity": known.capacity}
@@ -92,10 +95,10 @@ def adjust(
     reason: str,
 ) -> BudgetView:
     """Correct what the present period has used: what was spent elsewhere counts, a refund is below zero."""
-    _check_amount("amount", amount, least=-MOST)
+    check_amount("amount", amount, least=-MOST)
     if not reason.strip():
         raise InvalidInput("adjust_reason_missing", budget=name)
-    now, wanted = world.clock.now(), _named(name, unit, period, owner)
+    now, wanted = world.clock.now(), named(name, unit, period, owner)
 
     def write(tx: Tx) -> BudgetView:
         stored = _known(tx.budgets.get(wanted), wanted)
@@ -118,7 +121,7 @@ def adjust(
 
 def get(world: World, name: str, unit: Unit, *, period: Period = "day", owner: str = SYSTEM) -> BudgetView:
     """Return one budget with its present period."""
-    wanted = _named(name, unit, period, owner)
+    wanted = named(name, unit, period, owner)
     now = world.clock.now()
     read = world.route(owner=owner).store.read
     return read(lambda tx: _views(tx, [_known(tx.budgets.get(wanted), wanted)], now)[0])
@@ -176,7 +179,7 @@ def history(
     before: datetime | None = None,
 ) -> list[BudgetPeriod]:
     """Return the periods in which a budget was used, the latest first."""
-    wanted = _named(name, unit, period, owner)
+    wanted = named(name, unit, period, owner)
 
     def read(tx: Tx) -> list[BudgetPeriod]:
         known = _known(tx.budgets.get(wanted), wanted)
@@ -217,7 +220,8 @@ def waits_of(tx: Tx, job: Job, now: datetime) -> tuple[BudgetWait, ...]:
     )
 
 
-def _named(name: str, unit: str, period: str, owner: str) -> Budget:
+def named(name: str, unit: str, period: str, owner: str = SYSTEM) -> Budget:
+    """Return a budget by what callers write; refuse what names none."""
     if unit not in UNITS:
         raise InvalidInput("choice_unknown", name="unit", value=str(unit), choices=list(UNITS))
     if period not in PERIODS:
@@ -226,7 +230,8 @@ def _named(name: str, unit: str, period: str, owner: str) -> Budget:
     return Budget(known, unit, period, owner=label(owner, "owner"), agent=agent)
 
 
-def _check_amount(what: str, amount: int, *, least: int) -> None:
+def check_amount(what: str, amount: int, *, least: int) -> None:
+    """Refuse what is no whole number, or outside of what every reader of JSON reads alike."""
     if isinstance(amount, bool) or not isinstance(amount, int) or not least <= amount <= MOST:
         raise InvalidInput("out_of_range", name=what, value=str(amount)[:40], least=least, most=MOST)
 

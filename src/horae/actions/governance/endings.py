@@ -110,7 +110,7 @@ class _Settling:
         reason = ending.change.error or ending.outcome.error
         it = self.objects.get(name_of(ending.job))
         if it is not None and it.is_final and ending.change.state == "queued" and not ending.put_back:
-            gone = "its object was retracted meanwhile"  # nobody needs another attempt
+            gone = "its object was retracted meanwhile"  # another attempt would be for nothing
             self.replaced[ending.job.number] = _instead(ending, "cancelled", error=gone)
             after["state"] = "cancelled"
         if it is not None and it.erased_at is not None:  # what a late worker says about it must not come back

@@ -1,4 +1,4 @@
-"""Erase what an owner keeps about somebody: objects by id or by subject, and whatever repeats them.
+"""Erase what an owner keeps about a person: objects by id or by subject, and whatever repeats them.
 
 An erased object is retracted and stays as a row without content, so that links, entries and counts remain true. The
 audit holds digests alone, so its chain stays valid; rows of attention are changed through their lanes, so that their
@@ -18,6 +18,7 @@ from horae.actions.attention.lanes import K, LaneWriter, in_known_lane
 from horae.actions.governance.object_writer import By, Change, ObjectWriter, find_one
 from horae.actions.governance.rulings import DECISION
 from horae.actions.jobs.jobs import cancel as cancel_job
+from horae.actions.jobs.on_the_way import refuse_owner_on_the_way
 from horae.actions.schedules import schedules
 from horae.core.access.callers import Caller
 from horae.core.attention.lanes import Event, Kept, StoredFact, Task, TaskWait
@@ -53,7 +54,7 @@ class Erased:
     jobs: int = 0
     attention: int = 0
     conversations: int = 0  # threads of checkpoints, sessions and documents of agent frameworks
-    unreadable: int = 0  # threads that are encrypted, so that nobody knows what they repeat
+    unreadable: int = 0  # threads that are encrypted: what they repeat is not known
     more: bool = False
 
 
@@ -70,6 +71,7 @@ def erase(
     """Erase one object, or all objects about a subject; erasing twice is not an error."""
     if (object_id is None) == (subject is None):
         raise InvalidInput("erase_one_of")
+    refuse_owner_on_the_way(world, owner)
     about = None if subject is None else label(subject, "subject", 200)
     found, more = _find(world, owner, object_id, kind, about)
     if any(each.risk == "high" for each in found):

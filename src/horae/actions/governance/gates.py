@@ -86,7 +86,7 @@ def gate_decision(world: HasDice, tx: Tx, it: GovernedObject, action: str, rulin
 def gate_changed(tx: Tx, owner: str, agent: str | None, now: datetime) -> None:
     """Let the jobs that a gate has put back be asked about again at once: a job of Horae's own moves them.
 
-    A job, because objects must be locked in their order, and whoever changes a gate holds others already.
+    A job, because objects must be locked in their order, and a caller that changes a gate holds others already.
     """
     if not tx.objects.put_back(owner, agent, limit=1):
         return

@@ -292,7 +292,7 @@ def insert_jobs(writer: ObjectWriter, objects: Sequence[GovernedObject]) -> list
     placed = writer.tx.jobs.insert(new, writer.now)
     taken = [index for index, where in enumerate(placed) if where.deduplicated]
     numbers = [where.number for where in placed]
-    for index in taken:  # somebody used the name of this job as a key: it goes under another one
+    for index in taken:  # a caller used the name of this job as a key: it goes under another one
         other = replace(new[index], key=f"{new[index].key}:{writer.world.dice.name(8)}")
         numbers[index] = writer.tx.jobs.insert([other], writer.now)[0].number
     writer.tx.wake({each.queue for each in objects})

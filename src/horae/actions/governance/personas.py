@@ -86,7 +86,7 @@ def find_personas(world: World, *, owner: str) -> list[Persona]:
 def persona_history(
     world: World, *, owner: str, agent: str = EVERY_AGENT, limit: int = 100, before: int | None = None
 ) -> list[tuple[int, Entry]]:
-    """Return who set a persona to what, newest first; from the audit, which nobody can change."""
+    """Return who set a persona to what, newest first; from the audit, which cannot be changed."""
     page_size(limit)
     name = agent_name(agent)
     return find_entries(world, limit=limit, before=before, object_id=name, object_type=PERSONA, owner=owner)

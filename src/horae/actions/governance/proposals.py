@@ -94,7 +94,7 @@ def propose_many(
     except Conflict as problem:
         if problem.reason != "object_exists":
             raise
-        return store.transact(write)  # some are known, or somebody proposed the same at the same moment
+        return store.transact(write)  # some are known, or another caller proposed the same at the same moment
 
 
 @dataclass(frozen=True, slots=True)

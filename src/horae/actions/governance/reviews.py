@@ -224,7 +224,7 @@ def _move(world: World, tx: Tx, review: Review, it: GovernedObject, now: datetim
 
 
 def _refuse_interested(review: Review, it: GovernedObject | None, decision: Decision | None, actor: str) -> None:
-    """Refuse whoever proposed the object or took the decision: an answer comes from somebody else."""
+    """Refuse an answer by the actor who proposed the object or took the decision."""
     interested = {None if it is None else it.proposer, None if decision is None else decision.actor}
     if actor in interested:
         raise Forbidden("review_of_ones_own", id=review.id, actor=actor)

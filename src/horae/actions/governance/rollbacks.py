@@ -1,9 +1,9 @@
 """Roll back what rests on a forged memory: experiences, cognitions, and the decisions that cite any of them.
 
 Up to 500 are taken back in the transaction that forges the memory. Of more, the memory comes first and a job of Horae's
-own takes back the rest, batch by batch; each batch commits with its position, so that whoever dies in the middle has
-lost nothing and whoever comes twice finds that the position has moved. Meanwhile decisions of high risk of the agent
-are blocked.
+own takes back the rest, batch by batch; each batch commits with its position, so that a process that dies in the
+middle has lost nothing and one that comes twice finds that the position has moved. Meanwhile decisions of high risk of
+the agent are blocked.
 
 Nothing can slip past: a decision locks what it cites, and no new object may rest on what is refuted. When all
 experiences are invalidated, no cognition can newly rest on one; when all cognitions are taken back, no decision can

@@ -160,7 +160,7 @@ def ask_for(
 def contest(world: World, given: Given) -> GovernedObject:
     """Say that an object may be wrong: it is suspected, or asked about, until that is cleared.
 
-    What is suspected is looked at at once, however lately it was, and whatever time somebody asked for before.
+    What is suspected is looked at at once, however lately it was, and whatever time a caller asked for before.
     """
 
     def decide(writer: ObjectWriter, it: GovernedObject) -> Change:
@@ -214,7 +214,7 @@ def refuse_other_agent(it: GovernedObject, caller: Caller) -> None:
 
 
 def refuse_proposer(it: GovernedObject, caller: Caller) -> None:
-    """Refuse whoever proposed the object: a judgement comes from somebody else."""
+    """Refuse a judgement by the actor who proposed the object."""
     if caller.actor == it.proposer:
         raise Forbidden("object_of_ones_own", kind=it.kind, id=it.id, actor=caller.actor)
 

@@ -1,7 +1,7 @@
 """The verbs of bulk acts, and the batches in which a job of Horae's own works on one.
 
 A batch is looked up first, without a lock; then one transaction locks the act and those jobs, looks at each again,
-changes what still fits, and writes position and counts. Whoever dies in the middle has therefore changed nothing, and
+changes what still fits, and writes position and counts. So a process that dies in the middle has changed nothing, and
 of two processes at the same batch the second finds that the position has moved and leaves it. Between two batches the
 job goes back to its queue, so that claims and other writers come in.
 """
@@ -138,7 +138,7 @@ def undo(
     number: int = 0,
     created_at: datetime | None = None,
 ) -> Act:
-    """Begin an act that moves what a reschedule moved back to its former time, where nobody moved it since.
+    """Begin an act that moves what a reschedule moved back to its former time, where it was not moved since.
 
     *number* and *created_at* are given where it has begun in another database of the cluster.
     """
@@ -171,9 +171,14 @@ def _draft(
     )  # fmt: skip
 
 
-def _count(tx: Tx, draft: Act) -> tuple[list[int], Act]:
+def count_matching(tx: Tx, draft: Act, *, before: datetime) -> Act:
+    """Return an act that has begun elsewhere, with what fits here of the jobs that were made before an instant."""
+    return _count(tx, draft, before=before)[1]
+
+
+def _count(tx: Tx, draft: Act, *, before: datetime | None = None) -> tuple[list[int], Act]:
     """Return the first jobs that fit, and the act with its highest number and how many fit."""
-    highest = tx.acts.highest()
+    highest = tx.acts.highest(before=before)
     limit = MOST_COUNTED + 1
     numbers, seen = tx.acts.window(draft.wanted, after=0, highest=highest, rows=MOST_LOOKED_AT, limit=limit)
     more = len(numbers) == limit or seen < highest
@@ -183,11 +188,8 @@ def _count(tx: Tx, draft: Act) -> tuple[list[int], Act]:
 
 def _begin(world: World, act: Act) -> Act:
     def write(tx: Tx) -> Act:
-        made = _planned(tx, replace(act, number=tx.acts.add(act)), act.created_at)
-        facts = {"verb": act.verb, "filter": act.filter, "highest": job_id(act.highest)}
-        more = {"run_at": _iso(act.run_at), "undoes": None if act.undoes is None else f"act_{act.undoes}"}
-        facts |= {name: value for name, value in more.items() if value is not None}
-        tx.audit.append(_entry(act.created_at, "start", made, act.actor, act.reason, facts))
+        made = give_job(tx, replace(act, number=tx.acts.add(act)), act.created_at)
+        append_start(tx, made, act.created_at)
         return made
 
     begun = world.route(owner=act.owner).store.transact(write)
@@ -195,7 +197,15 @@ def _begin(world: World, act: Act) -> Act:
     return begun
 
 
-def _planned(tx: Tx, act: Act, now: datetime) -> Act:
+def append_start(tx: Tx, act: Act, now: datetime) -> None:
+    """Write the audit entry of an act that begins."""
+    facts = {"verb": act.verb, "filter": act.filter, "highest": job_id(act.highest)}
+    more = {"run_at": _iso(act.run_at), "undoes": None if act.undoes is None else f"act_{act.undoes}"}
+    facts |= {name: value for name, value in more.items() if value is not None}
+    tx.audit.append(_entry(now, "start", act, act.actor, act.reason, facts))
+
+
+def give_job(tx: Tx, act: Act, now: datetime) -> Act:
     """Give an act a new job that works on it; an earlier one finds that it is no longer the one, and ends."""
     new = NewJob(
         handler=machinery.ACT,
@@ -277,7 +287,7 @@ def _steer(world: World, act_id: str, verb: str, actor: str, reason: str, reach:
         after = replace(before, state=ACT.after(before.state, verb))
         after = replace(after, finished_at=now if after.is_over else None)
         if verb == "resume":
-            after = _planned(tx, after, now)
+            after = give_job(tx, after, now)
         tx.acts.put(after)
         tx.audit.append(_entry(now, verb, after, actor, reason, _counts(after)))
         return after
@@ -421,7 +431,7 @@ def restart_lost(world: World, *, limit: int = BATCH) -> int:
         for act in lost:
             held = tx.acts.get(act.number, lock=True)
             if held is not None and held.state == "running" and held.job == act.job:
-                _planned(tx, held, world.clock.now())
+                give_job(tx, held, world.clock.now())
         return len(lost)
 
     if not world.route().store.read(lambda tx: tx.acts.without_job(limit=1)):

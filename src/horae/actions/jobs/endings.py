@@ -178,7 +178,7 @@ def _end(
     if job.object_type is not None and outcome.result is not None:
         from horae.actions.governance.endings import verdict_in
 
-        verdict_in(outcome.result)  # the caller is told at once that it cannot be read
+        verdict_in(outcome.result)  # refuses at once what cannot be read
     now = world.clock.now()
     done = settlement(job, outcome, now=now, roll=world.dice.roll())
     final = done if entry is None else replace(done, entry=entry)

@@ -131,10 +131,10 @@ def settle_held(
         def end(shard: World, few: Sequence[Ending]) -> list[Settled]:
             done = settle_held(shard, few, by=by, owner=owner, queues=queues)
             return [
-                replace(told, state="running")
-                if not told.accepted and told.state is None and _is_elsewhere(world, each.job_id, each.token)
-                else told
-                for each, told in zip(few, done, strict=True)
+                replace(answer, state="running")
+                if not answer.accepted and answer.state is None and _is_elsewhere(world, each.job_id, each.token)
+                else answer
+                for each, answer in zip(few, done, strict=True)
             ]
 
         return _by_shard(world, endings, end, lambda each: Settled(each.job_id, accepted=False, state="running"))
@@ -189,15 +189,15 @@ def renew_held(
         def extend(shard: World, few: Sequence[Hold]) -> list[Renewal]:
             done = renew_held(shard, few, lease=lease, by=by, owner=owner, queues=queues)
             return [
-                replace(told, busy=True)
-                if not (told.held or told.busy) and _is_elsewhere(world, each.job_id, each.token)
-                else told
-                for each, told in zip(few, done, strict=True)
+                replace(answer, busy=True)
+                if not (answer.held or answer.busy) and _is_elsewhere(world, each.job_id, each.token)
+                else answer
+                for each, answer in zip(few, done, strict=True)
             ]
 
         return _by_shard(world, holds, extend, lambda each: Renewal(each.job_id, held=False, busy=True))
     found = _held(world, {each.job_id: each.token for each in holds}, owner, queues)
-    renewed = renew_told(world, list(found.values()), lease=lease, by=by)
+    renewed = renew_with_entries(world, list(found.values()), lease=lease, by=by)
     numbers = {job_id: job.number for job_id, job in found.items()}
     return [
         Renewal(
@@ -210,7 +210,7 @@ def renew_held(
     ]
 
 
-def renew_told(world: World, jobs: Sequence[Job], *, lease: timedelta, by: str) -> Renewed:
+def renew_with_entries(world: World, jobs: Sequence[Job], *, lease: timedelta, by: str) -> Renewed:
     """Extend leases; those of jobs that name an object leave an entry in the same transaction."""
     plain = [Lease(job.number, job.token) for job in jobs if job.object_type is None]
     named = [job for job in jobs if job.object_type is not None]
@@ -224,18 +224,18 @@ def renew_told(world: World, jobs: Sequence[Job], *, lease: timedelta, by: str) 
 
 
 Named = TypeVar("Named", Ending, Hold)
-Told = TypeVar("Told", Settled, Renewal)
+Answered = TypeVar("Answered", Settled, Renewal)
 
 
 def _by_shard(
     world: World,
     items: Sequence[Named],
-    act: Callable[[World, Sequence[Named]], list[Told]],
-    away: Callable[[Named], Told],
-) -> list[Told]:
+    act: Callable[[World, Sequence[Named]], list[Answered]],
+    away: Callable[[Named], Answered],
+) -> list[Answered]:
     """Act on the items of each database of a cluster; answer all in order, those of one that is away by *away*."""
     shards: dict[int, tuple[World, list[int]]] = {}
-    answers: dict[int, Told] = {}
+    answers: dict[int, Answered] = {}
     for index, item in enumerate(items):
         try:
             [shard] = world.within(id=item.job_id)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from horae.actions.consistency import one_moment
 from horae.actions.jobs import lists
@@ -34,7 +34,7 @@ from horae.core.jobs.machinery import MACHINERY, refuse_own
 from horae.core.jobs.masking import unmask
 from horae.core.jobs.parents import MOST_BYTES, ParentResult
 from horae.core.time.instants import aware, instant, iso
-from horae.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from horae.errors import Conflict, InvalidInput, NotAllowed, NotFound, StoreError
 from horae.ports.jobs import PlacedAlike
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from horae.ports.store import Tx
     from horae.ports.world import World
 
+T = TypeVar("T")
 WINDOW = timedelta(days=1)
 CHILDREN = 200  # dealt with in one transaction, where their parents have ended
 
@@ -156,11 +157,31 @@ def with_known(world: World, placed: Sequence[Enqueued]) -> list[Enqueued]:
 def get(world: World, job_id: str, *, owner: str | None = None, queues: Collection[str] = ()) -> Job:
     """Return one job, live or finished; with *owner* only one of that tenant, with *queues* only one of those."""
     number = job_number(job_id)
-    found = world.route(owner=owner, id=job_id).store.read(lambda tx: tx.jobs.get(number))
-    if found is None and world.cluster is not None:  # it may have ended where its shard was before
+    if world.cluster is not None:
+        found = _get_in_cluster(world, number, job_id, owner)
+    else:
+        found = world.route(owner=owner, id=job_id).store.read(lambda tx: tx.jobs.get(number))
+    return with_wall_lease(world, _in_reach(found, job_id, owner, queues))
+
+
+def _get_in_cluster(world: World, number: int, job_id: str, owner: str | None) -> Job | None:
+    """Look in the shard of a job, then where it may still wait to be delivered, then where it may have ended."""
+    from horae.actions.jobs.on_the_way import find_on_the_way
+
+    store = world.route(owner=owner, id=job_id).store
+    try:
+        found = store.read(lambda tx: tx.jobs.get(number))
+    except StoreError:  # a shard that is away has nothing of what is on the way to it
+        sent = find_on_the_way(world, number)
+        if sent is None:
+            raise
+        return sent
+    found = found or find_on_the_way(world, number)
+    found = found or store.read(lambda tx: tx.jobs.get(number))  # it may have arrived between the two looks
+    if found is None:  # it may have ended where its shard was before
         elsewhere = (shard.route().store.read(lambda tx: tx.jobs.get(number)) for shard in world.databases())
         found = next((job for job in elsewhere if job is not None), None)
-    return with_wall_lease(world, _in_reach(found, job_id, owner, queues))
+    return found
 
 
 def is_in_reach(job: Job, owner: str | None, queues: Collection[str]) -> bool:
@@ -313,7 +334,7 @@ def cancel(
         tx.audit.append(entry_of(world, "cancel", job, actor, reason))
         return job
 
-    job = world.route(owner=owner, id=job_id).store.transact(write)
+    job = _act(world, job_id, owner, queues, write)
     if job.state == "running":
         world.route(owner=owner, id=job_id).store.wake([job.queue])
     elif job.has_dependents:  # jobs or a schedule may wait for its end
@@ -342,7 +363,7 @@ def revive(
         tx.audit.append(entry_of(world, "revive", job, actor, reason))
         return job
 
-    job = world.route(owner=owner, id=job_id).store.transact(write)
+    job = _act(world, job_id, owner, queues, write)
     world.route(owner=owner, id=job_id).store.wake([job.queue])
     return get(world, job_id)
 
@@ -377,7 +398,7 @@ def reschedule(
         tx.audit.append(entry_of(world, "reschedule", job, actor, reason, run_at=iso(when), priority=priority))
         return job
 
-    job = world.route(owner=owner, id=job_id).store.transact(write)
+    job = _act(world, job_id, owner, queues, write)
     world.route(owner=owner, id=job_id).store.wake([job.queue])
     return get(world, job_id)
 
@@ -408,7 +429,7 @@ def rerun(
         tx.audit.append(entry_of(world, "rerun", job, actor, reason, made=made.id))
         return made
 
-    made = world.route(owner=owner, id=job_id).store.transact(write)
+    made = _act(world, job_id, owner, queues, write)
     world.route(owner=owner, id=job_id).store.wake([made.job.queue])
     return made
 
@@ -474,6 +495,19 @@ def settle_children(world: World, *, limit: int = CHILDREN) -> int:
     while done := world.route().store.settle_children(now=world.clock.now(), limit=limit):
         total += done
     return total
+
+
+def _act(world: World, job_id: str, owner: str | None, queues: Collection[str], write: Callable[[Tx], T]) -> T:
+    """Do something to a job where it is; one that has not arrived in its shard is refused for now."""
+    try:
+        return world.route(owner=owner, id=job_id).store.transact(write)
+    except NotFound as missing:
+        if world.cluster is None or missing.reason != "job_unknown":
+            raise
+    from horae.actions.jobs.on_the_way import refuse_on_the_way
+
+    refuse_on_the_way(world, job_id, owner, queues)
+    return world.route(owner=owner, id=job_id).store.transact(write)  # it may have arrived between the two looks
 
 
 def _lock_with_object(

@@ -13,7 +13,7 @@ def stored_key(owner: str, key: str | None) -> str | None:
     return None if key is None else prefix_of(owner) + key
 
 
-def shown_key(owner: str, key: str | None) -> str | None:
+def given_key(owner: str, key: str | None) -> str | None:
     """Return a stored concurrency key as its owner gave it."""
     given = without_shard(key)
     return None if given is None else given.removeprefix(prefix_of(owner))

@@ -22,6 +22,15 @@ def find_stuck(world: World, queues: Sequence[str], *, limit: int) -> list[tuple
     return world.route().store.read(lambda tx: tx.jobs.waits_for_ever(queues, limit=limit))
 
 
+def are_sent(world: World) -> bool:
+    """Return whether jobs of callers' transactions have not arrived in their shards yet; every database is asked."""
+    cluster = world.cluster
+    if cluster is None:
+        return False
+    stores = (cluster.store_of(each.number) for each in cluster.shard_map.members)
+    return any(store.read(lambda tx: tx.sent_jobs.are_there()) for store in stores)
+
+
 def may_move(world: World, queues: Sequence[str]) -> bool:
     """Return whether these queues hold running jobs, or jobs that may run without a person's help."""
     return world.route().store.read(lambda tx: tx.jobs.may_move(queues) or tx.acts.are_worked_on())

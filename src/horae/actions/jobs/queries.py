@@ -17,7 +17,7 @@ from horae.core.jobs.reasons import Parent
 from horae.ports.store import Tx
 from horae.ports.world import World
 
-MOST_COUNTED = 10_001  # dead jobs; one more than is told, to say that there are more
+MOST_COUNTED = 10_001  # dead jobs; one more than is reported, to say that there are more
 COUNTED_ALONG = 1000  # jobs of a label; a database looks each of them up in every day of its history
 MOST_GROUPS = 1000
 MOST_READ = 1000  # jobs that are counted one by one, where a filter asks what no table has

@@ -1,4 +1,4 @@
-"""Quiet hours of owners: none of an owner's jobs starts in them, whatever its queue and whoever asked for it.
+"""Quiet hours of owners: none of an owner's jobs starts in them, whatever its queue and its caller.
 
 A claim that meets a job of such an owner puts it off until the hours end, so that the jobs of others behind it are not
 kept waiting. As with queues a job of Horae's own turns the hours on and off, and a claim that comes before it does so

@@ -8,6 +8,7 @@ from horae.actions.budgets.budgets import waits_of
 from horae.actions.jobs.expectations import why_expected
 from horae.actions.jobs.quiet_owners import quiet_until
 from horae.actions.jobs.quiet_queues import as_of
+from horae.core.cluster.sent_jobs import ON_THE_WAY
 from horae.core.jobs.batch import HELD_BY_BATCH
 from horae.core.jobs.job import SYSTEM, Filter, Job
 from horae.core.jobs.machinery import MACHINERY
@@ -26,6 +27,8 @@ def why(world: World, job: Job, *, owner: str | None = None) -> tuple[Reason, ..
 
     With *owner* the reasons show nothing of other tenants' jobs.
     """
+    if job.held == ON_THE_WAY:  # its shard, which may be away, knows nothing of it
+        return (Reason("on_the_way", "on_the_way"),)
     now = world.clock.now()
 
     def read(tx: Tx) -> Around:

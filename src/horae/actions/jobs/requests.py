@@ -181,7 +181,7 @@ class Enqueued:
         if isinstance(self.stored, Job):
             return self.stored
         own = self.stored if self.payload is None else replace(self.stored, payload=self.payload)
-        return _as_stored(own, self.number, self.stored_at)
+        return as_stored(own, self.number, self.stored_at)
 
 
 make_enqueued = swift(Enqueued)
@@ -370,7 +370,7 @@ def _hash(request: Request, payload: str, expect: Expected | None) -> str:
     return request_hash(asked)
 
 
-def _as_stored(row: NewJob, number: int, now: datetime) -> Job:
+def as_stored(row: NewJob, number: int, now: datetime) -> Job:
     """Return the job that was just written, without reading it back."""
     return Job(
         number=number,

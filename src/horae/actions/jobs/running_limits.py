@@ -23,8 +23,13 @@ def set_limit(
     world: World, name: str, max_running: int | None, *, actor: str = SYSTEM, reason: str = ""
 ) -> RunningLimit:
     """Let at most so many jobs run at once, whatever file and code say; None lifts the limit."""
+    return set_share(world, name, None if max_running is None else check_max_running(max_running), actor, reason)
+
+
+def set_share(world: World, name: str, max_running: int | None, actor: str, reason: str) -> RunningLimit:
+    """Set the share of one database of a cluster; it is 0 while others have not lowered theirs."""
     check_limit_name(name)
-    source = LimitSource(name, BY_HAND, "api", None if max_running is None else check_max_running(max_running))
+    source = LimitSource(name, BY_HAND, "api", max_running)
     after = world.route().store.transact(lambda tx: write_source(world, tx, name, BY_HAND, source, actor, reason))
     world.route().store.wake(["*"])
     return after

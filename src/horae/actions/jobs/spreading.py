@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from horae.actions.jobs.requests import Enqueued
-from horae.core.cluster.placement import has_one_place
+from horae.core.cluster.placement import has_one_place, vshard_of_job
 from horae.core.jobs.batches import AlikeJobs
 from horae.core.jobs.job import NewJob
 from horae.errors import PartlyStored
@@ -44,21 +44,35 @@ def store_spread(world: World, new: Sequence[NewJob], now: datetime) -> list[Enq
 
 
 def store_joined(world: World, new: Sequence[NewJob], now: datetime, connection: Any) -> list[Enqueued]:
-    """Store checked jobs in the caller's transaction; one whose shard is not in that database refuses all."""
+    """Store checked jobs in the caller's transaction; one whose shard another database keeps is sent from there.
+
+    Those of the house that no key leads anywhere go together to a shard of that database, where it keeps any.
+    """
     from horae.actions.jobs.jobs import answer_placed
 
+    assert world.cluster is not None
+    joined, shard_map = world.cluster.join(connection), world.cluster.shard_map
+    drawn: int | None = None
+    places: dict[int, list[int]] = {}
+    for place, job in enumerate(new):
+        if has_one_place(job):
+            vshard = vshard_of_job(shard_map, job, 0.0)
+        else:
+            vshard = drawn = joined.draw_vshard(world.dice.roll()) if drawn is None else drawn
+        places.setdefault(vshard, []).append(place)
     answers: dict[int, Enqueued] = {}
-    for routed, places in _places(world, new, drawn=world.route()):
-        jobs = [new[place] for place in places]
-        placed = routed.route().store.insert_on(connection, jobs, now=now)
-        answers |= dict(zip(places, answer_placed(routed, jobs, placed, now, connection), strict=True))
+    for vshard, chosen in places.items():
+        jobs = [new[place] for place in chosen]
+        placed = joined.insert(vshard, jobs, now=now)
+        answers |= dict(zip(chosen, answer_placed(world, jobs, placed, now, connection), strict=True))
     return [answers[place] for place in range(len(new))]
 
 
-def _places(world: World, new: Sequence[NewJob], drawn: World | None = None) -> list[tuple[World, list[int]]]:
+def _places(world: World, new: Sequence[NewJob]) -> list[tuple[World, list[int]]]:
     """Return each shard's world with the positions of its jobs."""
-    if type(new) is AlikeJobs and drawn is None:  # they have the same owner and keys
+    if type(new) is AlikeJobs:  # they have the same owner and keys
         return [(world.route_job(new.shared), list(range(len(new))))]
+    drawn: World | None = None
     found: dict[int, tuple[World, list[int]]] = {}
     for place, job in enumerate(new):
         if has_one_place(job):

@@ -18,6 +18,7 @@ from typing import TypeVar
 from horae.actions.consistency import one_moment
 from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.running_limits import declare_limits
+from horae.actions.schedules.answering import Answering, find_answering
 from horae.actions.schedules.entries import CHANGEABLE
 from horae.actions.schedules.schedules import add_schedules, check_schedule, iterate, lock_schedule, write_version
 from horae.actions.schedules.toggles import DECLARED_BY as BY
@@ -28,7 +29,7 @@ from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.running_limits import LimitSource
 from horae.core.schedules.job_status import WHEN_ASKED, JobStatus, duration, result_of, status_of
 from horae.core.schedules.schedule import Schedule, changed, first_fire
-from horae.errors import Conflict, HoraeError, StoreError
+from horae.errors import Conflict, HoraeError, StoreError, StoreUnavailable
 from horae.ports.definitions import StoredDefinition
 from horae.ports.schedules import ScheduleFilter, Tally
 from horae.ports.store import Tx
@@ -63,30 +64,38 @@ class Plan:
     definitions: tuple[StoredDefinition, ...] = ()
 
 
-def bring_in_line(world: World, plan: Plan, *, starts: bool = False) -> list[Schedule]:
+def bring_in_line(world: World, plan: Plan, *, starts: bool = False, started: set[int] | None = None) -> list[Schedule]:
     """Write the plan to the store; values that were changed through a verb stay.
 
     When a worker *starts*, temporary toggles end.
 
-    A schedule that cannot be written is logged, and the others are written; an error of the store is raised.
+    A schedule that cannot be written is logged, and the others are written; an error of the store is raised. In a
+    cluster all databases that answer are brought in line before one that does not is an error: repeat it then, with
+    the same *started*, in which the databases are noted where toggles have ended, so that later ones last.
     """
-    begun = world.clock.now()
+    begun, here = world.clock.now(), find_answering(world)
     store_definitions(world, plan.definitions, app=plan.app, actor="system/start")
-    if starts:  # first: a toggle of a schedule that this start declares must last
-        for key in forget_toggles(world, plan.app):
-            log.info("the temporary switch of schedule %s ends, because its application was started again", key)
-    stored = {each.key: each for each in iterate(world, ScheduleFilter(owner=SYSTEM))}
-    written_down = declare(world, plan.seeds, seed=True, app=plan.app, stored=stored)
-    written_down += declare(world, plan.schedules, app=plan.app, inactive=plan.off, stored=stored)
+    ended = set[int]() if started is None else started
+    for number, shard in here.worlds.items() if starts else ():
+        if number not in ended:  # first: a toggle of a schedule that this start declares must last
+            for key in forget_toggles(shard, plan.app):
+                log.info("the temporary switch of schedule %s ends, because its application was started again", key)
+            ended.add(number)
+    stored = {each.key: each for each in here.iterate(ScheduleFilter(owner=SYSTEM))}
+    seeds, schedules = here.placed(world, plan.seeds), here.placed(world, plan.schedules)
+    written_down = declare(world, seeds, seed=True, app=plan.app, stored=stored)
+    written_down += declare(world, schedules, app=plan.app, inactive=plan.off, stored=stored)
     for key in retire(world, stored.values(), {schedule.key for schedule in plan.schedules}, app=plan.app):
         log.warning("schedule %s is no longer declared in code; it is kept and does not fire", key)
     for name in declare_limits(world, plan.app, plan.limits):
         log.info("the limit %s follows what code and file say now", name)
     _switch(world, stored.values(), plan)
     if plan.loads_persisted:
-        load_persisted(world, plan.handlers, app=plan.app)
+        load_persisted(world, plan.handlers, app=plan.app, known_here=here)
     if any(schedule.updated_at is not None and schedule.updated_at >= begun for schedule in written_down):
         world.route().store.wake(["*"])  # only after a change, so that a start does not wake every worker
+    if here.away:
+        raise StoreUnavailable("schedules_partly_in_line", databases=here.away)
     return written_down
 
 
@@ -124,13 +133,16 @@ def retire(world: World, stored: Iterable[Schedule], keys: Collection[str], *, a
     return [schedule.key for schedule in gone]
 
 
-def load_persisted(world: World, known: Collection[str], *, app: str) -> list[Schedule]:
+def load_persisted(
+    world: World, known: Collection[str], *, app: str, known_here: Answering | None = None
+) -> list[Schedule]:
     """Return every enabled schedule whose handler is known; make the others inactive (document 004).
 
     Schedules that another application declares or seeded are left alone.
     """
     loaded = []
-    for schedule in iterate(world, ScheduleFilter(owner=SYSTEM)):
+    here = find_answering(world) if known_here is None else known_here
+    for schedule in here.iterate(ScheduleFilter(owner=SYSTEM)):
         if schedule.sources.get(BY, app) != app:
             continue
         if schedule.handler not in known:

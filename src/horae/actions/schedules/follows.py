@@ -22,8 +22,8 @@ def note_follows(world: World, tx: Tx, schedule: Schedule, now: datetime, before
     In a cluster those of other shards are told, and so are those that it followed *before* and does no more. One that
     is declared elsewhere may be stored later than its follower: it is told once it is there.
     """
-    told = followings(world.shard_map, schedule.owner, schedule.key, schedule.after, before)
-    far = {each.key: each for each in told if each.is_on}
+    messages = followings(world.shard_map, schedule.owner, schedule.key, schedule.after, before)
+    far = {each.key: each for each in messages if each.is_on}
     parents = {key: tx.schedules.get(key, schedule.owner) for key in schedule.after if key not in far}
     missing = sorted(key for key, parent in parents.items() if parent is None and key != schedule.key)
     if not schedule.declared:
@@ -33,15 +33,15 @@ def note_follows(world: World, tx: Tx, schedule: Schedule, now: datetime, before
     _refuse_circle(world, tx, schedule, far)
     near = [parent.number for parent in parents.values() if parent is not None]
     tx.schedules.follow(schedule.number, [*near, *(each.alias for each in far.values())])
-    if told:
-        tx.messages.follow(schedule.number, schedule.version, told, now)
+    if messages:
+        tx.messages.follow(schedule.number, schedule.version, messages, now)
 
 
 def forget_follows(world: World, tx: Tx, schedule: Schedule, now: datetime) -> None:
     """Tell schedules of other shards that one which is deleted follows them no more."""
-    told = followings(world.shard_map, schedule.owner, schedule.key, (), schedule.after)
-    if told:
-        tx.messages.follow(schedule.number, schedule.version + 1, told, now)
+    messages = followings(world.shard_map, schedule.owner, schedule.key, (), schedule.after)
+    if messages:
+        tx.messages.follow(schedule.number, schedule.version + 1, messages, now)
 
 
 def _refuse_circle(world: World, tx: Tx, schedule: Schedule, far: Collection[str]) -> None:

@@ -52,7 +52,7 @@ def forget_toggles(world: World, app: str) -> list[str]:
     forgotten = []
     for schedule in iterate(world, ScheduleFilter(toggled=True)):
         if schedule.sources.get(DECLARED_BY, app) == app:
-            world.route().store.transact(partial(_forget, world, schedule))
+            world.route(owner=schedule.owner, key=schedule.key).store.transact(partial(_forget, world, schedule))
             forgotten.append(schedule.key)
     if forgotten:
         world.route().store.wake(["*"])

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from contextlib import suppress
 
-from horae.actions.settings.deciding import apply_setting, cluster_of, keeping
+from horae.actions.settings.deciding import apply_setting, cluster_of
 from horae.actions.settings.definitions import copy_definitions
+from horae.actions.settings.redividing import redivide
 from horae.actions.shards import AWAY
-from horae.core.cluster.settings import Kind, SharedSetting, find_behind, portion_of
+from horae.core.cluster.settings import SHARED, WHOLE, Kind, SharedSetting, find_behind
 from horae.core.jobs.job import SYSTEM
 from horae.ports.world import World
 
@@ -23,9 +25,11 @@ Key = tuple[Kind, str]
 def catch_up(world: World, number: int) -> int:
     """Apply what one database lacks, and shares that have changed with the map; return how many settings."""
     cluster = cluster_of(world)
+    with suppress(*AWAY):  # the known map does while the first database is away
+        cluster.refresh()
     store = cluster.store_of(number)
     known, elsewhere = store.read(lambda tx: tx.settings.heads()), {}
-    for member in cluster.shard_map.members:
+    for member in cluster.shard_map.sharded:
         if member.number == number:
             continue
         try:
@@ -35,10 +39,10 @@ def catch_up(world: World, number: int) -> int:
     done = 0
     for source, keys in find_behind(known, elsewhere).items():
         done += _pull(world, number, source, keys)
-    portion = portion_of(number, keeping(world))
-    changed = [key for key, head in known.items() if head.applied != portion.mark(key[0])]
+    changed = [key for key, head in known.items() if key[0] not in SHARED and head.applied != WHOLE]
     unseen = _find_unseen(world, number, [name for kind, name in changed if kind == "mute"])
-    return done + _apply_again(world, number, [key for key in changed if key[0] != "mute" or key[1] not in unseen])
+    done += _apply_again(world, number, [key for key in changed if key[0] != "mute" or key[1] not in unseen])
+    return done + redivide(world, number)
 
 
 def catch_up_here(everywhere: World, world: World) -> int:
@@ -52,7 +56,7 @@ def catch_up_here(everywhere: World, world: World) -> int:
 def catch_up_all(world: World) -> int:
     """Bring every database that answers up to date; return how many settings were applied."""
     done = 0
-    for member in cluster_of(world).shard_map.members:
+    for member in cluster_of(world).shard_map.sharded:
         try:
             done += catch_up(world, member.number)
         except AWAY as missing:
@@ -63,7 +67,7 @@ def catch_up_all(world: World) -> int:
 def find_lagging(world: World) -> dict[str, int]:
     """Return how many settings databases lack that answer, by name; none where all have all."""
     cluster, heads = cluster_of(world), {}
-    for member in cluster.shard_map.members:
+    for member in cluster.shard_map.sharded:
         try:
             heads[member.number] = cluster.store_of(member.number).read(lambda tx: tx.settings.heads())
         except AWAY:

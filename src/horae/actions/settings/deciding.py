@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from horae.actions.settings.divisions import Redivided, lock_division, read_division
 from horae.actions.shards import AWAY, members
-from horae.core.cluster.settings import PENDING, Kind, Portion, SharedSetting, next_version, portion_of
+from horae.core.cluster.settings import PENDING, SHARED, Kind, Portion, SharedSetting, next_version, portion_of
 from horae.core.dataclass import dataclass
 from horae.core.time.instants import micros
-from horae.errors import HoraeError, NotFound, StaleMap
+from horae.errors import HoraeError, NotFound, StaleMap, StoreBusy
 
 if TYPE_CHECKING:
     from horae.ports.cluster import Shards
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 log = logging.getLogger("horae.settings")
 Value = Mapping[str, Any]
+Apply = Callable[["World", SharedSetting, Portion], Any]
+TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +119,37 @@ def _decide_somewhere(
 
 
 def _decide_in(world: World, number: int, draft: Draft, act: Callable[[World, Portion], T]) -> tuple[SharedSetting, T]:
-    shard, portion = shard_of(world, number)
-    made: list[SharedSetting] = []
-    store = NotingStore(shard.route().store, lambda tx: made.append(_decided(tx, shard, draft, number, portion)))
-    answer = act(replace(shard, store=cast("Store", store)), portion)
-    if not store.is_noted:  # nothing had to be changed for it
-        store.transact(lambda tx: None)
-    return made[-1], answer
+    def once() -> tuple[SharedSetting, T]:
+        shard, portion = shard_of(world, number, draft.kind)
+        made: list[SharedSetting] = []
+        store = NotingStore(shard.route().store, lambda tx: made.append(_decided(tx, shard, draft, number, portion)))
+        answer = act(replace(shard, store=cast("Store", store)), portion)
+        if not store.is_noted:  # nothing had to be changed for it
+            store.transact(lambda tx: None)
+        return made[-1], answer
+
+    return _repeated(once)
+
+
+def _repeated(once: Callable[[], T]) -> T:
+    """Do something again while shares are divided anew under it, which happens once for each change of the map."""
+    for _ in range(TRIES):
+        with suppress(Redivided):
+            return once()
+    raise StoreBusy("cluster_map_busy")
+
+
+def _check_portion(tx: Tx, kind: Kind, portion: Portion) -> None:
+    """Keep the shares from being divided anew until the transaction ends; refuse where they just were."""
+    if kind in SHARED:
+        division = lock_division(tx)
+        if division is not None and division.portion != portion:
+            raise Redivided
 
 
 def _decided(tx: Tx, shard: World, draft: Draft, number: int, portion: Portion) -> SharedSetting:
     """Write a decision in the database that decides, and return it."""
+    _check_portion(tx, draft.kind, portion)
     known = tx.settings.lock(draft.kind, [draft.name])[draft.name]
     value = draft.value(tx) if callable(draft.value) else draft.value
     version = next_version(known.version, micros(shard.clock.now()))
@@ -146,18 +170,24 @@ class Copied:
     is_refused: bool = False
 
 
-def apply_setting(world: World, number: int, setting: SharedSetting) -> Copied:
+def apply_setting(world: World, number: int, setting: SharedSetting, act: Apply | None = None) -> Copied:
     """Take a decision over in one database, unless it has that one or a later one; safe to repeat and to do at once.
 
     Where the verb refuses it, the copy is noted as pending and tried again by the chore: as long as a schedule there
-    uses a calendar that was deleted, or a pause needs a job for its end and the database keeps no shard yet.
+    uses a calendar that was deleted, or a pause needs a job for its end and the database keeps no shard yet. *act*
+    applies it otherwise than its kind does.
     """
+    return _repeated(lambda: _apply_once(world, number, setting, act))
+
+
+def _apply_once(world: World, number: int, setting: SharedSetting, act: Apply | None) -> Copied:
     from horae.actions.settings.kinds import APPLY
 
-    shard, portion = shard_of(world, number)
+    shard, portion = shard_of(world, number, setting.kind)
     mark = portion.mark(setting.kind)
 
     def note(tx: Tx, applied: str = mark) -> None:
+        _check_portion(tx, setting.kind, portion)
         known = tx.settings.lock(setting.kind, [setting.name])[setting.name]
         if known.rank > setting.rank or (known.rank == setting.rank and known.applied in (mark, applied)):
             raise AlreadyKnown
@@ -165,7 +195,7 @@ def apply_setting(world: World, number: int, setting: SharedSetting) -> Copied:
 
     store = NotingStore(shard.route().store, note)
     try:
-        answer = APPLY[setting.kind](replace(shard, store=cast("Store", store)), setting, portion)
+        answer = (act or APPLY[setting.kind])(replace(shard, store=cast("Store", store)), setting, portion)
         if not store.is_noted:
             store.transact(lambda tx: None)
         return Copied(answer)
@@ -187,10 +217,11 @@ def _note_pending(shard: World, setting: SharedSetting, note: Callable[[Tx, str]
     return Copied(is_refused=not isinstance(refused, NotFound))
 
 
-def shard_of(world: World, number: int) -> tuple[World, Portion]:
-    """Return the plain world of a database, and its portion of what is shared out."""
-    cluster = cluster_of(world)
-    return cluster.whole(world, number), portion_of(number, keeping(world))
+def shard_of(world: World, number: int, kind: Kind) -> tuple[World, Portion]:
+    """Return the plain world of a database, and its portion in force of what is shared out."""
+    shard = cluster_of(world).whole(world, number)
+    division = shard.route().store.read(read_division) if kind in SHARED else None
+    return shard, portion_of(number, keeping(world)) if division is None else division.portion
 
 
 def keeping(world: World) -> list[int]:

@@ -37,7 +37,7 @@ def decide_definitions(world: World, wanted: Wanted, reason: str) -> list[Stored
             if member.number != decider:
                 copy_definitions(world, member.number, made)
             if any(each.tenants for each in wanted.values()):
-                release_held(shard_of(world, member.number)[0])
+                release_held(shard_of(world, member.number, "definition")[0])
     return [read_definition(each) for each in made]
 
 
@@ -45,7 +45,7 @@ def _decide_somewhere(world: World, wanted: Wanted, reason: str) -> tuple[list[S
     problem: HoraeError | None = None
     for member in members(world):
         try:
-            shard, _ = shard_of(world, member.number)
+            shard, _ = shard_of(world, member.number, "definition")
             return _decide(shard, wanted, member.number, reason), member.number
         except AWAY as missing:
             problem = problem or missing
@@ -81,7 +81,7 @@ def _decide(shard: World, wanted: Wanted, number: int, reason: str) -> list[Shar
 
 def copy_definitions(world: World, number: int, settings: Sequence[SharedSetting]) -> int:
     """Take decisions about definitions over in one database, where it has no later ones; return how many."""
-    shard, _ = shard_of(world, number)
+    shard, _ = shard_of(world, number, "definition")
     done, opened = 0, False
     for start in range(0, len(settings), BATCH):
         written = shard.route().store.transact(_writing(settings[start : start + BATCH]))

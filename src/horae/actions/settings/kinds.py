@@ -6,14 +6,17 @@ every database tells it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from horae.actions import error_groups, retention
 from horae.actions.jobs import queues, quiet_queues, running_limits
 from horae.actions.schedules import calendars
-from horae.core.cluster.settings import Kind, Portion, SharedSetting
+from horae.actions.settings.budgets import apply_budget, budget_value
+from horae.actions.settings.deciding import Apply
+from horae.actions.settings.divisions import put_division
+from horae.core.cluster.settings import Division, Kind, Portion, SharedSetting
 from horae.core.error_groups import MOST_GROUPS
 from horae.core.governance.budgets import JobBudget
 from horae.core.jobs.job import SYSTEM
@@ -27,9 +30,9 @@ if TYPE_CHECKING:
     from horae.ports.store import Tx
     from horae.ports.world import World
 
-Apply = Callable[["World", SharedSetting, Portion], Any]
 FIRST_VERSION = 1  # of what was set before there was a cluster: every decision is later
 A_MOMENT = timedelta(seconds=1)
+MOST_BUDGETS = 10_000
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -120,7 +123,7 @@ def _limit(world: World, setting: SharedSetting, portion: Portion) -> Any:
     by = _by(setting)
     if not setting.value["is_set"]:
         return running_limits.reset_limit(world, setting.name, **by)
-    return running_limits.set_limit(world, setting.name, portion.share(setting.value["max_running"]), **by)
+    return running_limits.set_share(world, setting.name, portion.share(setting.value["max_running"]), **by)
 
 
 def _limits(world: World, setting: SharedSetting, portion: Portion) -> None:
@@ -158,6 +161,7 @@ def _mute(world: World, setting: SharedSetting, _: Portion) -> Any:
 
 
 APPLY: dict[Kind, Apply] = {  # definitions come in numbers: actions/settings/definitions.py
+    "budget": apply_budget,
     "calendar": _calendar,
     "limit": _limit,
     "limits": _limits,
@@ -186,6 +190,7 @@ def adopt(tx: Tx, number: int, now: datetime) -> int:
     for each in found:
         tx.settings.lock(each.kind, [each.name])
     tx.settings.put(*found)
+    put_division(tx, number, Division(FIRST_VERSION, (number,), mark))
     return len(found)
 
 
@@ -208,6 +213,8 @@ def _present(tx: Tx, now: datetime) -> Iterator[tuple[Kind, str, dict[str, Any],
     for calendar in tx.calendars.all():
         value = {"days": list(calendar.days), "title": calendar.title, "version": calendar.version}
         yield "calendar", calendar.name, value, ""
+    for budget in tx.budgets.find(owner=SYSTEM, name=None, limit=MOST_BUDGETS):
+        yield "budget", budget.id, budget_value(budget), budget.changed_by
     anything = {"handler": None, "seen_since": None, "before": None}
     for group in tx.error_groups.find(owner=SYSTEM, muted=True, now=now, limit=MOST_GROUPS, **anything):
         value = {"is_muted": True, "until": until_value(group.muted_until)}

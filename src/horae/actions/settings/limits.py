@@ -40,7 +40,7 @@ def _known_value(world: World, app: str) -> dict[str, Any] | None:
     problem: HoraeError | None = None
     for member in members(world):
         try:
-            store = shard_of(world, member.number)[0].route().store
+            store = shard_of(world, member.number, "limits")[0].route().store
             found = store.read(lambda tx: tx.settings.find([("limits", app)]))
             return dict(found[0].value) if found else None
         except AWAY as missing:

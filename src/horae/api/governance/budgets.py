@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, ClassVar
@@ -107,17 +108,17 @@ class Budgets(Room[S]):
 
         def act(here: Here) -> Any:
             whose = here.caller.resolve_owner(owner)
-            return share(here, capacity, whose)
-
-        def share(here: Here, part: int | None, whose: str = SYSTEM) -> Any:
             return budgets.set_budget(
-                here.world, name, unit, part, period=period, owner=whose, actor=here.actor, reason=reason
+                here.world, name, unit, capacity, period=period, owner=whose, actor=here.actor, reason=reason
             )
 
         def gather(here: Here) -> Merged:
             from horae.api.shards import divide_budget
 
-            return divide_budget(here, capacity, share, merges.merge_budgets)
+            if capacity is not None:
+                budgets.check_amount("capacity", capacity, least=0)
+            budget = replace(budgets.named(name, unit, period), capacity=capacity)
+            return divide_budget(here, budget, merges.merge_budgets, reason)
 
         (at, query), body = _place(name, unit, period, owner), {"capacity": capacity}
         body |= drop_none(reason=reason or None)
@@ -165,7 +166,7 @@ class Budgets(Room[S]):
             return budgets.get(here.world, name, unit, period=period, owner=here.caller.resolve_owner(owner))
 
         at, query = _place(name, unit, period, owner)
-        return Call(Budget, fetch, at=at, query=query, gather=over_all(fetch, merges.merge_budgets))
+        return Call(Budget, fetch, at=at, query=query, gather=over_all(fetch, merges.merge_budgets, drained=True))
 
     @PAGES("/governance/budgets", *USER)
     def list(self, *, name: str | None = None, owner: str | None = None, limit: int | None = None) -> Listing[Budget]:
@@ -191,7 +192,7 @@ class Budgets(Room[S]):
         def some(here: Here, keys: Iterable[tuple[str, str, str, Unit, Period]]) -> list[Budget]:
             return [to_public(Budget, each) for each in budgets.some(here.world, keys)]
 
-        join = Join(OF_BUDGET, some, merges.merge_usage)
+        join = Join(OF_BUDGET, some, merges.merge_usage, drained=True)
         return Listing(first, limit, fetch, order=OF_BUDGET, is_rising=True, join=join)
 
     @PAGES("/governance/budgets/{name}/{unit}/history", *USER)
@@ -226,7 +227,7 @@ class Budgets(Room[S]):
 
         at, query = _place(name, unit, period, owner)
         by, first = attrgetter("starts_at"), Call[Page[PeriodUsage]](Page[PeriodUsage], at=at, query=query)
-        return Listing(first, limit, fetch, order=by, join=Join(by, some, merges.merge_usage))
+        return Listing(first, limit, fetch, order=by, join=Join(by, some, merges.merge_usage, drained=True))
 
 
 def _place(name: str, unit: str, period: str, owner: str | None) -> tuple[dict[str, str], dict[str, Any]]:

@@ -33,7 +33,7 @@ def export_lines(world: World, *, owner: str | None) -> Iterator[Line]:
             spool.close()
             raise
         spool.seek(0)
-        return spool  # type: ignore[no-any-return]
+        return spool  # type: ignore[no-any-return]  # it is a file of text
 
     return _read(read_whole(world, write, owner=owner))
 

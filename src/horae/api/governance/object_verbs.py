@@ -51,7 +51,7 @@ class Erased:
     """How many objects, jobs about them and rows of attention were erased; call again while ``more`` is true.
 
     *conversations* are threads of checkpoints, sessions and documents of agent frameworks, deleted because they repeat
-    what was erased; *unreadable* ones are encrypted, so delete those that are about somebody by their thread id.
+    what was erased; *unreadable* ones are encrypted, so delete those that are about the person by their thread id.
     """
 
     __pydantic_config__ = PYDANTIC

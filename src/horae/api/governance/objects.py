@@ -39,7 +39,7 @@ class Objects(ObjectLooks[S], ObjectVerbs[S]):
         kind: Kind,
         content: str,
         *,
-        id: str | None = None,  # noqa: A002
+        id: str | None = None,  # noqa: A002  # the public name of the field
         subject: str = "",
         agent: str | None = None,
         category: Category = "fact",

@@ -46,7 +46,7 @@ class Persona:
 
 @dataclass(frozen=True, kw_only=True)
 class PersonaChange:
-    """A persona as somebody has set it, from the audit; ``id`` is that of the entry."""
+    """A persona as an actor has set it, from the audit; ``id`` is that of the entry."""
 
     __pydantic_config__ = PYDANTIC
     DERIVED: ClassVar[dict[str, Get]] = {

@@ -29,7 +29,7 @@ class Review:
     """A question to a person about an object (``about``) or a ``decision``.
 
     It is closed once: by an ``answer``, or at its ``deadline`` with ``timeout``, which changes nothing. ``successor``
-    is the decision that an approval made; ``automatic``: nobody asked for it.
+    is the decision that an approval made; ``automatic``: no caller asked for it.
     """
 
     __pydantic_config__ = PYDANTIC
@@ -62,7 +62,7 @@ class Review:
 
 
 class Reviews(Room[S]):
-    """Reviews. Only a person answers one, never whoever proposed the object or took the decision."""
+    """Reviews. Only a person answers one, never the actor who proposed the object or took the decision."""
 
     @POST("/governance/reviews", *ASKER)
     def ask(self, about: str, question: str, *, owner: str | None = None) -> Call[Review]:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.keys import shown_key
+from horae.actions.jobs.keys import given_key
 from horae.actions.jobs.requests import Request
 from horae.api import merges
 from horae.api.everywhere import over_all
@@ -61,7 +61,7 @@ class Job:
     DERIVED: ClassVar[dict[str, Get]] = {
         "key": lambda job: without_shard(job.key),
         "unique": lambda job: without_shard(job.unique),
-        "concurrency_key": lambda job: shown_key(job.owner, job.concurrency_key),
+        "concurrency_key": lambda job: given_key(job.owner, job.concurrency_key),
         "trace_id": lambda job: trace_id_of(job.trace_id),
         "rerun_of": lambda job: None if job.rerun_of is None else job_id(job.rerun_of),
         "budget": lambda job: None if job.budget is None else job.budget.reference,

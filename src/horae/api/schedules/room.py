@@ -76,7 +76,7 @@ class Schedules(Room[S]):
         )  # fmt: skip
         first: Call[Page[Schedule]] = Call(Page[Schedule], query=query)
         by = local.by_next if order == "next" else attrgetter("key", "owner")
-        rows = lambda here, *at: local.find(here, wanted, results, order, *at)  # noqa: E731
+        rows = lambda here, *at: local.find(here, wanted, results, order, *at)  # noqa: E731  # beside the call that takes it
         return Listing(first, limit, rows, order=by, is_rising=True)
 
     @GET("/schedules/{key}", *ADMIN, by_queue=True)

@@ -1,4 +1,4 @@
-"""A sender that notices which databases of a cluster did not answer, for people: whatever is shown, they are told."""
+"""A sender that notices which databases of a cluster did not answer, so that people learn what an answer lacks."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ EventKind = Literal[
 class PrivateReason:
     """A reason that can be erased: the chain holds its keyed digest, the text is stored beside the entries.
 
-    Without the key nobody can find the text behind a digest by guessing; both go when the text is erased.
+    Without the key the text behind a digest cannot be guessed; both go when the text is erased.
     """
 
     text: str

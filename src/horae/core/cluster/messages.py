@@ -24,7 +24,7 @@ LONGEST_PAUSE = timedelta(minutes=1)
 MOST_DOUBLINGS = 16
 ALIAS_BYTES = 7
 
-Kind = Literal["ask", "answer", "follow", "success"]
+Kind = Literal["ask", "answer", "follow", "success", "job"]
 LIVE, SUCCEEDED, UNKNOWN = "live", "succeeded", "unknown"
 
 
@@ -33,7 +33,7 @@ class Message:
     """One message, as the database that sends it keeps it until it is delivered.
 
     An ``ask`` goes from a child to its parent, an ``answer`` from the parent to the child; a ``follow`` from a schedule
-    to one that it follows, a ``success`` back.
+    to one that it follows, a ``success`` back. A ``job`` is itself on the way to its shard (``sent_jobs.py``).
     """
 
     kind: Kind
@@ -70,11 +70,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Undelivered:
-    """Messages that wait in one database for another."""
+    """What waits in one database for another: how much in all, and how many jobs of callers' transactions."""
 
     to: str
     count: int
     oldest: datetime
+    jobs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,7 @@ class Waiting:
     vshard: int
     count: int
     oldest: datetime
+    jobs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,5 +145,6 @@ def undelivered(shard_map: ShardMap, waiting: list[Waiting]) -> list[Undelivered
         known = found.get(number)
         count = each.count + (0 if known is None else known.count)
         oldest = each.oldest if known is None else min(each.oldest, known.oldest)
-        found[number] = Undelivered(shard_map.member(number).name, count, oldest)
+        jobs = each.jobs + (0 if known is None else known.jobs)
+        found[number] = Undelivered(shard_map.member(number).name, count, oldest, jobs)
     return [found[number] for number in sorted(found)]

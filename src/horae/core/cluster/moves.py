@@ -9,6 +9,7 @@ from horae.core.cluster.shard_map import HOME, ShardMap
 from horae.core.dataclass import dataclass
 from horae.errors import InvalidInput, NotAllowed
 
+ACT_OPEN = "vshard_act_open"  # the refusal of a move while an act of the house walks the database
 AT_ONCE = 32  # virtual shards in one parcel: their rows are on the way together, for as long as copying them takes
 
 
@@ -85,7 +86,7 @@ def drain_moves(shard_map: ShardMap, number: int) -> list[tuple[list[int], int]]
     kept = shard_map.owned_by(number)
     if HOME in kept:
         raise NotAllowed("vshard_home_stays")
-    counts = {each: count for each, count in shard_map.counts.items() if each != number}
+    counts = {each.number: shard_map.counts[each.number] for each in shard_map.sharded if each.number != number}
     chosen: dict[int, list[int]] = {each: [] for each in counts}
     for vshard in kept:
         least = min(counts, key=lambda each: (counts[each], each))

@@ -9,7 +9,7 @@ from typing import Literal
 
 from horae.core.cluster.numbers import FIRST_DATABASE, LAST_DATABASE, VSHARDS
 from horae.core.dataclass import dataclass
-from horae.errors import Conflict, InvalidInput, NotFound
+from horae.errors import Conflict, InvalidInput, NotAllowed, NotFound
 
 HOME = 0  # the virtual shard of everything of the house that has no key
 SALT_BYTES = 16
@@ -27,6 +27,7 @@ class Member:
     number: int
     name: str
     address: str
+    takes_shards: bool = True  # false: it is there for the transactions of callers alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,11 @@ class ShardMap:
             return self.hash("shard_key", shard_key)
         return HOME if key is None else self.hash("key", key)
 
+    @property
+    def mark(self) -> str:
+        """Return a name of this cluster that every database of it knows, and that does not tell the salt."""
+        return blake2b(self.salt, digest_size=6, person=b"horae bus").hexdigest()
+
     # -- where a shard lives -------------------------------------------------------------------------------------
 
     def database_of(self, vshard: int) -> int:
@@ -75,13 +81,18 @@ class ShardMap:
         return [vshard for vshard, place in enumerate(self.places) if place == number]
 
     @property
+    def sharded(self) -> tuple[Member, ...]:
+        """The databases that keep virtual shards, or did: where anything of jobs may be that have arrived."""
+        return tuple(each for each in self.members if each.takes_shards)
+
+    @property
     def counts(self) -> Mapping[int, int]:
         """How many virtual shards each database keeps."""
         return {each.number: self.places.count(each.number) for each in self.members}
 
     # -- the next version ----------------------------------------------------------------------------------------
 
-    def add(self, name: str, address: str) -> ShardMap:
+    def add(self, name: str, address: str, *, takes_shards: bool = True) -> ShardMap:
         """Return the map with one more database, which keeps nothing yet."""
         check_name(name)
         if any(each.name == name for each in self.members):
@@ -90,15 +101,20 @@ class ShardMap:
             raise Conflict("cluster_address_exists", address=address)
         if self.next_number > LAST_DATABASE:
             raise InvalidInput("cluster_numbers_used_up", most=LAST_DATABASE)
-        members = (*self.members, Member(self.next_number, name, address))
+        members = (*self.members, Member(self.next_number, name, address, takes_shards))
         return replace(self, version=self.version + 1, members=members, next_number=self.next_number + 1)
 
     def move(self, vshards: Collection[int], to: int) -> ShardMap:
-        """Return the map with these virtual shards in another database."""
-        self.member(to)
+        """Return the map with these virtual shards in another database; refuse one that takes none."""
+        self.refuse_shardless(to)
         moved = frozenset(vshards)
         places = tuple(to if vshard in moved else place for vshard, place in enumerate(self.places))
         return replace(self, version=self.version + 1, places=places)
+
+    def refuse_shardless(self, number: int) -> None:
+        """Refuse to give virtual shards to a database that takes none."""
+        if not self.member(number).takes_shards:
+            raise NotAllowed("cluster_member_shardless", member=self.member(number).name)
 
     def restored(self, numbers: Collection[int], address: str | None = None) -> ShardMap:
         """Return the next version, in which nothing moves: moves that were planned before are refused.
@@ -116,8 +132,10 @@ class ShardMap:
 
         They are taken from those that keep most, the highest first; the home stays where it is.
         """
-        fair = VSHARDS // max(1, len(self.members))
-        kept = {each.number: self.owned_by(each.number) for each in self.members}
+        kept = {each.number: self.owned_by(each.number) for each in self.members if each.takes_shards}
+        if number not in kept:
+            return []
+        fair = VSHARDS // len(kept)
         chosen: list[int] = []
         while len(kept[number]) + len(chosen) < fair:
             fullest = max((each for each in kept if each != number), key=lambda each: len(kept[each]), default=None)

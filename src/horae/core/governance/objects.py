@@ -153,7 +153,7 @@ changed = replacing(GovernedObject)  # like dataclasses.replace, and quicker
 class ObjectVersion:
     """An object as it was after one change; the first version has the content, a later one only where it changed.
 
-    The digest is keyed: without the key nobody can find the content behind it by guessing. Erasure drops both content
+    The digest is keyed: without the key the content behind it cannot be guessed. Erasure drops both content
     and key.
     """
 

@@ -163,18 +163,18 @@ def resolve_settings(settings: Mapping[str, Any], version: int) -> Policy:
 
 def policy_settings(policy: Policy) -> dict[str, Any]:
     """Return a policy as doors show it: spans in seconds, shares from 0 to 1."""
-    shown: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name in SETTINGS:
         value = getattr(policy, name)
         if name in SHARES:
-            shown[name] = round(value / MILLION, 6)
+            settings[name] = round(value / MILLION, 6)
         elif name == "half_lives":
-            shown[name] = {each: None if span is None else span.total_seconds() for each, span in value.items()}
+            settings[name] = {each: None if span is None else span.total_seconds() for each, span in value.items()}
         elif name == "reinstate_after":
-            shown[name] = [each.total_seconds() for each in value]
+            settings[name] = [each.total_seconds() for each in value]
         else:
-            shown[name] = value.total_seconds() if isinstance(value, timedelta) else value
-    return shown
+            settings[name] = value.total_seconds() if isinstance(value, timedelta) else value
+    return settings
 
 
 SETTINGS = tuple(each.name for each in fields(Policy) if each.name != "version")

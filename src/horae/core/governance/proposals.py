@@ -207,7 +207,7 @@ def fingerprint(kind: str, subject: str, content: str) -> str:
 
 
 def content_digest(key: str, content: str) -> str:
-    """Return the digest that entries name; without the key nobody can find the content behind it by guessing."""
+    """Return the digest that entries name; without the key the content behind it cannot be guessed."""
     return hmac.new(key.encode(), content.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
 
 

@@ -19,7 +19,7 @@ SpanGrain = Literal["day", "week"]
 DAY, WEEK = timedelta(days=1), timedelta(days=7)
 LENGTHS: Mapping[SpanGrain, timedelta] = {"day": DAY, "week": WEEK}
 LONGEST = timedelta(days=400)
-BY_DAY = timedelta(days=31)  # longer windows are told by week
+BY_DAY = timedelta(days=31)  # longer windows are counted by week
 MOST_RETRIED = 0.2  # share of jobs with a failed attempt, above which the report warns
 LATEST = timedelta(seconds=300)  # 95th percentile of lateness, above which the report warns
 MOST_DUE = 10_000  # due objects whose lateness is read

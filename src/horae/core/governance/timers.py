@@ -80,7 +80,7 @@ def next_action(it: GovernedObject, policy: Policy, now: datetime) -> Planned | 
 
 
 def _holds_beside(it: GovernedObject, timer: Planned) -> bool:
-    """Return whether a timer holds beside a caller's request: an expiry, or, where nobody can look, time alone."""
+    """Return whether a timer holds beside a caller's request: an expiry, or, where no verifier can look, time alone."""
     return timer.rule == "expiry" or timer.at == it.expires_at or (it.stalled and timer.action not in LOOKS)
 
 

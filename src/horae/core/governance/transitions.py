@@ -27,7 +27,7 @@ from horae.core.governance.verdicts import Finding
 # events that restart the clock of truth, end an episode of uncertainty and restore its budget
 SETTLED = {"verified", "confirmed", "adopted", "promoted", "reviewed", "cleared"}
 CLEARED = {"cleared", "reviewed", "confirmed"}  # events that end a contest
-ANSWERED = CLEARED | {"forged", "refuted"}  # events after which nobody waits for a look that was asked for
+ANSWERED = CLEARED | {"forged", "refuted"}  # events after which no caller waits for a look that was asked for
 STALE = {"decayed", "doubted", "aged", "questioned", "reinstated"}
 BEGUN_ANEW = {"reinstated", "reopened"}  # new evidence: uncertainty begins again, with its time and its budget
 MOST_OPINIONS = 20
@@ -268,7 +268,7 @@ def _is_counted(it: GovernedObject) -> bool:
 
 
 def _opinions(it: GovernedObject, action: Action, finding: Finding | None, around: Around) -> tuple[Opinion, ...]:
-    """Keep a verdict about a suspected object until there is a second one, by somebody else."""
+    """Keep a verdict about a suspected object until there is a second one, by another verifier."""
     is_look = action in ("verify", "revalidate") and it.status == "quarantine"
     if not is_look or finding is None or finding.verdict not in ("confirmed", "refuted"):
         return it.opinions

@@ -43,8 +43,8 @@ def finding_from(answer: Any) -> Finding:
         raise InvalidInput("verdict_unreadable", fields=sorted(FIELDS))
     verdict = answer.get("verdict")
     if verdict not in VERDICTS:
-        shown = repr(verdict[:100]) if isinstance(verdict, str) else type(verdict).__name__  # it may be huge, or deep
-        raise InvalidInput("verdict_unknown", verdict=shown, choices=VERDICTS)
+        given = repr(verdict[:100]) if isinstance(verdict, str) else type(verdict).__name__  # it may be huge, or deep
+        raise InvalidInput("verdict_unknown", verdict=given, choices=VERDICTS)
     counterexample = answer.get("counterexample")
     if counterexample not in (None, "survived"):
         raise InvalidInput("counterexample_unreadable")

@@ -1,6 +1,6 @@
 """Jobs and schedules that carry what an agent told itself: which arguments hold it.
 
-Such words are about people and are erased with what they repeat. The audit, which nobody can change, never has them.
+Such words are about people and are erased with what they repeat. The audit, which cannot be changed, never has them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Batches: jobs that belong together, and the callbacks that follow when all of them have ended.
 
 A callback is a job that is stored with the batch and held until the batch ends. So it exists once, whatever crashes
-and whoever ends the last job: the transaction of that ending lets it run, or cancels it where its outcome did not come.
+and whichever process ends the last job: the transaction of that ending lets it run, or cancels it where its outcome
+did not come.
 """
 
 from __future__ import annotations

@@ -124,9 +124,9 @@ def judge_job(row: MissedRun, job: Job | None, now: datetime, *, held_until: dat
         return Found(replace(row, state="recovered", count=1, ended_at=max(at, row.due_at), found_at=found_at))
     if row.state == "open":
         return Found(row, later(now, min(max((now - row.due_at) / 10, SOONEST), LATEST)))
-    put_off = _put_off(row, job, now, held_until)
-    if put_off is not None:
-        return Found(moved(row, row.expected_at, put_off), put_off)
+    deadline = _later_deadline(row, job, now, held_until)
+    if deadline is not None:
+        return Found(moved(row, row.expected_at, deadline), deadline)
     if now < row.due_at:
         return Found(row, row.due_at)
     return Found(replace(row, state="open", count=1, found_at=now), later(now, SOONEST))
@@ -137,7 +137,7 @@ def moved(row: MissedRun, due: datetime, at: datetime) -> MissedRun:
     return replace(row, expected_at=due, due_at=at, last_due_at=at)
 
 
-def _put_off(row: MissedRun, job: Job, now: datetime, held_until: datetime | None) -> datetime | None:
+def _later_deadline(row: MissedRun, job: Job, now: datetime, held_until: datetime | None) -> datetime | None:
     """Return the later deadline of a job that is not due yet, or may not run; None where it stands.
 
     An instant does not move. A span counts anew while the job waits for others, because it is due only after them.

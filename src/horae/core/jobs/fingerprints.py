@@ -44,9 +44,9 @@ def fingerprint(handler: str, error: str) -> Fingerprint:
     title = normalize(message)
     where = _raised_in(error)
     text = "\n".join((handler, kind, title, where))
-    shown = f"{kind}: {title}" if kind and title else kind or title
+    heading = f"{kind}: {title}" if kind and title else kind or title
     return Fingerprint(
-        hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32], kind, shown[:LONGEST_TITLE], where
+        hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32], kind, heading[:LONGEST_TITLE], where
     )
 
 

@@ -251,6 +251,7 @@ class NewJob:
     gather: Gather | None = None  # how it joins others of its key, where it is debounced or collected
     shard_key: str | None = None  # what decides about its shard, where the house has several databases
     expect: Expected | None = None  # by when it must have succeeded
+    number: int | None = None  # where it was given before: by the database of a caller's transaction, in a cluster
 
     @property
     def is_named(self) -> bool:
@@ -321,7 +322,7 @@ _make_change, _make_settlement = swift(Change), swift(Settlement)
 _ACKED = JOB.after("running", "acked")
 
 
-def job_number(id: str | int) -> int:  # noqa: A002
+def job_number(id: str | int) -> int:  # noqa: A002  # the public name of the field
     """Return the number behind ``job_12``; anything else cannot name a job."""
     if isinstance(id, int):
         return id

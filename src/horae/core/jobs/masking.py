@@ -103,7 +103,7 @@ def unmask(edited: Any, before: Any, at: str = "payload") -> Any:
         known = before if isinstance(before, Mapping) else {}
         return {name: unmask(each, known.get(name), f"{at}.{name}") for name, each in edited.items()}
     if isinstance(edited, list | tuple):
-        # In a list of another length nobody knows which value is meant.
+        # In a list of another length it is not known which value is meant.
         same = isinstance(before, list | tuple) and len(before) == len(edited)
         known_items = list(before) if same else [None] * len(edited)
         return [unmask(each, known_items[index], f"{at}[{index}]") for index, each in enumerate(edited)]

@@ -43,7 +43,8 @@ class RunningLimit:
         by_hand = next((each for each in self.sources if each.app == BY_HAND), None)
         if by_hand is not None:
             return by_hand
-        return min(self.sources, key=lambda each: (each.max_running or MOST, each.app), default=None)
+        declared = [(MOST if each.max_running is None else each.max_running, each.app, each) for each in self.sources]
+        return min(declared, key=lambda each: each[:2])[2] if declared else None
 
     @property
     def max_running(self) -> int | None:

@@ -1,7 +1,7 @@
 """Turns between the owners of one queue, by weight.
 
 Start-time fair queueing: each owner has a *pass*, which grows with every job it is given, by less where its weight is
-larger; whoever has the smallest pass comes next. An owner that had nothing to do begins where the others are now, so
+larger; the owner with the smallest pass comes next. An owner that had nothing to do begins where the others are now, so
 that it neither saves up turns nor waits behind what others have saved up.
 """
 
@@ -20,7 +20,7 @@ FORGOTTEN_BEYOND = 1000  # passes of owners without work, before those that no l
 
 
 class Turns:
-    """Whose turn it is. Kept in the memory of a process; it decides only between owners that it was told about."""
+    """Whose turn it is. Kept in the memory of a process; it decides only between owners that were added."""
 
     def __init__(self) -> None:
         self.weights: Mapping[str, int] = {}
@@ -53,7 +53,7 @@ class Turns:
                 self._enter(owner, NEW)
 
     def add_first(self, owners: Iterable[str], room: int) -> None:
-        """Let owners take part, those that are behind nobody before all others, at most half of the *room* so.
+        """Let owners take part; those that are not ahead of the others come first, at most half of the *room* so.
 
         The other half is for owners that have waited: a stream of new ones cannot keep them out.
         """
@@ -143,7 +143,7 @@ class Turns:
         self._forget()
 
     def forget_owners(self) -> None:
-        """Let nobody wait any more, so that nobody is ahead of anybody."""
+        """Forget all owners: none waits any more, and none is ahead of another."""
         self._line.clear()
         self._waiting.clear()
         self._passes.clear()
@@ -172,7 +172,7 @@ class Turns:
 
     def _leave(self, owner: str, reached: float) -> None:
         self._waiting.pop(owner, None)
-        if not self._waiting:  # nobody waits, so nobody is ahead of anybody
+        if not self._waiting:  # no owner waits, so none is ahead of another
             self._time = max(self._time, reached)
             self._passes.clear()
         if reached > self._time:

@@ -100,7 +100,7 @@ class Schedule:
     paused_at: datetime | None = None
     paused_by: str | None = None
     pause_reason: str | None = None
-    paused_until: datetime | None = None  # when the pause ends by itself; None: when somebody resumes it
+    paused_until: datetime | None = None  # when the pause ends by itself; None: when an operator resumes it
     next_fire_at: datetime | None = None
     next_due_at: datetime | None = None
     tzdata: str = ""

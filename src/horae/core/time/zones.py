@@ -80,7 +80,7 @@ def spans_of(zone: ZoneInfo, year: int) -> tuple[Span, ...]:
     """Return the spans of one UTC year, in order and without holes between them."""
     begins = datetime(year, 1, 1, tzinfo=UTC)
     ends = datetime(year + 1, 1, 1, tzinfo=UTC) if year < LATEST.year else LATEST
-    shown = EARLIEST
+    last_reading = EARLIEST
     spans = []
     for start, end in pairwise([*_changes(zone, shift(begins, -_MEMORY), ends), ends]):
         offset = _offset_at(zone, start)
@@ -89,8 +89,8 @@ def spans_of(zone: ZoneInfo, year: int) -> tuple[Span, ...]:
             cut = start < begins or start == EARLIEST
             start = max(start, begins)
             opens = shift(start, offset)
-            spans.append(Span(start, end, offset, opens, closes, max(shown, opens) if cut else shown))
-        shown = max(shown, closes)
+            spans.append(Span(start, end, offset, opens, closes, max(last_reading, opens) if cut else last_reading))
+        last_reading = max(last_reading, closes)
     return tuple(spans)
 
 

@@ -81,7 +81,7 @@ class Keeper:
         self.heeds_hints = any(chore.hinted for chore in chores)
         self.is_stopping = False
 
-    # -- for whoever looks at the store ----------------------------------------------------------------------------
+    # -- for the process that looks at the store -------------------------------------------------------------------
 
     def start(self) -> list[asyncio.Task[None]]:
         """Start the loops that go on by themselves."""

@@ -104,6 +104,7 @@ class Messenger:
             self._repaired_at = self._world.clock.monotonic()
             messages.find_lost_asks(self._world)
             messages.forget_old(self._world)
+            messages.forget_arrivals(self._world, self._everywhere)
         found = messages.find_due(self._world, self._everywhere.cluster)
         if found.unanswered:
             messages.settle_asks(self._world)

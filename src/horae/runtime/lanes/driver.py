@@ -325,7 +325,7 @@ class LaneDriver:
     # -- the parts -----------------------------------------------------------------------------------------------
 
     def _database_of_lane(self) -> World:
-        """Return the world of the database that keeps the lane now, for what is done there whoever owns it."""
+        """Return the world of the database that keeps the lane now, for what is done there whatever its owner."""
         return self.world.within(owner=self.spec.owner)[0]
 
     def _require_drive(self) -> Drive:

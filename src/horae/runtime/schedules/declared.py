@@ -71,6 +71,7 @@ class Declared:
         )
         self._changed = True
         self._starts = True  # until the store has been brought in line for the first time
+        self._started: set[int] = set()  # databases of a cluster where toggles have ended, while others are away
         self._stopping = False
         self._serving: asyncio.Task[None] | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -149,7 +150,9 @@ class Declared:
             self._changed = self.in_line = False  # before reading, so that a reload meanwhile is not lost
             try:
                 if self._look_again() or self._starts:
-                    await self._database.call(lambda: bring_in_line(self.everywhere, self._plan, starts=self._starts))
+                    await self._database.call(
+                        lambda: bring_in_line(self.everywhere, self._plan, starts=self._starts, started=self._started)
+                    )
                 self._starts = False
             except BaseException:
                 self._changed = True

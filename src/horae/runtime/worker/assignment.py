@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from horae.actions import serving
 from horae.actions.serving import Service
 from horae.core.cluster.assignment import CHOICE, LEASE, LOOK_EVERY, choose
+from horae.core.cluster.shard_map import ShardMap
 from horae.errors import HoraeError
 from horae.ports.cluster import Shards
 from horae.ports.world import World
@@ -26,8 +27,13 @@ PATIENCE = 1.0  # seconds for the answers to one question
 T = TypeVar("T")
 
 
+def keeping(shard_map: ShardMap) -> list[int]:
+    """Return the databases that keep something."""
+    return [number for number, count in shard_map.counts.items() if count]
+
+
 class Assignment:
-    """The databases that one process serves beside the one that it was told of."""
+    """The databases that one process serves beside the one that it was started with."""
 
     def __init__(
         self,
@@ -37,11 +43,12 @@ class Assignment:
         *,
         lease: timedelta = LEASE,
         patience: float = PATIENCE,
+        among: Callable[[ShardMap], list[int]] = keeping,
     ) -> None:
         assert everywhere.cluster is not None
         self._everywhere, self._cluster = everywhere, everywhere.cluster
         self._worker, self._queues, self._lease = worker, tuple(sorted(queues)), lease
-        self._patience = patience
+        self._patience, self._among = patience, among
         self._threads: dict[int, DatabaseThreads] = {}  # one for each database: one that hangs holds up no other
         self._asked: dict[int, tuple[str, asyncio.Future[Any]]] = {}  # by what for; answers that came late are kept
         self._refreshed_at = float("-inf")
@@ -63,8 +70,7 @@ class Assignment:
         looked at: who serves it goes on, because what ended there is still published, sealed and deleted.
         """
         self._refresh()
-        counts = self._cluster.shard_map.counts
-        numbers = [each.number for each in self._cluster.shard_map.members if counts[each.number]]
+        numbers = self._among(self._cluster.shard_map)
         is_whole = len(numbers) <= CHOICE
         self.pause = LOOK_FOR_SHARDS if is_whole else LOOK_EVERY
         unknown = [number for number in numbers if number not in self._worlds]

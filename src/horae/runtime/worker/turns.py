@@ -27,7 +27,7 @@ class Turns:
         return line.index(peer) if peer in line else len(line)
 
     def wait(self, peer: Peer, queue: str) -> None:
-        """Stand in line; whoever does so already keeps the place."""
+        """Stand in line; a peer that does so already keeps its turn."""
         if peer not in self._lines[queue]:
             self._lines[queue].append(peer)
 

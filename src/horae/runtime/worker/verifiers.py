@@ -46,13 +46,13 @@ def must_look(ctx: Context, payload: Mapping[str, Any]) -> bool:
 def examine(app: App, ctx: Context) -> ObjectToVerify:
     """Read the object of a job as its verifier sees it, from the database or from the service."""
     job = ctx.claimed
-    id, kind, owner = job.object_id or "", job.object_type or "", job.owner  # noqa: A001
+    id, kind, owner = job.object_id or "", job.object_type or "", job.owner  # noqa: A001  # the public name of the field
     about: dict[str, Any] = {"action": job.action}
     try:
         if app.acts_on_service:
-            found: Any = app.objects.get(id, kind=kind, owner=owner)  # type: ignore[arg-type]
+            found: Any = app.objects.get(id, kind=kind, owner=owner)  # type: ignore[arg-type]  # a stored kind
             seen = {each.name: getattr(found, each.name) for each in fields(RecalledObject)}
-            seen |= about | {"evidence": app.objects.why(id, kind=kind, owner=owner).evidence}  # type: ignore[arg-type]
+            seen |= about | {"evidence": app.objects.why(id, kind=kind, owner=owner).evidence}  # type: ignore[arg-type]  # a stored kind
             return ObjectToVerify(
                 **{each.name: seen[each.name] for each in fields(ObjectToVerify) if each.name in seen}
             )

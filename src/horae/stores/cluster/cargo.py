@@ -83,8 +83,10 @@ class CargoRows:
         """Lock lanes, objects, periods of budgets and jobs, in the order in which every verb locks them.
 
         Verbs on a whole database, endings, timeouts, claims, enter no shard. What they add hangs on one of these rows,
-        which they lock; so they are done before anything is taken out, or find nothing.
+        which they lock; so they are done before anything is taken out, or find nothing. Acts come before all others.
         """
+        for some in _few(self.acts):
+            self._lock(select(acts.c.id).where(_in(acts.c.id, some)).order_by(acts.c.id))
         for column, numbers in ((lanes.c.id, self.lanes), (objects.c.owner, self.owners)):
             for some in _few(numbers):
                 self._lock(select(column.table.c.id).where(_in(column, some)).order_by(column.table.c.id))
@@ -98,10 +100,13 @@ class CargoRows:
         self.connection.execute(query.with_for_update()).all()
 
     def refuse_what_cannot_go(self) -> None:
-        """Refuse acts that are not over, and rows that refer to rows which stay."""
-        for some in _few(self.owners):
-            if self._has(acts, and_(_in(acts.c.owner, some), acts.c.state.not_in(OVER))):
-                raise NotAllowed("vshard_rows_stay", what="bulk acts that are not over")
+        """Refuse to go while an act of the house walks this database, and rows that refer to rows which stay.
+
+        An act of a tenant goes along: all jobs that it is about do, and their numbers, by which it walks, stay.
+        """
+        walking = select(acts.c.id, acts.c.state).where(acts.c.owner == SYSTEM, acts.c.state.not_in(OVER))
+        if (found := self.connection.execute(walking.order_by(acts.c.id).limit(1)).first()) is not None:
+            raise NotAllowed("vshard_act_open", id=f"act_{found.id}", state=found.state)
         ended = {f"{OF_JOB}{number}" for number in self._expecting} - {f"{OF_JOB}{number}" for number in self.jobs}
         for some in _few(ended):
             if self._has(expectations, and_(_in(expectations.c.subject, some), expectations.c.state == "open")):

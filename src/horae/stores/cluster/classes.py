@@ -73,7 +73,8 @@ CLASSES: dict[str, Class] = {
     "horae_answers": Moves("job", "job_id"),
     "horae_asks": Moves("number", "needed_id"),  # before messages, which are written by who has locked them
     "horae_followers": Moves("schedule", "followed_id"),
-    "horae_messages": Moves("message", "sender"),  # the receiver is found by the map
+    "horae_messages": Moves("message", "sender"),  # the receiver is found by the map; jobs on the way stay here
+    "horae_arrivals": Moves("number", "number"),
     "horae_slots": Moves("job", "job_id"),  # of concurrency keys; those of limits are each database's own
     "horae_reservations": Moves("budget", "budget_id"),
     "horae_documents": OWNER,
@@ -86,7 +87,7 @@ CLASSES: dict[str, Class] = {
     "horae_calls": Moves("name", "rate"),
     "horae_batches": Moves("batch", "id"),
     "horae_batch_jobs": Moves("batch", "batch_id"),
-    "horae_acts": OWNER,  # those that are over: one that is not walks the numbers of this database, and is refused
+    "horae_acts": OWNER,  # also one that is not over: the jobs that it walks go along, with their numbers
     "horae_act_moves": Moves("act", "act_id"),
     "horae_lanes": OWNER,
     "horae_task_ledger": Moves("task", "task_id"),  # before the tasks, by which its rows are found

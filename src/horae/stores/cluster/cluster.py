@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from horae.core.cluster.numbers import FIRST_NUMBER, read_number
 from horae.core.cluster.shard_map import HOME, Member, ShardMap
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from horae.ports.cluster import Standing
     from horae.ports.store import Store, Tx
     from horae.ports.world import Clock, World
+    from horae.stores.cluster.joined import JoinedDatabase
     from horae.stores.cluster.named import NamedStore
 
 JOB = "job_"
@@ -220,6 +221,16 @@ class Cluster:
         if clock is None:
             clock = self._clocks[number] = self._make_clock(self.store_of(number))
         return clock
+
+    def opened_stores(self) -> dict[int, SqlStore]:
+        """Return the stores that were opened, by the number of their database."""
+        return dict(self._stores)
+
+    def join(self, connection: Any) -> JoinedDatabase:
+        """Return the member of this cluster that a caller's transaction is in; refuse any other database."""
+        from horae.stores.cluster.joined import JoinedDatabase
+
+        return JoinedDatabase(self, connection)
 
     def named(self, name: str) -> NamedStore:
         """Return the store of what lives by its name alone, as locks and rate limits do."""

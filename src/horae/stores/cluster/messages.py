@@ -7,7 +7,7 @@ again: an ask is kept once for each child and parent, and of two answers the one
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from sqlalchemy import Connection
@@ -23,6 +23,7 @@ from horae.stores.jobs.asks import Asks, send
 from horae.stores.jobs.links import Links
 from horae.stores.jobs.needs import Needs
 
+ReceiveJob = Callable[[Message, datetime], None]
 CHUNK = 500
 RESENT = 1000  # asks that are sent again in one transaction
 MESSAGE = "kind, sender, receiver, vshard, version, content, created_at, tries"
@@ -52,7 +53,8 @@ FOLLOWED = (
 class Messages:
     """The messages of one database, inside one transaction."""
 
-    def __init__(self, connection: Connection, woken: set[str]) -> None:
+    def __init__(self, connection: Connection, woken: set[str], receive_job: ReceiveJob) -> None:
+        self._receive_job = receive_job
         self._driver = CallerDriver(connection)
         self._dialect = BY_NAME[connection.dialect.name]
         self._needs = Needs(self._dialect)
@@ -70,8 +72,11 @@ class Messages:
 
     def waiting(self) -> list[Waiting]:
         """Return what waits, by virtual shard."""
-        rows = self._driver.rows("SELECT vshard, count(*), min(created_at) FROM horae_messages GROUP BY vshard")
-        return [Waiting(vshard, int(count), instant(oldest)) for vshard, count, oldest in rows]
+        rows = self._driver.rows(
+            "SELECT vshard, count(*), min(created_at), sum(CASE WHEN kind = 'job' THEN 1 ELSE 0 END) "
+            "FROM horae_messages GROUP BY vshard"
+        )
+        return [Waiting(vshard, int(count), instant(oldest), int(jobs)) for vshard, count, oldest, jobs in rows]
 
     def take(self, vshards: Sequence[int], *, now: datetime, until: datetime, limit: int) -> list[Message]:
         """Return due messages to these virtual shards; nobody else takes them before *until*."""
@@ -145,6 +150,8 @@ class Messages:
             self._receive_answer(message, now)
         elif message.kind == "follow":
             self._receive_follow(message)
+        elif message.kind == "job":
+            self._receive_job(message, now)
         else:
             self._receive_success(message, now)
         return True
@@ -195,6 +202,11 @@ class Messages:
             send(self._driver, "follow", number, each.alias, version, text, now, vshard=each.vshard)
         if followings:
             self._woken.add(HINT)
+
+    def heard_of_followers(self) -> dict[int, int]:
+        """Return the latest version that schedules here have heard of each one elsewhere that follows them."""
+        rows = self._driver.rows("SELECT schedule_id, max(asked) FROM horae_followers GROUP BY schedule_id")
+        return {int(number): int(version) for number, version in rows}
 
     def _receive_follow(self, message: Message) -> None:
         """Note that a schedule elsewhere follows one here; where that is not there yet, the message is tried again."""

@@ -26,6 +26,10 @@ class NumberedRows:
             return row
         return {NUMBER: self.entrance.number(self.connection, owner)[0], **row}
 
+    def with_own_number(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a new row, which every database has for itself, with its number."""
+        return row if self.entrance is None else {NUMBER: self.entrance.number_of_copy(self.connection), **row}
+
 
 def with_numbers(numbers: Sequence[int], rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     """Return rows with their numbers in front."""

@@ -26,6 +26,8 @@ from horae.stores.databases.sqlite import LONG_AGO
 from horae.stores.metadata import metadata
 from horae.stores.tables.cluster import cluster, vshards
 from horae.stores.tables.jobs import jobs, keys, runs
+from horae.stores.tables.messages import arrivals
+from horae.stores.tables.messages import messages as sent
 
 STRAYS = "strays"  # the name of rows that are about to be forgotten
 CHUNK = 400
@@ -49,7 +51,8 @@ class Restoring:
         low, high = number << DATABASE_BITS, (number + 1) << DATABASE_BITS
         found: dict[str, int] = {}
         columns = [(table.name, table.autoincrement_column) for table in _numbered()]
-        for name, column in (*columns, (jobs.name, runs.c.job_id), (jobs.name, keys.c.job_id)):
+        further = (runs.c.job_id, keys.c.job_id, arrivals.c.number, sent.c.receiver)
+        for name, column in (*columns, *((jobs.name, each) for each in further)):
             assert column is not None
             known = self.connection.execute(select(func.max(column)).where(column >= low, column < high)).scalar()
             if known is not None:

@@ -42,7 +42,8 @@ class ClusterRows:
         head = self.connection.execute(select(cluster)).first()
         if head is None:
             return None
-        known = [Member(*row) for row in self.connection.execute(select(members).order_by(members.c.number))]
+        rows = self.connection.execute(select(members).order_by(members.c.number))
+        known = [Member(row.number, row.name, row.address, bool(row.takes_shards)) for row in rows]
         places = self.connection.execute(select(vshards.c.place).order_by(vshards.c.vshard)).scalars()
         return ShardMap(head.version, bytes.fromhex(head.salt), tuple(known), tuple(places), head.next_number)
 
@@ -113,7 +114,10 @@ class ClusterRows:
 
     def _write_members(self, shard_map: ShardMap) -> None:
         self.connection.execute(delete(members))
-        rows = [{"number": each.number, "name": each.name, "address": each.address} for each in shard_map.members]
+        rows = [
+            {"number": each.number, "name": each.name, "address": each.address, "takes_shards": int(each.takes_shards)}
+            for each in shard_map.members
+        ]
         self.connection.execute(insert(members), rows)
 
     def _write_places(self, shard_map: ShardMap) -> None:

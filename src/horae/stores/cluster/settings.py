@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from sqlalchemy import Connection, select, update
 
-from horae.core.cluster.settings import Head, Kind, Rank, SharedSetting
+from horae.core.cluster.settings import OWN, Head, Kind, Rank, SharedSetting
 from horae.stores.databases.bulk import insert_free
 from horae.stores.tables.cluster import SETTINGS, settings
 
@@ -23,7 +23,9 @@ class Settings:
     def heads(self) -> dict[Key, Head]:
         columns = settings.c
         rows = self.connection.execute(
-            select(columns.kind, columns.name, columns.version, columns.decided_in, columns.applied)
+            select(columns.kind, columns.name, columns.version, columns.decided_in, columns.applied).where(
+                columns.kind != OWN
+            )
         )
         return {(row.kind, row.name): Head(Rank(row.version, row.decided_in), row.applied) for row in rows}
 

@@ -11,8 +11,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from horae.core.cluster.numbers import first_draw, number_from
-from horae.core.cluster.shard_map import ShardMap
+from horae.core.cluster.numbers import first_draw, number_from, vshard_in
+from horae.core.cluster.shard_map import HOME, ShardMap
 from horae.core.jobs.job import SYSTEM, NewJob
 from horae.errors import StaleMap, StoreError
 from horae.ports.jobs import Placed
@@ -116,11 +116,18 @@ class Entrance:
             vshard = self._first_here(CallerDriver(connection))
         return self.number_in(connection, vshard, count=count)
 
+    def number_of_copy(self, connection: Connection) -> int:
+        """Return the number of a row that every database has for itself and that never moves, as a house budget.
+
+        It enters no shard: a database that keeps none yet must have the row before it gets any.
+        """
+        return number_from(self._draw(CallerDriver(connection), 1)[0], HOME)
+
     def number_in(self, connection: Connection, vshard: int, *, count: int = 1) -> list[int]:
         """Enter a virtual shard and return numbers that carry it."""
         driver = CallerDriver(connection)
         self.enter(driver, [vshard])
-        return [number_from(draw, vshard) for draw in self._draw(driver, count)]
+        return self.draw(driver, [vshard] * count)
 
     def add(self, driver: Driver, jobs: Sequence[NewJob], now: datetime) -> list[int]:
         """Insert jobs, each in its virtual shard; return their numbers, in order."""
@@ -128,9 +135,10 @@ class Entrance:
             return []
         vshards = self._vshards_of(driver, jobs)
         self.enter(driver, vshards)
-        numbers = [
-            number_from(draw, vshard) for draw, vshard in zip(self._draw(driver, len(vshards)), vshards, strict=True)
-        ]
+        numbers = [each.number or 0 for each in jobs]  # of one that is on the way, given before
+        missing = [place for place, number in enumerate(numbers) if not number]
+        for place, number in zip(missing, self.draw(driver, [vshards[place] for place in missing]), strict=True):
+            numbers[place] = number
         start = 0
         for chunk in job_chunks(jobs, 1000):
             rows = [
@@ -140,6 +148,11 @@ class Entrance:
             self._insert(driver, rows)
             start += len(chunk)
         return numbers
+
+    def draw(self, driver: Driver, vshards: Sequence[int]) -> list[int]:
+        """Return new numbers of this database, one for each of these virtual shards, which it need not keep."""
+        draws = self._draw(driver, len(vshards)) if vshards else []
+        return [number_from(draw, vshard) for draw, vshard in zip(draws, vshards, strict=True)]
 
     def _insert(self, driver: Driver, rows: Sequence[Sequence[Any]]) -> None:
         if self.shard.dialect.arrays:
@@ -174,7 +187,10 @@ class Entrance:
         here = bound
         found: list[int] = []
         for job in jobs:
-            if job.owner != SYSTEM:
+            given = None if job.number is None else vshard_in(job.number)
+            if given is not None:
+                found.append(given)
+            elif job.owner != SYSTEM:
                 found.append(shard_map.vshard_of(owner=job.owner))
             elif job.schedule_id in keys:
                 found.append(shard_map.vshard_of(key=keys[job.schedule_id]))

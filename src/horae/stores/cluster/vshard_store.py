@@ -69,8 +69,8 @@ class VshardStore:
         return self._follow(add)
 
     def insert_on(self, connection: Any, jobs: Sequence[NewJob], *, now: datetime) -> list[Placed]:
-        """Join the caller's transaction; refused where its database does not keep this shard."""
-        return self._here().insert_on(connection, jobs, now=now, vshard=self.vshard)
+        """Join the caller's transaction: stored where its database keeps this shard, else sent from there."""
+        return self._cluster.join(connection).insert(self.vshard, jobs, now=now)
 
     def insert_each(self, jobs: Sequence[tuple[NewJob, datetime]]) -> list[Placed | Exception]:
         placed: list[Placed | Exception] = []

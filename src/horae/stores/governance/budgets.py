@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Select, and_, delete, func, insert, or_, select, update
 
 from horae.core.governance.budgets import EPOCH, Budget, BudgetPeriod, PeriodKey, Reservation
-from horae.core.jobs.job import Lease
+from horae.core.jobs.job import SYSTEM, Lease
 from horae.core.time.instants import instant, micros
 from horae.errors import StoreBusy
 from horae.stores.cluster.numbered import NumberedRows
@@ -76,7 +76,8 @@ class Budgets(NumberedRows):
                 update(budgets).where(budgets.c.id == budget.number).values(BUDGETS.changes(budget))
             )
             return budget.number
-        row = self.with_number(BUDGETS.row(budget), budget.owner)
+        new = BUDGETS.row(budget)
+        row = self.with_own_number(new) if budget.owner == SYSTEM else self.with_number(new, budget.owner)
         made = self.connection.execute(insert(budgets), row).inserted_primary_key
         assert made is not None
         return int(made[0])
@@ -222,7 +223,7 @@ def _in_order(query: Select[tuple[object, ...]]) -> Select[tuple[object, ...]]:
 
 
 def _is_period(columns: object, key: PeriodKey) -> ColumnElement[bool]:
-    return and_(columns.budget_id == key[0], columns.starts_at == micros(key[1]))  # type: ignore[attr-defined]
+    return and_(columns.budget_id == key[0], columns.starts_at == micros(key[1]))  # type: ignore[attr-defined]  # the columns of either table
 
 
 def _is_reservation(each: Reservation) -> ColumnElement[bool]:

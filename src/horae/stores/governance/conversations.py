@@ -75,7 +75,7 @@ class Conversations:
         return self.connection.execute(delete(documents).where(documents.c.owner == owner, hit)).rowcount
 
     def count_encrypted(self, owner: str) -> int:
-        """Return how many threads nobody can search, because their checkpoints are encrypted."""
+        """Return how many threads cannot be searched, because their checkpoints are encrypted."""
         threads = func.count(func.distinct(checkpoints.c.thread_id))
         sealed = checkpoints.c.kind.contains(ENCRYPTED, autoescape=True)
         return int(self.connection.execute(select(threads).where(checkpoints.c.owner == owner, sealed)).scalar_one())

@@ -42,7 +42,7 @@ class Decisions(NumberedRows):
             self.connection.execute(insert(cites), rows)
         return kept
 
-    def get(self, owner: str, id: str, *, lock: bool = False) -> Decision | None:  # noqa: A002
+    def get(self, owner: str, id: str, *, lock: bool = False) -> Decision | None:  # noqa: A002  # the public name of the field
         query = select(*DECISIONS.select).where(decisions.c.owner == owner, decisions.c.decision_id == id)
         row = self.connection.execute(query.with_for_update() if lock else query).first()
         return None if row is None else DECISIONS.read(row)
@@ -105,7 +105,7 @@ class Reviews(NumberedRows):
         assert done.inserted_primary_key is not None
         return replace(review, number=int(done.inserted_primary_key[0]))
 
-    def get(self, owner: str, id: str, *, lock: bool = False) -> Review | None:  # noqa: A002
+    def get(self, owner: str, id: str, *, lock: bool = False) -> Review | None:  # noqa: A002  # the public name of the field
         query = select(*REVIEWS.select).where(reviews.c.owner == owner, reviews.c.review_id == id)
         row = self.connection.execute(query.with_for_update() if lock else query).first()
         return None if row is None else REVIEWS.read(row)
@@ -153,7 +153,7 @@ class Rollbacks(NumberedRows):
         assert done.inserted_primary_key is not None
         return replace(rollback, number=int(done.inserted_primary_key[0]))
 
-    def get(self, owner: str, id: str, *, lock: bool = False) -> Rollback | None:  # noqa: A002
+    def get(self, owner: str, id: str, *, lock: bool = False) -> Rollback | None:  # noqa: A002  # the public name of the field
         query = select(*ROLLBACKS.select).where(rollbacks.c.owner == owner, rollbacks.c.rollback_id == id)
         row = self.connection.execute(query.with_for_update() if lock else query).first()
         return None if row is None else ROLLBACKS.read(row)

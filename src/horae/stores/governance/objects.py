@@ -44,7 +44,7 @@ class Objects(NumberedRows):
 
     # -- read ------------------------------------------------------------------------------------------------------
 
-    def named(self, owner: str, id: str, kind: str | None = None) -> list[GovernedObject]:  # noqa: A002
+    def named(self, owner: str, id: str, kind: str | None = None) -> list[GovernedObject]:  # noqa: A002  # the public name of the field
         """Return the objects of this id, of which there may be one for each kind."""
         query = OF_NAME if kind is None else OF_NAME.where(objects.c.kind == kind)
         rows = self.connection.execute(query.order_by(objects.c.id), {"owner": owner, "id": id})

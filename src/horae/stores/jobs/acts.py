@@ -9,12 +9,14 @@ from typing import Any
 from sqlalchemy import Select, delete, func, insert, select, update
 
 from horae.core.jobs.acts import Act
-from horae.core.jobs.job import Filter
+from horae.core.jobs.job import SYSTEM, Filter
 from horae.core.jobs.machinery import ACT, MACHINERY
 from horae.core.time.instants import instant, micros
 from horae.stores.cluster.numbered import NUMBER, NumberedRows
+from horae.stores.databases.bulk import insert_free
 from horae.stores.jobs.jobs import apply_filter
 from horae.stores.tables.acts import ACTS, act_moves, acts
+from horae.stores.tables.audit import audit
 from horae.stores.tables.jobs import JOBS, jobs
 
 
@@ -28,6 +30,10 @@ class Acts(NumberedRows):
         made = self.connection.execute(insert(acts), row).inserted_primary_key
         assert made is not None
         return int(made[0])
+
+    def add_part(self, act: Act) -> bool:
+        """Store the part of an act that began in another database, unless there is one; return whether it was new."""
+        return insert_free(self.connection, acts, [{NUMBER: act.number, **ACTS.row(act)}]) > 0
 
     def get(self, number: int, *, lock: bool = False) -> Act | None:
         query = select(*ACTS.select).where(acts.c.id == number)
@@ -46,6 +52,17 @@ class Acts(NumberedRows):
         query = query if before is None else query.where(acts.c.id < before)
         return [ACTS.read(row) for row in self.connection.execute(query)]
 
+    def in_parts(self, since: datetime, *, limit: int) -> list[Act]:
+        """Return acts of the house that began since then and are for several databases, the newest first."""
+        several = (acts.c.owner == SYSTEM, acts.c.parts.is_not(None), acts.c.created_at >= micros(since))
+        query = select(*ACTS.select).where(*several).order_by(acts.c.id.desc()).limit(limit)
+        return [act for act in map(ACTS.read, self.connection.execute(query)) if len(act.databases) > 1]
+
+    def was_begun(self, number: int) -> bool:
+        """Return whether an act has ever begun here, also one whose row was deleted with the history."""
+        begun = (audit.c.object_type == "act", audit.c.object_id == f"act_{number}", audit.c.verb == "start")
+        return self.connection.execute(select(audit.c.verb).where(*begun).limit(1)).first() is not None
+
     def without_job(self, *, limit: int) -> list[Act]:
         """Return running acts on which no unfinished job works."""
         live = select(jobs.c.id).where(jobs.c.id == acts.c.job_id, jobs.c.state.in_(("queued", "running")))
@@ -59,9 +76,11 @@ class Acts(NumberedRows):
 
     # -- which jobs ------------------------------------------------------------------------------------------------
 
-    def highest(self) -> int:
-        """Return the number of the newest live job."""
-        return int(self.connection.execute(select(func.max(jobs.c.id))).scalar() or 0)
+    def highest(self, *, before: datetime | None = None) -> int:
+        """Return the number of the newest live job; with *before* of those that were made until then."""
+        query = select(func.max(jobs.c.id))
+        query = query if before is None else query.where(jobs.c.created_at <= micros(before))
+        return int(self.connection.execute(query).scalar() or 0)
 
     def window(self, wanted: Filter, *, after: int, highest: int, rows: int, limit: int) -> tuple[list[int], int]:
         """Return the next jobs that fit, and the number up to which was looked, over at most *rows* live jobs."""

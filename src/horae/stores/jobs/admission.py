@@ -40,22 +40,22 @@ class Admission:
         self._definitions = f"SELECT name, tenants, {budget} FROM horae_definitions"
 
     def admit(self, driver: Driver, rows: list[Row], now: int) -> tuple[list[Row], bool]:
-        """Hold back the candidates that a house worker must not run; the others, and whether any was held."""
+        """Hold back the candidates that a house worker must not run; return the others, and whether any was held."""
         if all(row[OWNER] == SYSTEM for row in rows):
             return rows, False
         stored, quiet = self._look(driver, now)
-        awake = self._put_off(driver, rows, quiet, now) if quiet else rows
+        awake = self._snooze_quiet(driver, rows, quiet, now) if quiet else rows
         admitted, refused = self._admit(driver, awake, stored)
         return admitted, refused or len(awake) < len(rows)
 
     def keep_quiet(self, driver: Driver, rows: list[Row], now: int) -> tuple[list[Row], bool]:
-        """Put off the candidates of owners in their quiet hours; the others, and whether any was put off."""
+        """Snooze the candidates of owners in their quiet hours; return the others, and whether any was snoozed."""
         quiet = {owner: -until for owner, until, _ in driver.rows(QUIET, [now, now])}
-        awake = self._put_off(driver, rows, quiet, now) if quiet else rows
+        awake = self._snooze_quiet(driver, rows, quiet, now) if quiet else rows
         return awake, len(awake) < len(rows)
 
-    def _put_off(self, driver: Driver, rows: list[Row], quiet: dict[str, int], now: int) -> list[Row]:
-        """Let jobs of owners in their quiet hours be due when those end; return the others.
+    def _snooze_quiet(self, driver: Driver, rows: list[Row], quiet: dict[str, int], now: int) -> list[Row]:
+        """Make jobs of owners in their quiet hours due when those end; return the others.
 
         The job of an object is left alone: it runs when the object says, and moving one without the other parts them.
         """

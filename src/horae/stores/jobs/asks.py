@@ -125,7 +125,7 @@ class Asks:
                 self._write(driver, parent, child, version, known.get(parent, Answer(UNKNOWN)), now)
 
     def _write(self, driver: Driver, parent: int, child: int, version: int, answer: Answer, now: datetime) -> None:
-        is_news = answer.state != LIVE or version > 0  # a child that was told nothing takes its parent to be alive
+        is_news = answer.state != LIVE or version > 0  # without an answer a child takes its parent to be alive
         if is_news:
             send(driver, "answer", parent, child, version + 1, answer.as_text(), now)
         own = "WHERE needed_id = %s AND job_id = %s"

@@ -248,7 +248,7 @@ class Insertion:
             statement = insert(jobs).returning(jobs.c.id, sort_by_parameter_order=True)
             return [row[0] for row in self.connection.execute(statement, rows)]
         answers = [self.connection.execute(insert(jobs).values(row)) for row in rows]
-        return [answer.inserted_primary_key[0] for answer in answers]  # type: ignore[index]
+        return [answer.inserted_primary_key[0] for answer in answers]  # type: ignore[index]  # one insert always has a key
 
     def _register_names(self, new: Sequence[NewJob], numbers: Sequence[int], now: datetime) -> list[Placed]:
         """Take the names of new jobs; a job that lost the race for its name becomes a duplicate of the winner."""

@@ -353,9 +353,9 @@ class Jobs:
         )
         history = {row.job_id: row.state for row in self.connection.execute(ended)}
         if self._entrance is not None:
-            from horae.stores.jobs.parents import read_told
+            from horae.stores.jobs.parents import read_remote_states
 
-            history |= read_told(self.connection, number)
+            history |= read_remote_states(self.connection, number)
         return [
             Parent(
                 job_id(parent),
@@ -504,7 +504,7 @@ class Jobs:
         names += [column.name for column in copied]
         self.connection.execute(insert(runs).from_select(names, row))
 
-    # -- the same for many, whose rows are locked: one statement for all that concern nobody else -------------------
+    # -- the same for many, whose rows are locked: one statement for all that concern no other job ---------------
 
     def requeue_many(self, chosen: Sequence[Job], *, run_at: datetime, revive: bool, now: datetime) -> set[int]:
         """Put jobs (back) into the queue, with *revive* with all their attempts; return those that are refused."""
@@ -584,7 +584,7 @@ class Jobs:
         self.connection.execute(update(jobs).where(jobs.c.id == number).values(state="running", token=1, **held))
 
     def take(self, job: Job, *, worker_id: str, until: datetime, now: datetime) -> Job | None:
-        """Claim one waiting job by its number; None where somebody else has it by now."""
+        """Claim one waiting job by its number; None where another process has it by now."""
         held = {"worker_id": worker_id, "leased_until": micros(until), "started_at": micros(now)}
         if not self._update_guarded(job, {"state": "running", "token": jobs.c.token + 1, **held}):
             return None
@@ -702,7 +702,7 @@ def _literal(state: str) -> ColumnElement[str]:
 
 
 def _stands_alone(job: Job) -> bool:
-    """Return whether a waiting or dead job holds up nobody and waits for nobody."""
+    """Return whether a waiting or dead job neither holds up another one nor waits for one."""
     return job.concurrency_key is None and job.group is None and job.held in ("", CLOSED)
 
 

@@ -41,7 +41,7 @@ KEPT = (
 )
 STATE = "SELECT state FROM horae_needs"
 HOPEFUL = ("open", "asked")
-# A parent in another shard has told this child something before.
+# An answer has come before: the parent is in another shard.
 ASK_AGAIN = (
     "UPDATE horae_needs SET state = 'asked' WHERE state = 'open' AND EXISTS (SELECT 1 FROM horae_answers "
     "WHERE horae_answers.job_id = horae_needs.job_id AND horae_answers.parent_id = horae_needs.needed_id)"
@@ -165,9 +165,9 @@ class Needs:
         known = {row[0]: "is dead" for row in driver.rows(sql, parents)}
         if numbered_in_cluster(children):
             sql = f"SELECT parent_id, state FROM horae_answers WHERE job_id IN ({marks(len(children))}) "
-            told = driver.rows(f"{sql}AND parent_id IN ({marks(len(parents))})", [*children, *parents])
+            answers = driver.rows(f"{sql}AND parent_id IN ({marks(len(parents))})", [*children, *parents])
             words = {"dead": "is dead", "unknown": "is not known"}
-            known |= {parent: words[state] for parent, state in told if state in words}
+            known |= {parent: words[state] for parent, state in answers if state in words}
         return known
 
     # -- a parent in another shard -------------------------------------------------------------------------------
@@ -223,8 +223,8 @@ class Needs:
         hints: set[str] = set()
         while parents and room > 0:
             rows = self._lock_rows(driver, "revived", f"AND needed_id IN ({marks(len(parents))})", [*parents, room])
-            parents, told = self._bring_back(driver, rows, now)
-            hints |= told
+            parents, remote = self._bring_back(driver, rows, now)
+            hints |= remote
             room -= len(rows)
         return hints
 

@@ -19,7 +19,7 @@ def read_results(
 ) -> tuple[list[ParentResult], int]:
     """Return the parents of a job in order, with what they returned, and the size of all results, in one statement.
 
-    Results beyond *most_bytes* together are not read. Parents in other shards of a cluster have told theirs.
+    Results beyond *most_bytes* together are not read. Those of parents in other shards come from their answers.
     """
     before = _before(number)
     own = cast(runs.c.result, Text)  # PostgreSQL would hand over a value, the others text
@@ -30,7 +30,7 @@ def read_results(
         state, handler, error = [*state, answers.c.state], [*handler, answers.c.handler], [*error, answers.c.error]
     size = func.sum(func.length(text)).over(order_by=before.c.position)
     final = (runs.c.job_id == before.c.parent_id) & runs.c.state.is_not(None)
-    told = (answers.c.job_id == number) & (answers.c.parent_id == before.c.parent_id)
+    answered = (answers.c.job_id == number) & (answers.c.parent_id == before.c.parent_id)
     query = (
         select(
             before.c.parent_id,
@@ -46,7 +46,7 @@ def read_results(
         .order_by(before.c.position)
     )
     if in_cluster:
-        query = query.outerjoin(answers, told)
+        query = query.outerjoin(answers, answered)
     rows = connection.execute(query).all()
     found = [
         ParentResult(
@@ -67,12 +67,12 @@ def read_numbers(connection: Connection, number: int, limit: int) -> list[int]:
     return list(connection.execute(named).scalars())
 
 
-def read_told(connection: Connection, number: int) -> dict[int, str]:
-    """Return how the parents of a job in other shards stand, as last heard: queued where nothing was told yet."""
-    told = (answers.c.job_id == needs.c.job_id) & (answers.c.parent_id == needs.c.needed_id)
-    query = select(needs.c.needed_id, needs.c.state, answers.c.state.label("told"))
-    rows = connection.execute(query.outerjoin(answers, told).where(needs.c.job_id == number)).all()
-    heard = {row.needed_id: row.told or "queued" for row in rows if row.state == "asked" or row.told is not None}
+def read_remote_states(connection: Connection, number: int) -> dict[int, str]:
+    """Return the last known states of a job's parents in other shards: queued where no answer has come yet."""
+    answered = (answers.c.job_id == needs.c.job_id) & (answers.c.parent_id == needs.c.needed_id)
+    query = select(needs.c.needed_id, needs.c.state, answers.c.state.label("answer"))
+    rows = connection.execute(query.outerjoin(answers, answered).where(needs.c.job_id == number)).all()
+    heard = {row.needed_id: row.answer or "queued" for row in rows if row.state == "asked" or row.answer is not None}
     return {parent: "queued" if state == LIVE else state for parent, state in heard.items()}
 
 

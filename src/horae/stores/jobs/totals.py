@@ -1,7 +1,7 @@
 """Runs that were removed from the history, counted, so that run counts do not shrink with it (S3-19).
 
-Whoever removes runs adds them here in the same transaction. Only rows that this transaction removes are counted: they
-are locked when they are chosen, so that two who clean up at once do not count the same run twice.
+The transaction that removes runs adds them here. Only rows that it removes itself are counted: they are locked when
+they are chosen, so that two processes that clean up at once do not count the same run twice.
 """
 
 from __future__ import annotations

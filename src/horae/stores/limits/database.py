@@ -1,7 +1,7 @@
 """Calls counted in the database, so that all processes on it share one quota, on all three databases alike.
 
-One row for each call of the last window and for each process that waits. Whoever counts holds the limit's row, for
-the time of a few statements and never while sleeping. The clock is read after that row is held, so that instants
+One row for each call of the last window and for each process that waits. A process that counts holds the limit's row,
+for the time of a few statements and never while sleeping. The clock is read after that row is held, so that instants
 are written in their order; between hosts the count is as exact as their clocks agree.
 """
 

@@ -123,7 +123,7 @@ class Firings:
         """Mark the jobs whose end concerns a schedule: their own, or one that follows it."""
         numbers = [firing.schedule.number for firing, _ in decided]
         followed = self.find_followed(driver, numbers)
-        followed |= {firing.schedule.number for firing, _ in decided if _is_told(firing.schedule)}
+        followed |= {firing.schedule.number for firing, _ in decided if _needs_endings(firing.schedule)}
         return [
             (
                 firing,
@@ -166,6 +166,6 @@ class Firings:
         driver.many(f"UPDATE horae_schedules SET {sets} WHERE id = %s", rows)
 
 
-def _is_told(schedule: Schedule) -> bool:
-    """Return whether a schedule learns of the end of its own jobs."""
+def _needs_endings(schedule: Schedule) -> bool:
+    """Return whether the end of a job concerns the schedule that made it."""
     return schedule.anchor == "finish" or schedule.expect is not None

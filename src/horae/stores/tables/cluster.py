@@ -25,6 +25,7 @@ members = Table(
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("name", String(40), nullable=False),
     Column("address", String(500), nullable=False),  # without a password
+    Column("takes_shards", SmallInteger, nullable=False, server_default="1"),  # 0: only callers' transactions are here
 )
 vshards = Table(
     "horae_vshards",

@@ -50,6 +50,14 @@ answers = Table(
     PrimaryKeyConstraint("job_id", "parent_id"),
     Index("horae_answers_created", "created_at"),
 )
+# Jobs that came from the database of a caller's transaction: against repetition, also when they have ended or left.
+arrivals = Table(
+    "horae_arrivals",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("created_at", BigInteger, nullable=False),
+    Index("horae_arrivals_created", "created_at"),
+)
 # Schedules elsewhere that follow a schedule of this database.
 followers = Table(
     "horae_followers",

@@ -47,7 +47,7 @@ class Written:
 
 
 def export(engine: Engine, out: Out, *, created_at: str, progress: Progress | None = None) -> Written:
-    """Write all rows as of one moment; nobody waits for it."""
+    """Write all rows as of one moment; no other transaction waits for it."""
     require_current(engine)
     written, digest = Written(), hashlib.sha256()
 

@@ -3,6 +3,10 @@
 INCOMPLETE = "不完整：{databases} 没有应答。这里缺少它们保存的内容。"
 PARTLY_APPLIED = "已在 {count} 个数据库中的 {applied} 个生效：{databases} 没有应答。其余的恢复后会自动跟上。"
 ERRORS = {
+    "connection_outside_cluster": "此连接的数据库不是该集群的成员，因此它的事务不能保存任务。请添加它："
+    "horae cluster add NAME URL --no-shards。",
+    "job_on_the_way": "{id} 保存在另一个数据库的事务中，还在送往其分片的途中。请稍后重试；horae cluster list "
+    "会显示尚未送达的内容。",
     "cluster_address_exists": "{address} 已经是这个集群的数据库。",
     "cluster_database_in_memory": "内存数据库不能加入集群；请使用文件或服务器。",
     "cluster_database_taken": "{address} 属于另一个集群，或已是本集群的 {number} 号数据库。请使用空数据库。",
@@ -12,6 +16,8 @@ ERRORS = {
     "没有存入任何内容。请把它的分片迁移到新的数据库（horae cluster add、drain）。",
     "cluster_exists": "这个数据库已经是集群的成员（{name}，映射版本 {version}）。",
     "cluster_drain_last": "{name!r} 是集群中唯一的数据库，没有其他数据库可以接收它的分片。",
+    "cluster_drain_undelivered": "{name!r} 的分片已迁走，但那里还有 {count} 个任务和消息没有送达。"
+    "请让该数据库继续运行并重试；horae cluster list 会显示哪些数据库没有接收。",
     "cluster_map_busy": "集群映射正被其他进程不断修改。没有丢失任何内容：请稍后运行 horae cluster check --repair。",
     "cluster_map_changed": "集群的映射已被修改：现在是版本 {version}，不是 {expected}。"
     "请查看 horae cluster list 后重试。",
@@ -25,6 +31,8 @@ ERRORS = {
     "cluster_restore_needs_all": "恢复的数据库重新提供服务之前，所有数据库都必须应答；这些没有应答：{databases}。"
     "它保持关闭，其他数据库继续工作。请重复：horae cluster restored --db URL",
     "cluster_restore_forced": "有进程在使用时不能恢复集群的数据库：请先停止它们，并去掉 --force。",
+    "cluster_member_shardless": "{member!r} 是用 --no-shards 添加的：它只用于调用方的事务，不保存分片。"
+    "请指定另一个数据库。",
     "cluster_member_unknown": "集群中没有数据库 {member!r}。现有：{known}。",
     "cluster_member_wrong": "{member!r} 的地址指向的数据库是 {found}，不是本集群的 {number} 号。"
     "请检查映射（horae cluster list）和 HORAE_CLUSTER_URLS。",
@@ -46,6 +54,9 @@ ERRORS = {
     "vshard_busy": "这个分片正在迁移到另一个数据库。没有写入任何内容；请稍后重试。",
     "vshard_home_stays": "0 号虚拟分片存放系统自身的全部内容，不能离开它的数据库。",
     "vshard_rows_split": "这些分片中的行引用了其他不迁移的行：{what}。请一并迁移，或等它们结束。没有迁移任何内容。",
+    "vshard_act_open": "系统的批量操作 {id} 处于 {state} 状态，仍在遍历这个数据库的任务，因此不能迁移它的分片。"
+    "请用 `horae act resume {id}` 和一个 worker 让它完成，或用 `horae act cancel {id}` 结束它；"
+    "然后重复该命令，它会从停下的地方继续。",
     "vshard_rows_stay": "这些分片中的所有者有 {what}，目前还不能迁移。请排除他们的分片。这些分片没有迁移任何内容。",
     "vshards_moved_meanwhile": "这些分片或集群映射（此处版本 {version}）已经改变。没有迁移任何内容；"
     "请查看 horae cluster list 后重试。",

@@ -31,6 +31,12 @@ WHY = {
     "HORAE_NATS 启动 worker 或服务器。",
     "bus_incomplete": "本应为消息总线记录事件，却缺少触发器：{names}。此间发生的事件会丢失。",
     "bus_off": "没有记录事件",
+    "cluster_bus_behind": "数据库 {name} 有 {count:,} 个事件等待发布，最早的自 {since} 起。请用 HORAE_NATS 启动"
+    "能访问它的 worker 或服务器。",
+    "cluster_bus_incomplete": "数据库 {name} 本应为消息总线记录事件，却缺少触发器：{names}。此间那里发生的事件会丢失。",
+    "cluster_bus_well": "{count} 个数据库的消息总线运行正常",
+    "cluster_dispatch_missing": "没有进程在消息总线上派发数据库 {name} 的任务。请用 HORAE_NATS 和 "
+    "HORAE_NATS_DISPATCH=1 启动能访问它的 worker 或服务器，并查看它的日志。",
     "cluster_member_away": "无法询问集群的数据库 {name}：{problem} 它保存的内容在那里等待。",
     "cluster_settings_behind": "数据库 {name} 缺少 {count} 项其他数据库已有的系统设置。"
     "为它服务的 worker 和服务会在一分钟内补上。",
@@ -91,6 +97,9 @@ WHY = {
     "history_short": "{table} 的分区只够再用 {days} 天，少于 {least} 天。没有 worker 建分区，或其角色无权建：之后结"
     "束的会落入兜底分区。",
     "history_well": "分区还够用 {days} 天",
+    "hosts_old_primary": "{hosts} 仍可写入，但 URL 中的另一台主机已被提升（时间线 {timeline}）。"
+    "见过新主库的进程会拒绝它；只能连到旧主库的进程无从得知。请停掉它。",
+    "hosts_two_primaries": "{hosts} 都可写入且时间线同为 {timeline}：无法判断哪一台正确。请只保留一台，停掉其余。",
     "lanes_driven": "没有智能体的任务在等待驱动它的进程",
     "lanes_undriven": "有任务就绪已超过五分钟，却没有进程驱动所在的通道：{names}。",
     "leases_stuck": "{count:jobs}被失联的 worker 占住，也没有进程把它们转交出去：{names}。",

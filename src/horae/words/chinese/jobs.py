@@ -205,6 +205,7 @@ WHY = {
     "scheduled_for": "定于 {run_at} 运行",
     "snoozed_because": "已推迟到 {run_at}：{because}",
     "snoozed_unexplained": "已推迟到 {run_at}",
+    "on_the_way": "它保存在另一个数据库的事务中，正在送往其分片",
     "waits_for_batch": "在等待 {batch}，其中 {total} 个任务还有 {open} 个未结束",
     "waits_for_end": "在等待其他任务结束",
     "waits_for_jobs": "在等待 {jobs} 成功",

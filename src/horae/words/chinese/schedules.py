@@ -65,6 +65,8 @@ ERRORS = {
     "horae schedule），或给该计划换一个键。",
     "schedule_payload_no_object": "定时计划的载荷是一个对象：按名称给出的处理函数参数。",
     "schedule_unknown": "没有定时计划 {key!r}；`horae schedule list` 会列出现有的计划。",
+    "schedules_partly_in_line": "除了没有应答的 {databases}，所有数据库中的计划都已与代码和文件一致。"
+    "它们恢复后，worker 会在那里补上。",
     "schedule_version_old": "定时计划 {key} 的版本是 {version}，而不是 {expected}；请重新读取后再试。",
     "schedules_in_circle": "这些定时计划会循环等待：{circle:path}。请从其中一个的 after=[…] 中去掉一项。",
     "several_rules_given": "定时计划只能有 cron、every、once 和 after 之一，而不是 {rules}。",

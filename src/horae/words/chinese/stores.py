@@ -9,11 +9,13 @@ ERRORS = {
     "bus_address_unusable": "{address!r} 不能作为 worker 在总线上的地址。请用最多 100 个字母、数字、- 和 _。",
     "bus_arguments_unreadable": "调用 {call} 的参数不合适：{problem}。请按总线参考页列出的内容发送。",
     "bus_call_failed": "中继没能完成（{problem}）；详情见它的日志。",
-    "bus_executes_only": "总线上的 worker 只执行任务；{operation} 需要数据库或服务。请在有数据库或服务的地方运行："
+    "bus_executes_only": "总线上的 worker 只执行任务和入队；{operation} 需要数据库或服务。请在有它们的地方运行："
     "horae worker 加 --db 或 --url。",
     "bus_message_too_large": "消息有 {size} 字节，而总线最多接受 {most} 字节。请调大 NATS 服务器的 max_payload，"
     "少发一些，或交给有数据库的 worker。",
     "bus_message_unreadable": "消息里没有可用的 {field}。请按总线参考页列出的内容发送。",
+    "bus_not_in_child": "子进程里的处理函数连不上总线，而 {operation} 要经过总线。请在没有 executor='process' 的"
+    "处理函数里入队，或用 --db 或 --url 运行 worker。",
     "bus_of_another_database": "流 {stream} 属于另一个数据库。请为每个数据库设置各自的前缀和流："
     "HORAE_NATS_PREFIX、HORAE_NATS_STREAM。",
     "bus_relay_silent": "{seconds} 秒内没有中继应答。请确认有一个连着数据库的 worker 或服务器以相同的前缀运行，"
