@@ -368,12 +368,14 @@ def json_section() -> str:
         (
             "`cluster init`, `add`, `list`, `check`",
             '`{"cluster": {"version", "well": bool, "members": [{"number", "name", "address", "vshards", "version", '
-            '"moving", "problem", "well": bool}]}}`',
+            '"moving", "problem", "undelivered": [{"to", "count", "age", "jobs"}], "takes_shards": bool, '
+            '"well": bool}]}}`',
         ),
         (
             "`bus on`, `off`, `status`",
             '`{"bus": {"enabled": bool, "source", "switched_at", "actor", "missing": [trigger], "waiting", '
-            '"oldest_at"}}`',
+            '"oldest_at"}}`; `status` adds `"databases": [{"name", "enabled": bool, "waiting", "oldest_at", '
+            '"publisher", "relay"}]`, in which the last two name processes',
         ),
         ("`db migrate`", '`{"schema": {"found", "wanted", "migrated": bool}}`'),
         ("`db check`", '`{"schema": {"found", "wanted", "current": bool}}`'),

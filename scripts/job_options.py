@@ -110,7 +110,7 @@ def kind_shown(kind: Any) -> str:
 
 
 def default_shown(option: Option) -> str:
-    return option.shown_default if option.default_text or option.default is None else f"`{option.shown_default}`"
+    return option.default_words if option.default_text or option.default is None else f"`{option.default_words}`"
 
 
 def http_shown(name: str, known: set[str]) -> str:

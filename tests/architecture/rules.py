@@ -71,7 +71,8 @@ UNSAFE_NAMES = {"eval", "exec", "compile", "yaml.load", "yaml.unsafe_load", "yam
 # Functions of the core that stores may call: they turn one form of a value into another.
 CODECS = {
     "audit.entries.without_floats", "cluster.numbers.first_draw", "cluster.numbers.job_id",
-    "cluster.numbers.number_from", "cluster.numbers.read_number", "cluster.numbers.vshard_in", "dataclass.dataclass",
+    "cluster.numbers.number_from", "cluster.numbers.read_number", "cluster.numbers.vshard_in",
+    "cluster.sent_jobs.read_job", "cluster.sent_jobs.write_job", "dataclass.dataclass",
     "histograms.histogram_from", "histograms.histogram_text", "jobs.job.band_of", "jobs.job.make_job",
     "jobs.parameters.parameter_from", "jobs.parameters.parameter_json", "jobs.payloads.name",
     "schedules.schedule.make_schedule", "time.instants",

@@ -185,7 +185,7 @@ def with_signature(
     """Give *run* the name and the help of *function*, and these parameters, by name only, for Typer to read."""
     keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
     run.__doc__, run.__name__ = function.__doc__, function.__name__
-    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]  # mypy does not know it of functions
     run.__annotations__ = {each.name: each.annotation for each in keywords}
     return run
 
@@ -309,7 +309,7 @@ def sqlite_file(url: str) -> Path | None:
     return sqlite_path(read_url(url))
 
 
-def shown_url(url: str) -> str:
+def redact_url(url: str) -> str:
     """Return a URL without its password, so that it may be printed."""
     from horae.stores.opening import read_url
 

@@ -123,12 +123,12 @@ def band(
 def strip(results: Sequence[tuple[str, str]], *, name: str, most: int = 20) -> Markup:
     """Draw the last results as a row of small blocks, the newest at the right: (kind, title)."""
     step, width, height = 7, 5, 18
-    shown = list(results)[-most:]
-    start = (most - len(shown)) * step
+    latest = list(results)[-most:]
+    start = (most - len(latest)) * step
     parts = [
         f'<rect class="{escape(kind)}" x="{start + number * step}" y="{0 if kind in TALL else 6}" width="{width}" '
         f'height="{height if kind in TALL else height - 6}" rx="1"><title>{escape(title)}</title></rect>'
-        for number, (kind, title) in enumerate(shown)
+        for number, (kind, title) in enumerate(latest)
     ]
     label = escape(name)
     return Markup(
@@ -173,7 +173,7 @@ def heat(rows: Sequence[Sequence[HeatCell]], *, name: str, now: tuple[int, float
     return Markup(f"{head}{''.join(parts)}</svg>")
 
 
-TALL = frozenset({"dead", "failed", "late"})  # told by their height as well as by their colour
+TALL = frozenset({"dead", "failed", "late"})  # recognised by their height as well as by their colour
 
 
 def _shape(window: Window, shape: Shape, size: Size, top: int, line: int) -> str:

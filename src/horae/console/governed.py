@@ -197,7 +197,7 @@ def usable(may: str, why: str) -> str:
 
 
 def question(kind: str) -> str:
-    """Return what a person is asked where nobody has written a question."""
+    """Return what a person is asked where a review has no question of its own."""
     return gettext(QUESTIONS[kind]) if kind in QUESTIONS else kind
 
 
@@ -239,8 +239,8 @@ def masked(content: str | None) -> tuple[str, bool]:
         hidden = mask(value)
         if hidden is not value:
             return json.dumps(hidden, ensure_ascii=False, indent=2), True
-    shown = mask_text(content)
-    return shown, shown != content
+    masked = mask_text(content)
+    return masked, masked != content
 
 
 def owner_of(owner: str) -> str | None:

@@ -205,8 +205,8 @@ def forbidden(control: LaneControl) -> list[str]:
 def line_details(line: JournalEntry, clock: times.Clock) -> str:
     """Return what a line of a journal says beside its cause, as one line, its instants on the reader's clock."""
     details = states.localised(line.details, clock)
-    shown = [_detail(name, value) for name, value in details.items() if value not in (None, "", [], {}, False)]
-    return _("; ").join(shown)[:300]
+    parts = [_detail(name, value) for name, value in details.items() if value not in (None, "", [], {}, False)]
+    return _("; ").join(parts)[:300]
 
 
 def _detail(name: str, value: Any) -> str:
@@ -229,18 +229,18 @@ def _plain(value: Any) -> str:
 
 def waits_band(visit: Visit, rows: Sequence[tuple[str, Iterable[Wait]]], name: str) -> Markup | None:
     """Draw open waits around now, a row for each title: how long they have lasted, and how long they still may."""
-    shown = [(title, list(waits)) for title, waits in rows]
-    shown = [(title, waits) for title, waits in shown if waits][:MOST_ROWS]
-    if not shown:
+    all_rows = [(title, list(waits)) for title, waits in rows]
+    filled = [(title, waits) for title, waits in all_rows if waits][:MOST_ROWS]
+    if not filled:
         return None
-    every = [wait for _title, waits in shown for wait in waits]
+    every = [wait for _title, waits in filled for wait in waits]
     since = min(wait.opened_at for wait in every)
     until = max(max(wait.deadline for wait in every), visit.now)
     # A wait that has just begun has some past as well, so that the line of now does not stand at the edge.
     ahead = max(until - visit.now, timedelta(minutes=1))
     window = window_of(visit, min(since, visit.now - ahead / 8), max(until, visit.now + ahead), ahead / 40)
     shapes = []
-    for row, (title, waits) in enumerate(shown):
+    for row, (title, waits) in enumerate(filled):
         for wait in waits:
             kind = "late" if wait.kind == "confirm" else "running" if wait.kind == "event" else "failed"
             left = times.relative(wait.deadline, visit.now)
@@ -248,7 +248,7 @@ def waits_band(visit: Visit, rows: Sequence[tuple[str, Iterable[Wait]]], name: s
             shapes.append(drawing.Shape(wait.opened_at, visit.now, kind, text, row=row, ahead=False))
             if wait.deadline > visit.now:
                 shapes.append(drawing.Shape(visit.now, wait.deadline, kind, text, row=row, ahead=True))
-    return drawing.band(window, shapes, name=name, now_label=_now(visit, window), rows=len(shown))
+    return drawing.band(window, shapes, name=name, now_label=_now(visit, window), rows=len(filled))
 
 
 def life_band(visit: Visit, lines: Sequence[JournalEntry], waits: Sequence[Wait], name: str) -> Markup | None:

@@ -116,17 +116,17 @@ def time_tag(
     chosen: tzinfo = clock.zone_for(zone)
     there = times.exact(at, chosen)
     if relative:
-        shown = escape(times.relative(at, clock.now))
+        content = escape(times.relative(at, clock.now))
     else:
         text = times.clock_time(at, clock.now, chosen, seconds=seconds)
-        shown = Markup('{} <span class="zone">{}</span>').format(text, times.zone_label(at.astimezone(chosen)))
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(iso(at), there, shown)
+        content = Markup('{} <span class="zone">{}</span>').format(text, times.zone_label(at.astimezone(chosen)))
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(iso(at), there, content)
 
 
 def number(count: int, *, most: int | None = None) -> str:
     """Return a count with separators; more than *most* is shown as such."""
-    shown = format_decimal(min(count, most) if most else count, locale=texts.BABEL[texts.current()])
-    return f"{shown}+" if most is not None and count > most else shown
+    digits = format_decimal(min(count, most) if most else count, locale=texts.BABEL[texts.current()])
+    return f"{digits}+" if most is not None and count > most else digits
 
 
 def pretty_json(value: Any) -> str:

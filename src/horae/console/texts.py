@@ -110,10 +110,10 @@ def mark(text: str) -> str:
 def pseudo(text: str) -> str:
     """Return a text that is longer and marked, and can still be read; placeholders stay as they are."""
     parts = text.split("%(")
-    shown = parts[0].translate(ACCENTS) + "".join(
+    accented = parts[0].translate(ACCENTS) + "".join(
         f"%({name}){kind}{rest.translate(ACCENTS)}" for name, kind, rest in (_placeholder(part) for part in parts[1:])
     )
-    return f"⟦{shown}{'·' * (len(text) // 3)}⟧"
+    return f"⟦{accented}{'·' * (len(text) // 3)}⟧"
 
 
 def _placeholder(part: str) -> tuple[str, str, str]:

@@ -11,6 +11,7 @@ from horae.actions.settings.catching_up import find_lagging
 from horae.clock import clock_of
 from horae.core.cluster.assignment import CHOICE
 from horae.core.dataclass import dataclass
+from horae.doctor.cluster_bus import bus_members
 from horae.doctor.findings import Finding, Installation, ok, problem
 from horae.doctor.work import PATIENCE, due_in_open_queues
 from horae.errors import ConfigurationError
@@ -45,8 +46,10 @@ def cluster_members(store: SqlStore, installation: Installation) -> Iterator[Fin
         state = cluster.look(world)
         unserved = _find_unserved(world, state, installation.now)
         lagging = find_lagging(world)
+        on_bus = list(bus_members(world, installation))
     finally:
         world.store.close()
+    yield from on_bus
     for each in state.members:
         if each.problem is not None:
             yield problem("cluster", "cluster_member_away", "horae cluster check", name=each.name, problem=each.problem)

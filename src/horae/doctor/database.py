@@ -13,6 +13,7 @@ from horae.doctor.findings import Finding, Installation, disk_usage_command, ok,
 from horae.errors import Fact, HoraeError, SchemaMissing, SchemaTooNew, StoreFull
 from horae.settings import Settings
 from horae.stores.databases.durability import durability
+from horae.stores.databases.hosts import survey_hosts
 from horae.stores.schema import inspect_schema
 
 if TYPE_CHECKING:
@@ -76,6 +77,19 @@ def promise(store: SqlStore, installation: Installation) -> Iterator[Finding]:
         yield warning("durability", "durability_promise", found.mend, **facts)
     else:
         yield problem("durability", "durability_promise", found.mend, **facts)
+
+
+def primaries(store: SqlStore, installation: Installation) -> Iterator[Finding]:
+    """Check that one host of the URL can be written to, where it names several; nothing to say otherwise."""
+    able = {name: each for name, each in survey_hosts(store.engine).items() if each is not None and each.is_writable}
+    if len(able) < 2:
+        return
+    highest = max(each.timeline for each in able.values())
+    old = sorted(name for name, each in able.items() if each.timeline < highest)
+    if old:
+        yield problem("hosts", "hosts_old_primary", hosts=old, timeline=highest)
+    else:
+        yield problem("hosts", "hosts_two_primaries", hosts=sorted(able), timeline=highest)
 
 
 def audit_guard(store: SqlStore, installation: Installation) -> Iterator[Finding]:

@@ -32,7 +32,13 @@ def examine(settings: Settings, environment: Mapping[str, str], file: Path | Non
         yield from first
         if any(finding.level == "problem" for finding in first):
             return
-        for check_database in (database.promise, database.audit_guard, database.clocks, database.hints):
+        for check_database in (
+            database.promise,
+            database.primaries,
+            database.audit_guard,
+            database.clocks,
+            database.hints,
+        ):
             yield from run_guarded(check_database.__name__, partial(check_database, store, installation))
         clock = clock_of(store, fix=False)
         opened = replace(installation, world=World(store, clock, SystemDice(), tzdata=zone_database_version()))

@@ -50,7 +50,7 @@ def examine_world(
     ]
     checks += [
         (each.__name__, partial(each, store, installation))
-        for each in (database.promise, database.audit_guard, database.clocks)
+        for each in (database.promise, database.primaries, database.audit_guard, database.clocks)
     ]
     ends = clock.monotonic() + limit.total_seconds()
     found: list[Finding] = []

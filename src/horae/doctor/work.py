@@ -15,7 +15,7 @@ from horae.actions.jobs.reasons import SILENT
 from horae.actions.partitions import read_history
 from horae.actions.roll_up import is_behind
 from horae.core.cluster.numbers import job_id
-from horae.core.dispatch import RELAY
+from horae.core.dispatch import RELAY, RELAY_OF_ONE
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.partitions import ALARM_BELOW
@@ -111,7 +111,13 @@ def chores(installation: Installation) -> Iterator[Finding]:
 
 def message_bus(installation: Installation) -> Iterator[Finding]:
     """Check that events are noted and published where the bus is switched on."""
-    found = bus.status(_world(installation))
+    world = _world(installation)
+    if world.cluster is not None:  # a running process: it has all databases open
+        from horae.doctor.cluster_bus import bus_members
+
+        yield from bus_members(world, installation)
+        return
+    found = bus.status(world)
     if found.missing:
         yield problem("bus", "bus_incomplete", "horae bus on", names=", ".join(found.missing))
     elif found.oldest_at is not None and found.oldest_at < installation.now - LATE:
@@ -125,11 +131,11 @@ def message_bus(installation: Installation) -> Iterator[Finding]:
 
 def dispatch(installation: Installation) -> Iterator[Finding]:
     """Check that a relay hands out jobs where dispatch over the bus is switched on."""
-    if not installation.settings.nats_dispatch:
-        return
     world = _world(installation)
+    if not installation.settings.nats_dispatch or world.cluster is not None:
+        return
     now = world.clock.steady()
-    relays = [each for each in world.store.read(lambda tx: tx.health.chores()) if each.name == RELAY]
+    relays = [each for each in world.store.read(lambda tx: tx.health.chores()) if each.name in (RELAY, RELAY_OF_ONE)]
     if any(each.leased_until > now for each in relays):
         yield ok("dispatch", "dispatch_well")
     else:

@@ -46,13 +46,13 @@ def run_on_dask(document: str, name: str) -> dict[str, Any]:
     reading.start()
     process.stdin.write(f"{document}\n")
     process.stdin.flush()
-    report, told = Variable(f"{name}-report", client=client), None
+    report, reported = Variable(f"{name}-report", client=client), None
     stop = Event(f"{name}-stop", client=client)
     threading.Thread(target=lambda: _kill_when_set(stop, process), daemon=True).start()
     while _is_running(process):
         news = (len(output.lines), output.lines[-1:], output.progress)
-        if news != told:
-            told = news
+        if news != reported:
+            reported = news
             report.set({"lines": list(output.lines), "progress": output.progress})
     stopped = stop.is_set()
     with suppress(ProcessLookupError):  # also what the handler has started and left behind

@@ -69,7 +69,7 @@ class Driver:
             actor = ray.get_actor(name, namespace)
         except ValueError:
             return
-        # Ray tells a killed actor as dead before its process has ended; one that ends itself is dead when it is told.
+        # Ray reports a killed actor as dead before its process has ended; one that ends itself is dead once reported.
         with suppress(GetTimeoutError, RayActorError):
             get(actor.stop.remote(), timeout=ANSWER)
         ray.kill(actor, no_restart=True)  # one that waits for room, or whose handler lets no other thread run

@@ -190,7 +190,7 @@ def _model_of(answer: type[Any]) -> type[Any]:
     """Return the model through which the SDK describes and writes an answer: a public value as it is."""
     if issubclass(answer, BaseModel):
         return answer
-    base: Any = RootModel[answer]  # type: ignore[valid-type]
+    base: Any = RootModel[answer]  # type: ignore[valid-type]  # known at run time
     made: type[Any] = create_model(answer.__name__, __base__=base, __doc__=answer.__doc__)
     return made
 
@@ -201,7 +201,7 @@ def _add_resources(server: MCPServer[None], tasks: TaskTools) -> None:
         return _text(tasks.attention_view())
 
     @server.resource("attention://tasks/{id}", name="task", description="One task.", mime_type=JSON)
-    def task(id: str) -> str:  # noqa: A002
+    def task(id: str) -> str:  # noqa: A002  # the name in the template of the URI
         return _text(_read(lambda: tasks.task_get(id)))
 
     @server.resource(

@@ -42,17 +42,17 @@ class BoundedHead:
     _size = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        super().connection_made(transport)  # type: ignore[misc]
+        super().connection_made(transport)  # type: ignore[misc]  # the protocol is mixed in
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
-        super().connection_lost(exc)  # type: ignore[misc]
+        super().connection_lost(exc)  # type: ignore[misc]  # the protocol is mixed in
 
     def data_received(self, data: bytes) -> None:
         before = self.cycle
         is_body = before is not None and before.more_body
-        super().data_received(data)  # type: ignore[misc]
+        super().data_received(data)  # type: ignore[misc]  # the protocol is mixed in
         if self.transport.is_closing() or self.cycle is not before:
             self._stop_timer()
         elif not is_body:

@@ -14,7 +14,7 @@ _build = ModelField.__post_init__
 
 
 class _Deferred:
-    """Stands in for a field's validator until somebody asks for it; what is built then hides it."""
+    """Stands in for a field's validator until its first use; what is built then hides it."""
 
     def __get__(self, field: ModelField | None, owner: type[ModelField]) -> Any:
         if field is None:
@@ -25,5 +25,5 @@ class _Deferred:
 
 def defer_validators() -> None:
     """Let fields that are declared from now on build their validators when these are used. Repeating it is harmless."""
-    ModelField.__post_init__ = lambda self: None  # type: ignore[method-assign]
-    ModelField._type_adapter = _Deferred()  # type: ignore[assignment]
+    ModelField.__post_init__ = lambda self: None  # type: ignore[method-assign]  # on purpose
+    ModelField._type_adapter = _Deferred()  # type: ignore[assignment]  # a descriptor

@@ -107,7 +107,7 @@ def describe(app: FastAPI, rooms: Callable[[], str], public_url: str = "") -> No
             app.openapi_schema = complete(text, app, public_url)
         return app.openapi_schema
 
-    app.openapi = openapi  # type: ignore[method-assign]
+    app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI documents it
 
 
 def complete(text: str, app: FastAPI, public_url: str) -> dict[str, Any]:

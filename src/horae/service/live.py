@@ -1,7 +1,7 @@
 """The pulse as server-sent events: which parts of an installation have changed, for pages that are watched.
 
 All streams of a process share one look at the store, made when one of them wants to know and the last look is old: once
-a second, or half a second after the last where a hint came. Without a stream nobody looks. A stream says something at
+a second, or half a second after the last where a hint came. Without a stream there is none. A stream says something at
 most twice a second, ends after a while so that the reader comes back, and within a second when its token is revoked.
 What a reader has seen is the id of each event, so that one that comes back hears of what it missed.
 """
@@ -36,7 +36,7 @@ ANY_HINT = "*"
 
 
 class SharedLook:
-    """The last look of this process at what has changed; it looks only when somebody asks."""
+    """The last look of this process at what has changed; it looks only when a stream asks."""
 
     def __init__(self) -> None:
         self._marks: Marks = {}
@@ -99,7 +99,7 @@ class PulseStream(StreamingResponse):
             allowed = SHORTEST if was_rung else LOOK * 0.95
 
     async def _changed(self, shared: SharedLook, at_most: timedelta) -> tuple[Part, ...]:
-        """Return what has changed since this reader was told last; nothing while the store does not answer."""
+        """Return what has changed since the last event of this reader; nothing while the store does not answer."""
         try:
             marks = await shared.marks(self._world, at_most)
         except HoraeError as problem:

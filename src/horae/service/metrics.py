@@ -18,7 +18,14 @@ from fastapi.responses import PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from horae.actions.metrics import DATABASE_UP, families, fleet_families, history_families, survey
+from horae.actions.metrics import (
+    DATABASE_UP,
+    families,
+    fleet_families,
+    history_families,
+    survey,
+    undelivered_families,
+)
 from horae.core.metrics import MOST, OTHER, Family, Spread
 from horae.errors import Forbidden, HoraeError
 from horae.ports.world import World
@@ -61,6 +68,7 @@ class Meter:
         try:
             world = self._service.world
             stored = [*fleet_families(world, lambda each: families(survey(each))), *self._history.get()]
+            stored += undelivered_families(world)
         except HoraeError as problem:
             log.warning("metrics of the store are missing: %s", problem)
             return [Family("horae_store_up", "gauge", up, (), {(): 0.0})]

@@ -84,5 +84,5 @@ def _hint(hint: Any) -> Any:
         kinds = [each for each in inner if not (each in (float, str) and timedelta in inner)]  # one span, in any form
         return Union[tuple(_hint(each) for each in kinds)]  # noqa: UP007 - made of parts
     if origin in (tuple, Sequence):
-        return list[_hint(inner[0])]  # type: ignore[misc]
+        return list[_hint(inner[0])]  # type: ignore[misc]  # made of parts
     return _nested(hint) if is_value(hint) else hint

@@ -128,9 +128,9 @@ def problem_answer(description: str) -> dict[str, Any]:
 
 
 def register(app: FastAPI) -> None:
-    app.add_exception_handler(HoraeError, answer_error)  # type: ignore[arg-type]
-    app.add_exception_handler(RequestValidationError, answer_invalid)  # type: ignore[arg-type]
-    app.add_exception_handler(HTTPException, refuse_request)  # type: ignore[arg-type]
+    app.add_exception_handler(HoraeError, answer_error)  # type: ignore[arg-type]  # it gets this class alone
+    app.add_exception_handler(RequestValidationError, answer_invalid)  # type: ignore[arg-type]  # it gets this class alone
+    app.add_exception_handler(HTTPException, refuse_request)  # type: ignore[arg-type]  # it gets this class alone
     app.add_exception_handler(Exception, answer_failure)
 
 

@@ -32,11 +32,11 @@ class _AtFirstUse:
 @contextmanager
 def _without_validators() -> Iterator[None]:
     with _declaring:
-        ModelField.__post_init__ = lambda self: None  # type: ignore[method-assign]
+        ModelField.__post_init__ = lambda self: None  # type: ignore[method-assign]  # on purpose
         try:
             yield
         finally:
-            ModelField.__post_init__ = _build  # type: ignore[method-assign]
+            ModelField.__post_init__ = _build  # type: ignore[method-assign]  # as it was
 
 
 class Route(APIRoute):
@@ -52,4 +52,4 @@ def make_router(**options: Any) -> APIRouter:
     return APIRouter(route_class=Route, **options)
 
 
-ModelField._type_adapter = _AtFirstUse()  # type: ignore[assignment]
+ModelField._type_adapter = _AtFirstUse()  # type: ignore[assignment]  # a descriptor

@@ -92,8 +92,8 @@ def frame(terminal: Terminal, view: LaneDetail, now: datetime) -> str:
     view = translated(view, terminal.language)
     lines = view_lines(view, now, min(size.columns, 120) if sys.stdout.isatty() else 100)
     room = size.lines - 3 if sys.stdout.isatty() else len(lines)
-    shown_lines = lines if len(lines) <= room else [*lines[: room - 1], f"         … and {len(lines) - room + 1} more"]
-    return "\n".join([terminal.bold(heading(view, now)), *shown_lines]) + "\n"
+    visible = lines if len(lines) <= room else [*lines[: room - 1], f"         … and {len(lines) - room + 1} more"]
+    return "\n".join([terminal.bold(heading(view, now)), *visible]) + "\n"
 
 
 @contextmanager

@@ -74,7 +74,7 @@ def list_(
     subject: Annotated[str | None, typer.Option("--subject", metavar="TEXT", help="Only about this.")] = None,
     risk: Annotated[str | None, typer.Option("--risk", metavar="RISK", help="low, medium or high.")] = None,
     contested: Annotated[bool, typer.Option("--contested", help="Only what is contested.")] = False,
-    stalled: Annotated[bool, typer.Option("--stalled", help="Only what nobody could verify.")] = False,
+    stalled: Annotated[bool, typer.Option("--stalled", help="Only what no verifier could check.")] = False,
     due: Annotated[bool, typer.Option("--due", help="Only what comes due for something, the next ones first.")] = False,
     owner: Owner = None,
     limit: LIMIT = 50,
@@ -283,7 +283,7 @@ def rollback(
 ) -> None:
     """Reject a memory as forged, and take back all that rests on it.
 
-    Only a person may, and not whoever proposed it. More than 500 objects and decisions are taken back by a job.
+    Only a person may, and not the actor who proposed it. More than 500 objects and decisions are taken back by a job.
     """
     with reached(terminal) as here:
         done = here.objects.rollback(

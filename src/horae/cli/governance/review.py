@@ -90,7 +90,7 @@ def answer(
 ) -> None:
     """Answer a review; the first answer counts.
 
-    Only a person may, and never whoever proposed the object or took the decision.
+    Only a person may, and never the actor who proposed the object or took the decision.
     """
     chosen: Any = given
     with reached(terminal) as here:

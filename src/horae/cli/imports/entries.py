@@ -46,9 +46,9 @@ def cron_timing(expression: str, zone: str, day_match: str = "and") -> tuple[dic
 
     timing: dict[str, Any] = {"cron": expression, "zone": zone, **CRON_DEFAULTS, "day_match": day_match}
     try:
-        Cron(expression, zone, day_match=day_match)  # type: ignore[arg-type]
+        Cron(expression, zone, day_match=day_match)  # type: ignore[arg-type]  # Cron checks it
     except InvalidCron:
-        Cron(expression, zone, day_match=day_match, lenient=True)  # type: ignore[arg-type]
+        Cron(expression, zone, day_match=day_match, lenient=True)  # type: ignore[arg-type]  # Cron checks it
         return timing | {"lenient": True}, [Note("lenient")]
     return timing, []
 

@@ -44,14 +44,26 @@ def init(terminal: Terminal, name: Name = "first", reason: Reason = "") -> None:
         _print(terminal, cluster.look(world))
 
 
-@command(group, "add", examples=("horae cluster add second postgresql://horae@db2/horae",))
+@command(
+    group,
+    "add",
+    examples=(
+        "horae cluster add second postgresql://horae@db2/horae",
+        "horae cluster add shop postgresql://shop@db3/shop --no-shards",
+    ),
+)
 def add(
     terminal: Terminal,
     name: Name,
     database: Annotated[str, typer.Argument(metavar="URL", help="An empty database with current tables.")],
+    no_shards: Annotated[
+        bool, typer.Option("--no-shards", help="It never keeps shards: for transactions of your own there.")
+    ] = False,
     reason: Reason = "",
 ) -> None:
     """Add an empty database. While nothing is stored yet it gets its share at once.
+
+    With --no-shards it is one of your own, whose transactions enqueue jobs; they are delivered to the others.
 
     A password in the URL is used now and not stored. Where host, port or user differ from those of the first database,
     workers and servers need the URL in HORAE_CLUSTER_URLS. Repeat it where it was interrupted.
@@ -61,7 +73,15 @@ def add(
 
     address = public_address(database, terminal.settings.database_url)
     with opened(terminal) as world, opened(terminal, may_create=True, url=database, in_cluster=False) as joining:
-        state = cluster.add(world, joining, name=name, address=address, actor=actor(terminal), reason=reason)
+        state = cluster.add(
+            world,
+            joining,
+            name=name,
+            address=address,
+            takes_shards=not no_shards,
+            actor=actor(terminal),
+            reason=reason,
+        )
         _print(terminal, state)
 
 
@@ -161,10 +181,12 @@ def _lines(state: ClusterState) -> list[str]:
     for each in state.members:
         known = f"map {each.version}" if each.version is not None else "no map"
         trouble = each.problem or (f"{each.moving} are being moved" if each.moving else "")
-        line = f"{each.number:>3}  {each.name:<20} {each.vshards:>5} of 4096  {known:<10}  {each.address}"
+        kept = f"{each.vshards:>5} of 4096" if each.takes_shards else "    no shards"
+        line = f"{each.number:>3}  {each.name:<20} {kept}  {known:<10}  {each.address}"
         lines.append(f"{line}\n     {trouble}" if trouble else line)
         for left in each.undelivered:
-            lines.append(f"     {left.count} messages to {left.to} are not delivered, the oldest for {left.age:.0f} s")
+            what = f"{left.count - left.jobs} messages and {left.jobs} jobs" if left.jobs else f"{left.count} messages"
+            lines.append(f"     {what} to {left.to} are not delivered, the oldest for {left.age:.0f} s")
     if state.empty:
         lines.append(f"{', '.join(state.empty)} keeps nothing; horae cluster move --even gives it its share")
     return lines

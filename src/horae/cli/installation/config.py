@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from horae.cli.installation.check import Config, Target, load_application
-from horae.cli.terminal import Terminal, command, shown_url
+from horae.cli.terminal import Terminal, command, redact_url
 from horae.errors import StoreError
 from horae.settings import Settings, is_secret, origin_of
 
@@ -113,7 +113,7 @@ def _printable(name: str, value: Any) -> Any:
     if isinstance(value, timedelta):
         return f"{value.total_seconds():g}s"
     if name == "database_url":
-        return shown_url(str(value))
+        return redact_url(str(value))
     if isinstance(value, str) and is_secret(name):
         return "***"
     if isinstance(value, tuple):

@@ -11,7 +11,7 @@ import typer
 from horae.cli import words
 from horae.cli.failures import Exit
 from horae.cli.installation import copies
-from horae.cli.terminal import Terminal, actor, command, opened, refuse_missing_file, shown_url
+from horae.cli.terminal import Terminal, actor, command, opened, redact_url, refuse_missing_file
 from horae.errors import NotAllowed
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def migrate(terminal: Terminal) -> None:
     done = "already current" if found.is_current else f"migrated from {found.found or 'nothing'} to {found.wanted}"
     done += f", {words.count(made, 'partition')} made" if made else ""
     document = {"found": found.found, "wanted": found.wanted, "migrated": not found.is_current, "partitions": made}
-    terminal.result({"schema": document}, f"{shown_url(url)}: {done}")
+    terminal.result({"schema": document}, f"{redact_url(url)}: {done}")
 
 
 @command(group, "check")
@@ -64,7 +64,7 @@ def check(terminal: Terminal) -> None:
         return
     found = _on_engine(terminal.settings, schema.inspect_schema)
     have = "no Horae tables" if found.found is None else f"tables of version {found.found}"
-    text = f"{shown_url(url)}: {have}, " + ("current" if found.is_current else f"wanted {found.wanted}")
+    text = f"{redact_url(url)}: {have}, " + ("current" if found.is_current else f"wanted {found.wanted}")
     document = {"found": found.found, "wanted": found.wanted, "current": found.is_current}
     terminal.result({"schema": document}, text)
     if not found.is_current:
@@ -86,7 +86,7 @@ def isolate(
     url = terminal.settings.database_url
     tables = _on_engine(terminal.settings, lambda engine: isolation.isolate(engine, on=not off))
     done = "no longer isolated" if off else "isolated"
-    terminal.result({"isolated": not off, "tables": tables}, f"{shown_url(url)}: {len(tables)} tables {done}")
+    terminal.result({"isolated": not off, "tables": tables}, f"{redact_url(url)}: {len(tables)} tables {done}")
 
 
 @command(group, "backup", examples=("horae db backup monday.db", "horae db backup monday"))
@@ -97,9 +97,9 @@ def backup(
 ) -> None:
     """Copy the SQLite database while it is in use.
 
-    The copy shows one moment, is checked, and gets its name only when it is whole. Nobody waits for it. In a cluster
-    every database is copied into a folder, with the map beside them; these copies are not of one moment. PostgreSQL
-    is copied there by its own tool, pg_dump.
+    The copy shows one moment, is checked, and gets its name only when it is whole. No other process waits for it.
+    In a cluster every database is copied into a folder, with the map beside them; these copies are not of one moment.
+    PostgreSQL is copied there by its own tool, pg_dump.
     """
     from horae.cli.installation import folders, members
     from horae.stores import backup as making
@@ -181,7 +181,7 @@ def import_(
     """Read such a file into an empty database, of whichever kind.
 
     The file is checked before anything is written, and written in one transaction. Jobs that were running are handed
-    on as lost; numbers and tokens jump, so that whoever still works on the old database is refused here.
+    on as lost; numbers and tokens jump, so that a process that still works on the old database is refused here.
     """
     from horae.cli.installation import transfers
 

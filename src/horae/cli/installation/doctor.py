@@ -13,7 +13,7 @@ import typer
 from horae.cli import words
 from horae.cli.failures import Exit
 from horae.cli.installation.check import Target
-from horae.cli.terminal import Terminal, command, shown_url, sqlite_file
+from horae.cli.terminal import Terminal, command, redact_url, sqlite_file
 
 if TYPE_CHECKING:
     from horae.doctor.findings import Finding
@@ -45,7 +45,7 @@ def doctor(terminal: Terminal, target: Target = None, support_bundle: Bundle = N
     levels = Counter(finding.level for finding in found)
     document = {
         "healthy": not levels["problem"],
-        "database": shown_url(settings.database_url) if terminal.url is None else terminal.url,
+        "database": redact_url(settings.database_url) if terminal.url is None else terminal.url,
         "checks": [finding.as_json() for finding in found],
     }
     lines = [line for finding in found for line in _lines(terminal, finding)]
@@ -126,4 +126,4 @@ def _typed(terminal: Terminal, target: str | None, mend: str | None) -> str | No
     typed = mend.replace("MODULE:APP", target or terminal.settings.app or "MODULE:APP")
     database = terminal.database
     is_ours = typed.startswith("horae ") and "--db" not in typed
-    return f"{typed} --db {shown_url(database)}" if is_ours and database is not None else typed
+    return f"{typed} --db {redact_url(database)}" if is_ours and database is not None else typed

@@ -18,7 +18,7 @@ import typer
 from horae.cli.failures import Exit
 from horae.cli.files import open_whole
 from horae.cli.installation import copies, members
-from horae.cli.terminal import Terminal, actor, opened, shown_url, sqlite_file
+from horae.cli.terminal import Terminal, actor, opened, redact_url, sqlite_file
 from horae.core.dataclass import dataclass
 from horae.core.time.instants import iso
 from horae.errors import ConfigurationError, HoraeError, InvalidInput, StoreUnavailable
@@ -143,7 +143,7 @@ def _dump(store: SqlStore, target: Path) -> None:
         ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if ended.returncode != 0:
             problem = (ended.stderr.strip().splitlines() or [f"{DUMP[0]} ended with {ended.returncode}"])[0]
-            raise StoreUnavailable("backup_failed", path=shown_url(str(plain)), problem=problem)
+            raise StoreUnavailable("backup_failed", path=redact_url(str(plain)), problem=problem)
         os.replace(partial, target)
     except OSError as problem:
         raise InvalidInput("backup_unwritable", path=str(target), problem=str(problem.strerror)) from problem
@@ -222,7 +222,7 @@ def _address(terminal: Terminal, world: Any) -> str:
     member, url, given = shard_map.member(abs(standing.number)), settings.database_url, read_urls(settings.cluster_urls)
     address = public_address(url, full_url(shard_map.members[0], url, given))
     old = full_url(member, url, given)
-    if address != member.address and shown_url(old) != shown_url(url):
+    if address != member.address and redact_url(old) != redact_url(url):
         try:
             refuse_missing(old)
             engine = create_store_engine(old, timeouts=settings.timeouts)

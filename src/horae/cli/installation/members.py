@@ -10,7 +10,7 @@ import typer
 
 from horae.cli import words
 from horae.cli.failures import Exit
-from horae.cli.terminal import Terminal, opened, shown_url, sqlite_file
+from horae.cli.terminal import Terminal, opened, redact_url, sqlite_file
 from horae.errors import HoraeError
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _document(visit: Visit[Any], schema: Schema | None) -> dict[str, Any]:
 
 
 def _where(visit: Visit[Any]) -> str:
-    return f"{visit.member.name} ({shown_url(visit.url)})"
+    return f"{visit.member.name} ({redact_url(visit.url)})"
 
 
 def _is_done(schema: Schema) -> bool:

@@ -12,7 +12,7 @@ from horae.actions.jobs import endings
 from horae.cli import words
 from horae.cli.files import open_whole
 from horae.cli.installation.copies import progress_printer, size
-from horae.cli.terminal import Terminal, actor, opened, shown_url
+from horae.cli.terminal import Terminal, actor, opened, redact_url
 from horae.core.audit.entries import Entry
 from horae.core.time.instants import iso
 from horae.errors import InvalidInput
@@ -57,7 +57,7 @@ def load(terminal: Terminal, file: Path) -> None:
     with opened(terminal) as world:
         while endings.lose_expired(world, limit=500):
             continue
-    url = shown_url(terminal.settings.database_url)
+    url = redact_url(terminal.settings.database_url)
     document = {"file": str(file), "database": url, "rows": dict(checked.counts), "lost": running}
     terminal.result({"import": document}, f"{url}: {words.count(checked.rows, 'row')} of {checked.created_at} imported")
     if running:

@@ -16,7 +16,7 @@ from horae.cli.failures import Exit
 from horae.cli.jobs import follow, rerun
 from horae.cli.jobs.bulk import DryRun, Reason, Timeout, Where, act_on
 from horae.cli.jobs.tables import job_page, job_table
-from horae.cli.terminal import Terminal, actor, command, shown_url
+from horae.cli.terminal import Terminal, actor, command, redact_url
 from horae.cli.verbs import reached
 from horae.core.cursors import last_number
 from horae.core.jobs.gathering import Collect, Debounce
@@ -193,7 +193,7 @@ def _through_app(
 
 def _say_where(terminal: Terminal, target: str, database: str) -> None:
     """Name the application's database where commands without it ask another."""
-    if database != shown_url(terminal.settings.database_url):
+    if database != redact_url(terminal.settings.database_url):
         terminal.say(f"Stored in the database of {target}; ask there: horae job list --db {database}")
 
 
@@ -264,7 +264,7 @@ def list_(
         now = here.now()
     nothing = "No such jobs." if filters or state else "No jobs yet."
     if not page.items and terminal.url is None:
-        nothing += f" Looked in {shown_url(terminal.settings.database_url)}."
+        nothing += f" Looked in {redact_url(terminal.settings.database_url)}."
     terminal.result(to_json(page), job_table(terminal, page.items, now) if page.items else nothing)
     if page.next_cursor and not terminal.is_json:
         number = last_number(page.next_cursor)

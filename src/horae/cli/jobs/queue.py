@@ -94,9 +94,9 @@ def set_(
     if fair is None and order is None:
         raise InvalidInput("queue_set_nothing", queue=name)
     with reached(terminal) as here:
-        changed = None if order is None else here.queues.order(name, order, reason=reason)  # type: ignore[arg-type]
+        changed = None if order is None else here.queues.order(name, order, reason=reason)  # type: ignore[arg-type]  # the room checks it
         if changed is None or fair is not None:
-            changed = here.queues.share(name, None if fair == "none" else fair, reason=reason)  # type: ignore[arg-type]
+            changed = here.queues.share(name, None if fair == "none" else fair, reason=reason)  # type: ignore[arg-type]  # the room checks it
     shared = "owners take turns" if changed.fair else "first come, first served"
     terminal.result(to_json(changed), f"{name}: {shared}, by {changed.order}")
 

@@ -43,7 +43,7 @@ def _row(view: View, now: datetime) -> tuple[str, ...]:
 def save(
     terminal: Terminal,
     name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")],
-    filter: Annotated[str, typer.Argument(metavar="FILTER", help="The filter, as `horae job list --where` takes it.")],  # noqa: A002
+    filter: Annotated[str, typer.Argument(metavar="FILTER", help="The filter, as `horae job list --where` takes it.")],  # noqa: A002  # the argument's name on the command line
     room: Annotated[str, typer.Option("--room", metavar="NAME", help="The room that it filters.")] = "jobs",
     shared: Annotated[bool, typer.Option("--shared", help="Show it to all of the tenant.")] = False,
 ) -> None:
@@ -57,7 +57,7 @@ def save(
 @command(group, "share", by_url=True)
 def share(
     terminal: Terminal,
-    id: Id,  # noqa: A002
+    id: Id,  # noqa: A002  # the argument's name on the command line
     private: Annotated[bool, typer.Option("--private", help="Show it to its author alone.")] = False,
 ) -> None:
     """Show one of your views to all of the tenant."""
@@ -67,7 +67,7 @@ def share(
 
 
 @command(group, "delete", by_url=True)
-def delete(terminal: Terminal, id: Id) -> None:  # noqa: A002
+def delete(terminal: Terminal, id: Id) -> None:  # noqa: A002  # the argument's name on the command line
     """Delete a view of your own."""
     with reached(terminal) as here:
         here.views.delete(id)

@@ -57,7 +57,7 @@ def _lag(worker: Worker) -> str:
 
 
 @command(group, "show", by_url=True)
-def show(terminal: Terminal, id: Id) -> None:  # noqa: A002
+def show(terminal: Terminal, id: Id) -> None:  # noqa: A002  # the argument's name on the command line
     """Show one worker."""
     with reached(terminal) as here:
         worker, now = here.workers.get(id), here.now()
@@ -81,7 +81,7 @@ def show(terminal: Terminal, id: Id) -> None:  # noqa: A002
 @command(group, "drain", by_url=True)
 def drain(
     terminal: Terminal,
-    id: Id,  # noqa: A002
+    id: Id,  # noqa: A002  # the argument's name on the command line
     leave: Annotated[bool, typer.Option("--leave", help="End the process after its last job.")] = False,
     reason: Reason = "",
 ) -> None:
@@ -97,7 +97,7 @@ def drain(
 
 
 @command(group, "resume", by_url=True)
-def resume(terminal: Terminal, id: Id, reason: Reason = "") -> None:  # noqa: A002
+def resume(terminal: Terminal, id: Id, reason: Reason = "") -> None:  # noqa: A002  # the argument's name on the command line
     """Let a drained worker claim jobs again."""
     with reached(terminal) as here:
         changed = here.workers.resume(id, reason=reason)

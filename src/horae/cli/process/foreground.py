@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from horae.actions.jobs.leftovers import find_stuck, may_move
+from horae.actions.jobs.leftovers import are_sent, find_stuck, may_move
 from horae.cli.failures import Exit
 from horae.cli.terminal import Terminal
 from horae.cli.words import count, span
@@ -90,7 +90,7 @@ class Serving:
             self.ending()
 
     def end_quietly(self) -> None:
-        """End in order, as a first signal does, without a word: whoever asked for it has said so."""
+        """End in order, as a first signal does, without a word: the caller has said so."""
         if not self.signals:
             self.signals = 1
             self.worker.stop()
@@ -116,10 +116,14 @@ class Serving:
 
     async def _may_go_on(self, queues: list[str]) -> bool:
         try:
-            worlds = self.worker.worlds
-            return await self.worker.database.call(lambda: any(may_move(world, queues) for world in worlds()))
+            return await self.worker.database.call(lambda: self._has_more(queues))
         except StoreError:  # a store that does not answer is not empty
             return True
+
+    def _has_more(self, queues: list[str]) -> bool:
+        if are_sent(self.worker.declared.everywhere):  # first: what is not on the way any more has arrived
+            return True
+        return any(may_move(world, queues) for world in self.worker.worlds())
 
     def _report_end(self) -> None:
         if self._left:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from horae.cli.terminal import Terminal, actor, command, shown_url
+from horae.cli.terminal import Terminal, actor, command, redact_url
 from horae.core.jobs.job import SYSTEM
 from horae.errors import InvalidInput, MissingExtra
 
@@ -138,7 +138,7 @@ def _serve_http(
     rates = Rates(settings.calls_per_token, settings.calls_per_address, settings.wrong_per_address)
     http = HttpServer(application(server, here.world, host, is_operator=operator, rates=rates), listening, grace=GRACE)
     terminal.say(f"Horae serves {'operators' if operator else 'agents'} over MCP: {url}")
-    terminal.say(f"  store   {shown_url(settings.database_url)}")
+    terminal.say(f"  store   {redact_url(settings.database_url)}")
     terminal.say(f"  tokens  horae token create --owner NAME --scopes {'admin' if operator else 'tasks'}")
     terminal.say("  Ctrl-C ends it in order")
     terminal.event({"event": "started", "url": url, "operator": operator})

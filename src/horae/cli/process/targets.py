@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from horae.app import Horae
-from horae.cli.terminal import shown_url
+from horae.cli.terminal import redact_url
 from horae.declare.jobs_conf import JobsFile
 from horae.errors import ConfigurationError, HoraeError, InvalidInput
 from horae.settings import Settings
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def database_of(app: Horae) -> str:
     """Return the URL of an application's database, without its password."""
-    return shown_url(app.database) if isinstance(app.database, str) else str(app.database.url)
+    return redact_url(app.database) if isinstance(app.database, str) else str(app.database.url)
 
 
 def application(target: str, database: str | None = None) -> Horae:

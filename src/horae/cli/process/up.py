@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from horae.cli.process.server import Host, Port, add_built_in, settings_at
-from horae.cli.terminal import Terminal, command, shown_url
+from horae.cli.terminal import Terminal, command, redact_url
 from horae.cli.words import span
 from horae.errors import ConfigurationError, HoraeError, StoreError
 from horae.version import VERSION
@@ -85,7 +85,7 @@ class Running:
         from horae.clock import SystemClock, SystemDice
 
         settings = self.terminal.settings
-        self.terminal.say(f"Horae {VERSION} on {shown_url(settings.database_url)}")
+        self.terminal.say(f"Horae {VERSION} on {redact_url(settings.database_url)}")
         self.worker = WorkerProcess(
             self.terminal, SystemClock(), SystemDice(), options_for(self.terminal, bare=self.bare)
         )
@@ -136,7 +136,7 @@ class Running:
         return [made.id for made, _ in samples]
 
     def _end(self) -> None:
-        """Revoke the token, and let the example schedules rest: nobody would run their jobs."""
+        """Revoke the token and pause the example schedules: no worker would run their jobs."""
         from horae.cli.demo.example import GROUP
 
         if not self.bare:
@@ -227,7 +227,7 @@ async def _after_the_story(terminal: Terminal, world: World, job_ids: list[str])
         jobs_now = [await asyncio.to_thread(jobs.get, world, job_id) for job_id in job_ids]
     terminal.event({"event": "story_told", "jobs": {job.id: job.state for job in jobs_now}})
     dead = next((job.id for job in jobs_now if job.state == "dead"), None)
-    where = f" --db {shown_url(terminal.database)}" if terminal.database else ""
+    where = f" --db {redact_url(terminal.database)}" if terminal.database else ""
     horae = how_to_call_us()
     terminal.say("\nThat was the story; the worker goes on. From another terminal, in this folder:")
     terminal.say(f"  {horae} job list{where}")

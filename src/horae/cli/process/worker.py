@@ -114,7 +114,7 @@ def worker(
     With --tasks it runs users' tasks and needs no application. Ctrl-C and SIGTERM end it in order: nothing more is
     claimed, what runs may finish within the grace, the rest is cancelled and given back. A second signal ends at once.
     With --url or --nats it opens no database: it takes its jobs from that service, or from a relay on that message
-    bus, and executes them, and nothing else.
+    bus, executes them and lets them enqueue others, and nothing else.
     """
     if nats is not None and (terminal.url is not None or terminal.database is not None):
         raise InvalidInput("database_or_bus")

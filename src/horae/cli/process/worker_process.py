@@ -31,7 +31,7 @@ LAST_PATIENCE = timedelta(seconds=10)  # beyond the grace, before a child that d
 
 
 class WorkerProcess:
-    """Keeps one worker process at work until it is told to stop."""
+    """Keeps one worker process at work until it is asked to stop."""
 
     def __init__(self, terminal: Terminal, clock: Clock, dice: Dice, options: Mapping[str, Any]) -> None:
         self._terminal, self._clock = terminal, clock

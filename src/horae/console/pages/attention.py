@@ -1,4 +1,4 @@
-"""Attention: what every agent is at, what waits for a person's answer, and where nobody is at work."""
+"""Attention: what every agent is at, what waits for a person's answer, and which lane has no driver."""
 
 from __future__ import annotations
 
@@ -108,12 +108,12 @@ def _sentence(seen: Seen, idle: Sequence[LaneSummary]) -> str:
     return _("All agents are at rest.") if seen.lanes else _("No agent yet.")
 
 
-def _lead(shown: Sequence[LaneSummary]) -> Iterator[str]:
-    at_work = sum(each.focus is not None for each in shown)
-    waits, ready = sum(each.waits for each in shown), sum(each.counts.ready for each in shown)
-    if shown:
+def _lead(summaries: Sequence[LaneSummary]) -> Iterator[str]:
+    at_work = sum(each.focus is not None for each in summaries)
+    waits, ready = sum(each.waits for each in summaries), sum(each.counts.ready for each in summaries)
+    if summaries:
         yield ngettext(
-            "One lane, %(count)s with a focus.", "%(num)s lanes, %(count)s with a focus.", len(shown), count=at_work
+            "One lane, %(count)s with a focus.", "%(num)s lanes, %(count)s with a focus.", len(summaries), count=at_work
         )
     if ready:
         yield ngettext("One task is ready.", "%(num)s tasks are ready.", ready)

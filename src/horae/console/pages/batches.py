@@ -133,11 +133,11 @@ def _choices() -> list[tuple[BatchState | None, str]]:
     return [(None, _("All")), *((each, gettext(WORDS[each])) for each in BATCH_STATES)]
 
 
-def _sentence(shown: Sequence[JobBatch], under_way: int, *, has_more: bool) -> str:
+def _sentence(batches: Sequence[JobBatch], under_way: int, *, has_more: bool) -> str:
     plus = "+" if has_more else ""
     if under_way:
         return ngettext("One batch is under way.", "%(num)s%(plus)s batches are under way.", under_way, plus=plus)
-    return _("No batch is under way.") if shown else _("No batch yet.")
+    return _("No batch is under way.") if batches else _("No batch yet.")
 
 
 def _lead(found: JobBatch) -> str:

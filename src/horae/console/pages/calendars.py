@@ -95,7 +95,7 @@ async def make(visit: Visit) -> Response:
 
 @doors.act("/calendars/{name}", Calendars.set)
 async def change(visit: Visit, name: str) -> Response:
-    """Replace the days; refused where somebody else has changed them since the form was opened."""
+    """Replace the days; refused where another visitor has changed them since the form was opened."""
     days, version = _days(visit), visit.form.get("version", "")
     title, reason = _text(visit, "title") or None, _text(visit, "reason")
     await visit.read(lambda rooms: rooms.calendars.get(name))  # a form changes only what is there
@@ -152,8 +152,8 @@ def _away(day: date, today: date) -> str:
 
 def _row(found: Calendar, today: date) -> Row:
     first = next(_coming(found, today, LOOKED_AHEAD), None)
-    shown = ", ".join(found.days[:LISTED]) + (" …" if len(found.days) > LISTED else "")
-    return Row(found, shown, "–" if first is None else day_words(first))
+    days = ", ".join(found.days[:LISTED]) + (" …" if len(found.days) > LISTED else "")
+    return Row(found, days, "–" if first is None else day_words(first))
 
 
 def _sentence(found: CalendarDetail, coming: Sequence[date], today: date) -> str:

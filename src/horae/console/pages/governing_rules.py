@@ -55,9 +55,9 @@ async def rules(visit: Visit) -> Response:
     )
     changed = sum(bool(each.version) for each in policies)
     replaced = {(each.kind, each.agent) for each in policies if each.version}
-    shown_policies = [each for each in policies if each.version or (each.kind, each.agent) not in replaced]
+    in_force = [each for each in policies if each.version or (each.kind, each.agent) not in replaced]
     return render(
-        visit, "governing_rules.html", tabs=tabs(visit), here="/governance/rules", policies=shown_policies,
+        visit, "governing_rules.html", tabs=tabs(visit), here="/governance/rules", policies=in_force,
         personas=personas, owner=owner, governed=governed, sentence=_sentence(len(personas), changed),
         label=label, may_set=visit.may("admin"), kinds=KINDS, every=EVERY_AGENT,
     )  # fmt: skip
@@ -185,12 +185,12 @@ def _rows(found: Policy) -> list[tuple[str, str, str, str, bool]]:
     """Return each setting: its name, what it is, its value, the built-in value, and whether they differ."""
     usual = policy_settings(BUILT_IN)
     return [
-        (name, label(name), shown(name, value), shown(name, usual.get(name)), name in found.changed)
+        (name, label(name), setting_text(name, value), setting_text(name, usual.get(name)), name in found.changed)
         for name, value in found.settings.items()
     ]
 
 
-def shown(name: str, value: Any) -> str:
+def setting_text(name: str, value: Any) -> str:
     """Return a setting as a person reads it: spans in days."""
     if value is None:
         return "–"

@@ -58,7 +58,7 @@ async def _show(visit: Visit, job_id: str, *, edited: str | None = None, problem
         422 if problem else 200,
         job=found,
         seen=seen,
-        shown=states.job_state(found, visit.now),
+        job_state=states.job_state(found, visit.now),
         why=[states.sentence(each, visit.clock) for each in seen.why],
         picture=_picture(visit, seen),
         attempts=list(_attempts(seen.runs)),
@@ -209,7 +209,7 @@ def _attempts(runs: Sequence[Run]) -> Iterator[Attempt]:
     """Return the attempts, the latest first."""
     for each in reversed(runs):
         ended = each.started_at is not None and each.finished_at is not None
-        took = each.finished_at - each.started_at if ended else None  # type: ignore[operator]
+        took = each.finished_at - each.started_at if ended else None  # type: ignore[operator]  # both are there
         yield Attempt(each, took, each.error or "")
 
 

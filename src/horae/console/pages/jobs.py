@@ -133,10 +133,10 @@ async def delete_view(visit: Visit, view_id: str) -> Response:
 
 def row_of(job: Job, now: datetime) -> Row:
     """Return the line of a job in a table."""
-    shown = states.job_state(job, now)
+    state = states.job_state(job, now)
     when = job.run_at if job.state == "queued" else job.started_at if job.state == "running" else job.finished_at
     note = "" if job.state == "succeeded" or not job.last_error else job.last_error.strip().partition("\n")[0]
-    return Row(job, shown, when or job.created_at, note, _took(job))
+    return Row(job, state, when or job.created_at, note, _took(job))
 
 
 def _took(job: Job) -> str:

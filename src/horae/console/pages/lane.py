@@ -28,7 +28,7 @@ from horae.errors import InvalidInput
 doors = Doors()
 SHOWN = 50  # tasks of each kind
 LINES = 25  # of the journal on one page
-VERIFIED_AT_ONCE = 500  # lines; a longer journal is verified when somebody asks for it
+VERIFIED_AT_ONCE = 500  # lines; a longer journal is verified when a visitor asks for it
 GOALS = 200  # tasks whose goals are read for a view of the past, which knows payloads by digest only
 SWITCHES = ("auto_continue", "allow_interrupt", "confirm_everything")
 

@@ -94,15 +94,16 @@ def results_strip(visit: Visit, results: Sequence[ScheduleResult], most: int = R
         for each in results
     ]  # fmt: skip
     counted = Counter(states.word(each.outcome) for each in results)
-    told = listed(f"{count} {word}" for word, count in counted.most_common())
-    return drawing.strip(drawn, name=_("Last results: %(told)s", told=told) if told else _("No result yet"), most=most)
+    counts = listed(f"{count} {word}" for word, count in counted.most_common())
+    name = _("Last results: %(counts)s", counts=counts) if counts else _("No result yet")
+    return drawing.strip(drawn, name=name, most=most)
 
 
-def _sentence(shown: Sequence[Schedule], ahead: Ahead, now: datetime) -> str:
+def _sentence(schedules: Sequence[Schedule], ahead: Ahead, now: datetime) -> str:
     coming = next((each for each in ahead.fires if each.at > now), None)
     if coming is not None:
-        return _("%(key)s fires next, %(when)s.", key=name_of(coming, shown), when=times.relative(coming.at, now))
-    if shown:
+        return _("%(key)s fires next, %(when)s.", key=name_of(coming, schedules), when=times.relative(coming.at, now))
+    if schedules:
         return _("Nothing fires in the next 24 hours.")
     return _("No schedule yet.")
 

@@ -64,7 +64,7 @@ class Tab:
 
 
 def _tabs(visit: Visit) -> list[Tab]:
-    """Return the parts that the visitor may open: whoever is no operator sees what is its own."""
+    """Return the parts that the visitor may open: without the rights of an operator only its own."""
     return [Tab(path, gettext(text)) for path, text in TABS if path == "/settings" or visit.may("admin")]
 
 

@@ -217,10 +217,10 @@ async def _show(
 async def _preview(visit: Visit, timed: Draft) -> dict[str, Any]:
     """Return what the preview shows: words in both languages and the next runs, or what is wrong."""
     other: Language = "zh" if language() == "en" else "en"
-    shown: dict[str, Any] = {"preview": None, "other": None, "other_language": other, "coming": (), "wrong": ""}
+    context: dict[str, Any] = {"preview": None, "other": None, "other_language": other, "coming": (), "wrong": ""}
     if timed.problems:
-        shown["wrong"] = next(iter(timed.problems.values()))
-        return shown
+        context["wrong"] = next(iter(timed.problems.values()))
+        return context
     terms = {**timed.terms, "enabled": False}  # whether there is room for one more is said when it is stored
 
     def ask(lang: Language) -> Any:
@@ -229,10 +229,10 @@ async def _preview(visit: Visit, timed: Draft) -> dict[str, Any]:
     try:
         found, translated = await visit.read(lambda rooms: (ask(visit.language)(rooms), ask(other)(rooms)))
     except REFUSALS as refusal:
-        shown["wrong"] = refusal.in_words(visit.language)
-        return shown
+        context["wrong"] = refusal.in_words(visit.language)
+        return context
     preview: TaskPreview = found
-    return shown | {
+    return context | {
         "preview": preview,
         "other": translated.words,
         "coming": list(occasions(visit, preview)),

@@ -158,23 +158,23 @@ def _problem(visit: Visit, refusal: Conflict | InvalidInput | NotAllowed) -> Fla
 # -- what the pages show -----------------------------------------------------------------------------------------------
 
 
-def _sentence(shown: Sequence[ScheduledTask], now: datetime) -> str:
+def _sentence(tasks: Sequence[ScheduledTask], now: datetime) -> str:
     """Say what comes next; what failed last is said first."""
-    failed = [each for each in shown if each.last_status == "failed" and each.enabled]
+    failed = [each for each in tasks if each.last_status == "failed" and each.enabled]
     if failed:
         return ngettext(
             "%(name)s failed the last time.", "%(num)s tasks failed the last time.", len(failed), name=failed[0].name
         )
-    coming = min((each for each in shown if each.next_run_at), key=lambda each: each.next_run_at or now, default=None)
+    coming = min((each for each in tasks if each.next_run_at), key=lambda each: each.next_run_at or now, default=None)
     if coming is not None and coming.next_run_at is not None:
         when = times.relative(max(coming.next_run_at, now), now)
         return _("%(name)s runs next, %(when)s.", name=coming.name, when=when)
-    return _("No task is on.") if shown else _("No task yet.")
+    return _("No task is on.") if tasks else _("No task yet.")
 
 
-def _next_first(shown: Sequence[ScheduledTask]) -> list[ScheduledTask]:
+def _next_first(tasks: Sequence[ScheduledTask]) -> list[ScheduledTask]:
     """Return what runs next first, and what does not run last."""
-    return sorted(shown, key=lambda each: each.next_run_at or NEVER)
+    return sorted(tasks, key=lambda each: each.next_run_at or NEVER)
 
 
 def _quota(limits: TaskLimits) -> str:
@@ -204,20 +204,20 @@ def _took(run: ScheduledTaskRun, now: datetime) -> timedelta | None:
     return None if run.started_at is None else (run.finished_at or now) - run.started_at
 
 
-def _picture(visit: Visit, shown: Sequence[ScheduledTask]) -> Markup:
+def _picture(visit: Visit, tasks: Sequence[ScheduledTask]) -> Markup:
     """Draw the last and the next run of each task around now."""
     now, zone = visit.now, visit.clock.zone_for()
     window = drawing.Window(now - REACH, now + REACH, now, zone)
     shapes = [
         drawing.Shape(each.last_run_at, None, DRAWN[each.last_status], _at(visit, each.name, each.last_run_at, zone),
                       side="up", ahead=False)
-        for each in shown
+        for each in tasks
         if each.last_run_at is not None and each.last_status and each.last_run_at > window.since
     ]  # fmt: skip
     shapes += [
         drawing.Shape(each.next_run_at, None, "fire", _at(visit, each.name, each.next_run_at, zone), side="up",
                       level=0.6, ahead=True)
-        for each in shown
+        for each in tasks
         if each.next_run_at is not None and now < each.next_run_at < window.until
     ]  # fmt: skip
     return _band(visit, window, shapes, _("The last and the next run of each task"))

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs import jobs as verbs
-from horae.actions.jobs.held_jobs import renew_told
+from horae.actions.jobs.held_jobs import renew_with_entries
 from horae.actions.jobs.nodes import find_nodes
 from horae.core.access.callers import Caller
 from horae.core.dataclass import dataclass
@@ -235,7 +235,7 @@ def renew(
     """Renew at a third of the lease. `cancel_requested` in the answer asks the worker to stop."""
     job = _get_held(world, job_id, body, caller)
     lease = _lease(service, body.lease_sec)
-    renewed = renew_told(world, [replace(job, token=body.token)], lease=lease, by=caller.actor)
+    renewed = renew_with_entries(world, [replace(job, token=body.token)], lease=lease, by=caller.actor)
     if job.number not in renewed.held:
         raise LeaseLost(job.id, body.token)
     if job.number in renewed.busy:

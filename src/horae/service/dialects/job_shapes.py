@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from horae.actions.jobs.keys import prefix_of, shown_key, stored_key
+from horae.actions.jobs.keys import given_key, prefix_of, stored_key
 from horae.actions.jobs.requests import Request
 from horae.api import admin
 from horae.core.cluster.shard_keys import without_shard
@@ -245,7 +245,7 @@ class JobShape(BaseModel):
             unique=without_shard(job.unique),
             status=WORDS[job.state],
             timeout_sec=None if job.timeout is None else job.timeout.total_seconds(),
-            concurrency_key=shown_key(job.owner, job.concurrency_key),
+            concurrency_key=given_key(job.owner, job.concurrency_key),
             trace_id=trace_id_of(job.trace_id),
             held=bool(job.held),
             retry=RetryPolicy.of(job.retry),

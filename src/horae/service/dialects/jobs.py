@@ -139,7 +139,7 @@ def find(
     service: CurrentService,
     caller: CurrentCaller,
     status: StatusFilter = [],  # noqa: B006 - FastAPI copies it
-    state: StatusFilter = [],  # noqa: B006
+    state: StatusFilter = [],  # noqa: B006 - FastAPI copies it
     queue: Queue = None,
     handler: Handler = None,
     tag: Tag = None,
@@ -179,7 +179,7 @@ def dead_letters(
 
 @router.get("/jobs/{job_id}", operation_id="get_job", summary="One job", responses=refuses(404))
 def get(job_id: JobId, world: CurrentWorld, caller: CurrentCaller) -> JobShape:
-    return _shown(world, verbs.get(world, job_id, **caller.reach))
+    return _masked_shape(world, verbs.get(world, job_id, **caller.reach))
 
 
 @router.get(
@@ -203,7 +203,7 @@ def why(
     return Reasons.of(*local.explain(_here(world, service, caller), job_id), languages.current())
 
 
-def _shown(world: World, job: Job) -> JobShape:
+def _masked_shape(world: World, job: Job) -> JobShape:
     return JobShape.of(mask_for_readers(world, [job])[0])
 
 
@@ -232,7 +232,7 @@ def revive_many(body: ReviveJobs, world: CurrentWorld, service: CurrentService, 
 )
 def cancel(job_id: JobId, world: CurrentWorld, caller: CurrentCaller, body: ReasonBody = NOTHING) -> JobShape:
     """A waiting job ends at once; a running one is asked to stop (`cancel_requested` in its renewals)."""
-    return _shown(world, verbs.cancel(world, job_id, actor=caller.actor, reason=body.reason, **caller.reach))
+    return _masked_shape(world, verbs.cancel(world, job_id, actor=caller.actor, reason=body.reason, **caller.reach))
 
 
 @router.post(
@@ -243,7 +243,7 @@ def cancel(job_id: JobId, world: CurrentWorld, caller: CurrentCaller, body: Reas
 )
 def revive(job_id: JobId, world: CurrentWorld, caller: CurrentCaller, body: ReasonBody = NOTHING) -> JobShape:
     """The job is due now, with all its attempts again."""
-    return _shown(world, verbs.revive(world, job_id, actor=caller.actor, reason=body.reason, **caller.reach))
+    return _masked_shape(world, verbs.revive(world, job_id, actor=caller.actor, reason=body.reason, **caller.reach))
 
 
 @router.post(
@@ -263,4 +263,4 @@ def reschedule(job_id: JobId, body: RescheduleJob, world: CurrentWorld, caller: 
         reason=body.reason,
         **caller.reach,
     )
-    return _shown(world, job)
+    return _masked_shape(world, job)

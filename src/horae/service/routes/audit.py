@@ -61,7 +61,7 @@ async def verify_audit(
     responses={200: DESCRIBED, **refuses(404)},
 )
 async def export_audit(owner: Tenant = None, rooms: CallerRooms = rooms_for(Audit.export)) -> StreamingResponse:
-    """Lines of JSON: a header, then each owner's chain, its entries in their order and its head, then an end. Whoever
-    has the file can verify it without this service: `horae audit verify --file`. A tenant gets its own chain.
+    """Lines of JSON: a header, then each owner's chain, its entries in their order and its head, then an end. The
+    file can be verified without this service: `horae audit verify --file`. A tenant gets its own chain.
     """
     return await answer_lines(rooms.audit.export(owner=owner))

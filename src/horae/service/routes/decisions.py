@@ -209,5 +209,5 @@ async def get_review(review_id: Id, owner: Tenant = None, rooms: CallerRooms = r
 async def answer_review(
     review_id: Id, body: AnswerReview, owner: Tenant = None, rooms: CallerRooms = rooms_for(Reviews.answer)
 ) -> Response:
-    """Only a person may, and never whoever proposed the object or took the decision. The first answer counts."""
+    """Only a person may, and never the actor who proposed the object or took the decision. The first answer counts."""
     return answer(await rooms.reviews.answer(review_id, body.answer, note=body.note, owner=owner))

@@ -226,7 +226,7 @@ async def versions(
 
 
 @router.post(
-    "/objects/erase", operation_id="erase_objects", summary="Erase what is known about somebody",
+    "/objects/erase", operation_id="erase_objects", summary="Erase what is known about a person",
     response_model=Erased, responses=refuses(404),
 )  # fmt: skip
 async def erase(body: Erase, owner: Tenant = None, rooms: CallerRooms = rooms_for(Objects.erase)) -> Response:
@@ -249,7 +249,7 @@ async def roll_back(
     if_match: IfMatch = None,
     rooms: CallerRooms = rooms_for(Objects.rollback),
 ) -> Response:
-    """Only a person may, and not whoever proposed it. More than 500 are taken back by a job."""
+    """Only a person may, and not the actor who proposed it. More than 500 are taken back by a job."""
     done = await rooms.objects.rollback(
         object_id, dry_run=body.dry_run, reason=body.reason, expected_version=version_from(if_match), owner=owner
     )
