@@ -60,12 +60,15 @@ Command = Callable[..., Ended]
 
 
 @pytest.fixture
-def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, and no setting from outside."""
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder, no setting from outside, and modules of that folder that no later test finds imported."""
     for name in [name for name in os.environ if name.startswith("HORAE_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    forget_programs(tmp_path)
+    yield tmp_path
+    forget_programs(tmp_path)
 
 
 @pytest.fixture(autouse=True)
@@ -94,13 +97,11 @@ def horae(environment: Path, capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 @pytest.fixture
-def project(environment: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def project(environment: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with an application in ``tasks.py``, imported anew in each test."""
     (environment / "tasks.py").write_text(APP)
     monkeypatch.syspath_prepend(environment)
-    forget_programs(environment)
-    yield environment
-    forget_programs(environment)
+    return environment
 
 
 def forget_programs(folder: Path) -> None:

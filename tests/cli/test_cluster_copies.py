@@ -126,16 +126,16 @@ def test_a_restored_database_never_gives_a_number_again_and_the_others_lose_noth
     for number in range(6):
         enqueue(f"k{number}")
     horae("db", "backup", "monday")
-    later = [enqueue(f"later{n}") for n in range(12)]
-    highest = max(read_number(each.removeprefix("job_")) or 0 for each in later if _is_in(each, 2))
+    later = _enqueue_until_in(2, enqueue, "later")
+    highest = _read_number(later[-1])
 
     done = horae("db", "restore", "monday/second.db", "--db", url(cluster, "second"), "--json")
 
     assert done.code == 0, done.err
     assert done.json["restored"]["version"] == 6
-    new = [enqueue(f"new{n}") for n in range(12)]
+    new = _enqueue_until_in(2, enqueue, "new")
     assert not {*later} & {*new}
-    assert min(read_number(each.removeprefix("job_")) or 0 for each in new if _is_in(each, 2)) > highest + (1 << 42)
+    assert _read_number(new[-1]) > highest + (1 << 42)
     assert horae("cluster", "check").code == 0
     assert all(horae("job", "show", each).code == 0 for each in later if not _is_in(each, 2))
 
@@ -200,5 +200,17 @@ def test_the_copy_of_another_database_is_refused_and_so_is_force(horae: Command,
     assert horae("cluster", "check").code == 0
 
 
+def _enqueue_until_in(number: int, enqueue: Enqueue, prefix: str) -> list[str]:
+    """Return the jobs of as many keys as it takes until the last one is in the database of this number."""
+    made: list[str] = []
+    while not made or not _is_in(made[-1], number):
+        made.append(enqueue(f"{prefix}{len(made)}"))
+    return made
+
+
 def _is_in(job: str, number: int) -> bool:
-    return (read_number(job.removeprefix("job_")) or 0) >> 48 == number
+    return _read_number(job) >> 48 == number
+
+
+def _read_number(job: str) -> int:
+    return read_number(job.removeprefix("job_")) or 0

@@ -153,7 +153,7 @@ def test_the_jobs_of_a_service_that_stays_away_are_done_at_the_other(remote: Rem
     counts = cut_off.end()
 
     assert [run.outcome for run in journey.runs(job)] == ["lost", "succeeded"]
-    assert counts == {"lost": 1}
+    assert counts in ({"lost": 1}, {"stale": 1})  # it learns of its loss by a renewal, or when it hands in its result
     assert journey.complaints() == []
 
 
