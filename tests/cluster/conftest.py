@@ -1,5 +1,7 @@
 """A cluster of several databases: SQLite files, or databases of the PostgreSQL server."""
 
+import copy
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,9 +15,11 @@ from horae.stores.cluster.addresses import public_address
 from horae.stores.cluster.opening import with_cluster
 from horae.stores.opening import create_store_engine, open_store
 from horae.stores.store import SqlStore
+from horae.stores.tables.cluster import members
 from horae.testing.clock import NOON, LoadedDice, VirtualClock
 from tests.support.killing import Watch, die_watched
 from tests.support.prepared import Prepared
+from tests.support.servers import PostgresServer
 
 Urls = Callable[[int], list[str]]
 
@@ -23,9 +27,10 @@ Urls = Callable[[int], list[str]]
 class Clusters:
     """Opens worlds on databases, and makes clusters of them."""
 
-    def __init__(self, urls: Urls, exits: ExitStack) -> None:
+    def __init__(self, urls: Urls, exits: ExitStack, copy_made: "CopyMade | None" = None) -> None:
         self._urls = urls
         self._exits = exits
+        self._copy_made = copy_made
         self.clock = VirtualClock(NOON)
         self.dice = LoadedDice()
 
@@ -56,7 +61,16 @@ class Clusters:
         return open_store(engine)
 
     def make(self, count: int) -> tuple[World, list[str]]:
-        """Make a cluster of so many empty databases; they share everything evenly."""
+        """Return a cluster of so many empty databases, which share everything evenly: where one was made, a copy of it.
+
+        Making one takes a PostgreSQL server three seconds, copying it a third of one.
+        """
+        if self._copy_made is None:
+            return self._make(count)
+        urls, self.dice = self._copy_made(count)
+        return self.open(urls[0]), urls
+
+    def _make(self, count: int) -> tuple[World, list[str]]:
         first, *others = urls = self.urls(count)
         verbs.init(self.open(first), name="first", address=public_address(first, first))
         world = self.open(first)
@@ -94,20 +108,90 @@ def die_in_cluster(
     return die_watched(number, begin)
 
 
+CopyMade = Callable[[int], tuple[list[str], LoadedDice]]
+
+
+class Templates:
+    """Clusters that were made once and that no test has used, by how many databases they have."""
+
+    def __init__(self, urls: Urls) -> None:
+        self._urls = urls
+        self._made: dict[int, tuple[list[str], LoadedDice]] = {}
+
+    def find(self, count: int) -> tuple[list[str], LoadedDice]:
+        """Return databases to which nothing is connected, and the dice as they were when the cluster was made."""
+        if count not in self._made:
+            with ExitStack() as exits:
+                clusters = Clusters(self._urls, exits)
+                _, urls = clusters._make(count)
+            self._made[count] = urls, clusters.dice
+        urls, dice = self._made[count]
+        return urls, copy.deepcopy(dice)
+
+
+@pytest.fixture(scope="session")
+def sqlite_templates(tmp_path_factory: pytest.TempPathFactory) -> Templates:
+    def urls(count: int) -> list[str]:
+        folder = tmp_path_factory.mktemp("cluster")
+        return [f"sqlite:///{folder / f'{index}.db'}" for index in range(count)]
+
+    return Templates(urls)
+
+
+@pytest.fixture(scope="session")
+def postgres_templates(prepared_postgres: Prepared) -> Templates:
+    return Templates(lambda count: [prepared_postgres.copy() for _ in range(count)])
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.server)])
-def clusters(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Clusters]:
+def clusters(request: pytest.FixtureRequest) -> Clusters:
+    made: Clusters = request.getfixturevalue(f"{request.param}_clusters")
+    return made
+
+
+@pytest.fixture
+def sqlite_clusters(sqlite_templates: Templates, tmp_path: Path) -> Iterator[Clusters]:
+    def urls(count: int) -> list[str]:
+        return [f"sqlite:///{tmp_path / f'{index}.db'}" for index in range(count)]
+
+    def copy_made(count: int) -> tuple[list[str], LoadedDice]:
+        found, dice = sqlite_templates.find(count)
+        for url in found:
+            shutil.copy(url.removeprefix("sqlite:///"), tmp_path)
+        return urls(count), dice  # addresses beside the first are names of files alone
+
     with ExitStack() as exits:
-        if request.param == "sqlite":
-            yield Clusters(lambda count: [f"sqlite:///{tmp_path / f'{index}.db'}" for index in range(count)], exits)
-            return
-        prepared: Prepared = request.getfixturevalue("prepared_postgres")
-        made: list[str] = []
+        yield Clusters(urls, exits, copy_made)
 
-        def urls(count: int) -> list[str]:
-            made.extend(prepared.copy() for _ in range(count))
-            return made[-count:]
 
-        with ExitStack() as inner:
-            yield Clusters(urls, inner)
-        for url in made:
-            prepared.server.drop_database(url)
+@pytest.fixture
+def postgres_clusters(postgres_templates: Templates, prepared_postgres: Prepared) -> Iterator[Clusters]:
+    server, made = prepared_postgres.server, list[str]()
+
+    def urls(count: int) -> list[str]:
+        made.extend(prepared_postgres.copy() for _ in range(count))
+        return made[-count:]
+
+    def copy_made(count: int) -> tuple[list[str], LoadedDice]:
+        assert isinstance(server, PostgresServer)
+        found, dice = postgres_templates.find(count)
+        copies = [server.copy_database(url) for url in found]
+        made.extend(copies)
+        for url in copies:
+            _name_members(url, found, copies)
+        return copies, dice
+
+    with ExitStack() as exits:
+        yield Clusters(urls, exits, copy_made)
+    for url in made:
+        server.drop_database(url)
+
+
+def _name_members(url: str, old: list[str], new: list[str]) -> None:
+    """Tell a copied database where the copies of the others are."""
+    engine = create_store_engine(url)
+    with engine.begin() as connection:
+        for before, after in zip(old, new, strict=True):
+            here = members.c.address == public_address(before, before)
+            connection.execute(members.update().where(here).values(address=public_address(after, after)))
+    engine.dispose()

@@ -4,11 +4,6 @@ A test of the suite knows one store and reads back what it wrote. So all shards 
 every write enters its shard, and every number carries it.
 """
 
-import shutil
-from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
-
 import pytest
 
 from horae.core.cluster.numbers import VSHARDS
@@ -27,23 +22,9 @@ from tests.cluster.conftest import Clusters
 SHARDS = 4
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files of an empty cluster; its map names them by a relative address."""
-    folder = tmp_path_factory.mktemp("four")
-    with ExitStack() as exits, pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        Clusters(lambda count: [f"sqlite:///{index}.db" for index in range(count)], exits).make(SHARDS)
-    return folder
-
-
 @pytest.fixture
-def cluster(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    folder = tmp_path / "four"
-    shutil.copytree(template, folder)
-    monkeypatch.chdir(folder)
-    with ExitStack() as exits:
-        yield Clusters(lambda _: [], exits).open("sqlite:///0.db")
+def cluster(sqlite_clusters: Clusters) -> World:
+    return sqlite_clusters.make(SHARDS)[0]
 
 
 @pytest.fixture
