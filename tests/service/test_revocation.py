@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
@@ -19,7 +20,9 @@ from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.requests import Request
 from horae.core.access.callers import Caller, Token, digest_of, token_text
 from horae.ports.world import World
+from horae.service import long_poll
 from horae.service.dialects.job_shapes import SCHEDULER
+from horae.service.long_poll import take_if_valid
 from horae.service.options import Options
 from tests.service.test_waiting import waits
 from tests.support.serving import Served, serving
@@ -74,15 +77,24 @@ def put(world: World) -> str:
 
 
 def test_a_pull_that_waits_is_refused_when_its_token_is_revoked_elsewhere(
-    database_url: str, callers: ThreadPoolExecutor
+    database_url: str, callers: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    looks, revoked = threading.Event(), threading.Event()
+
+    def look_later(*asked: Any) -> Any:
+        looks.set()
+        revoked.wait(PATIENCE)
+        return take_if_valid(*asked)
+
+    monkeypatch.setattr(long_poll, "take_if_valid", look_later)
     with serving(database_url) as served, Horae(database_url) as elsewhere:
         token_id, text = made(served.world)
         pulled = pulling(served, callers, text)
-        wait_until(lambda: waits(served) == 1)
+        assert looks.wait(PATIENCE)
 
         revoke_token(elsewhere.world, token_id)
-        job = put(elsewhere.world)  # at once: the wake-up must not come before the check
+        job = put(elsewhere.world)
+        revoked.set()  # it looks when both have happened: the claim must not come before the check
 
         answer = pulled.result(PATIENCE)
         assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
