@@ -60,22 +60,25 @@ class Clusters:
             migrate(engine)
         return open_store(engine)
 
-    def make(self, count: int) -> tuple[World, list[str]]:
+    def make(self, count: int, *, guest: bool = False) -> tuple[World, list[str]]:
         """Return a cluster of so many empty databases, which share everything evenly: where one was made, a copy of it.
 
-        Making one takes a PostgreSQL server three seconds, copying it a third of one.
+        With *guest* one more is there for callers' transactions alone. Making a cluster takes a PostgreSQL server three
+        seconds, copying it a third of one.
         """
         if self._copy_made is None:
-            return self._make(count)
-        urls, self.dice = self._copy_made(count)
+            return self._make(count, guest)
+        urls, self.dice = self._copy_made(count, guest)
         return self.open(urls[0]), urls
 
-    def _make(self, count: int) -> tuple[World, list[str]]:
-        first, *others = urls = self.urls(count)
+    def _make(self, count: int, guest: bool) -> tuple[World, list[str]]:
+        first, *others = urls = self.urls(count + guest)
         verbs.init(self.open(first), name="first", address=public_address(first, first))
         world = self.open(first)
-        for index, url in enumerate(others, 2):
+        for index, url in enumerate(others[: count - 1], 2):
             self.add(world, url, f"db-{index}", first)
+        for url in others[count - 1 :]:
+            self.add(world, url, "shop", first, takes_shards=False)
         return self.open(first), urls
 
     def add(self, world: World, url: str, name: str, first: str, *, takes_shards: bool = True) -> verbs.ClusterState:
@@ -108,7 +111,7 @@ def die_in_cluster(
     return die_watched(number, begin)
 
 
-CopyMade = Callable[[int], tuple[list[str], LoadedDice]]
+CopyMade = Callable[[int, bool], tuple[list[str], LoadedDice]]
 
 
 class Templates:
@@ -116,16 +119,16 @@ class Templates:
 
     def __init__(self, urls: Urls) -> None:
         self._urls = urls
-        self._made: dict[int, tuple[list[str], LoadedDice]] = {}
+        self._made: dict[tuple[int, bool], tuple[list[str], LoadedDice]] = {}
 
-    def find(self, count: int) -> tuple[list[str], LoadedDice]:
+    def find(self, count: int, guest: bool) -> tuple[list[str], LoadedDice]:
         """Return databases to which nothing is connected, and the dice as they were when the cluster was made."""
-        if count not in self._made:
+        if (count, guest) not in self._made:
             with ExitStack() as exits:
                 clusters = Clusters(self._urls, exits)
-                _, urls = clusters._make(count)
-            self._made[count] = urls, clusters.dice
-        urls, dice = self._made[count]
+                _, urls = clusters._make(count, guest)
+            self._made[count, guest] = urls, clusters.dice
+        urls, dice = self._made[count, guest]
         return urls, copy.deepcopy(dice)
 
 
@@ -154,11 +157,11 @@ def sqlite_clusters(sqlite_templates: Templates, tmp_path: Path) -> Iterator[Clu
     def urls(count: int) -> list[str]:
         return [f"sqlite:///{tmp_path / f'{index}.db'}" for index in range(count)]
 
-    def copy_made(count: int) -> tuple[list[str], LoadedDice]:
-        found, dice = sqlite_templates.find(count)
+    def copy_made(count: int, guest: bool) -> tuple[list[str], LoadedDice]:
+        found, dice = sqlite_templates.find(count, guest)
         for url in found:
             shutil.copy(url.removeprefix("sqlite:///"), tmp_path)
-        return urls(count), dice  # addresses beside the first are names of files alone
+        return urls(len(found)), dice  # addresses beside the first are names of files alone
 
     with ExitStack() as exits:
         yield Clusters(urls, exits, copy_made)
@@ -172,9 +175,9 @@ def postgres_clusters(postgres_templates: Templates, prepared_postgres: Prepared
         made.extend(prepared_postgres.copy() for _ in range(count))
         return made[-count:]
 
-    def copy_made(count: int) -> tuple[list[str], LoadedDice]:
+    def copy_made(count: int, guest: bool) -> tuple[list[str], LoadedDice]:
         assert isinstance(server, PostgresServer)
-        found, dice = postgres_templates.find(count)
+        found, dice = postgres_templates.find(count, guest)
         copies = [server.copy_database(url) for url in found]
         made.extend(copies)
         for url in copies:

@@ -20,7 +20,6 @@ from horae.core.jobs.gathering import Debounce
 from horae.core.jobs.job import SYSTEM
 from horae.errors import ConfigurationError, Conflict, NotFound, StoreBusy
 from horae.ports.world import World
-from horae.stores.cluster.addresses import public_address
 from horae.stores.store import SqlStore
 from tests.cluster.conftest import Clusters
 from tests.cluster.mail import deliver, ids, keys_in, map_of, put, run, state, take, waiting
@@ -31,16 +30,7 @@ GUEST = 3  # the number of the database that keeps no shards
 
 def make(clusters: Clusters) -> World:
     """Make a cluster of two databases that keep everything, and one that keeps nothing."""
-    return with_guest(clusters)[0]
-
-
-def with_guest(clusters: Clusters) -> tuple[World, list[str]]:
-    first, second, guest = urls = clusters.urls(3)
-    verbs.init(clusters.open(first), name="first", address=public_address(first, first))
-    world = clusters.open(first)
-    clusters.add(world, second, "second", first)
-    clusters.add(world, guest, "shop", first, takes_shards=False)
-    return clusters.open(first), urls
+    return clusters.make(2, guest=True)[0]
 
 
 def joined(world: World, database: int, work: Callable[[Connection], T]) -> T:
@@ -313,7 +303,7 @@ def test_a_job_follows_its_shard_that_moves_meanwhile(clusters: Clusters) -> Non
 def test_a_job_whose_shard_comes_to_its_own_database_and_leaves_again_arrives_once(clusters: Clusters) -> None:
     world = make(clusters)
     job = send(world, 1, key=far(world))
-    for name in ("first", "second"):
+    for name in ("first", "db-2"):
         moves.move(world, [vshard_in(job.number) or 0], name)
     assert waiting(world) == 1
     deliver(world)
@@ -357,7 +347,7 @@ def copy_messages(world: World) -> Callable[[], None]:
 def test_a_job_is_sent_found_and_delivered_later_while_its_destination_is_away(
     clusters: Clusters, tmp_path: Path
 ) -> None:
-    world, urls = with_guest(clusters)
+    world, urls = clusters.make(2, guest=True)
     near, key = keys_in(world, 1, prefix="near")[0], far(world)
     (tmp_path / "1.db").rename(tmp_path / "away.db")
     alone = clusters.open(urls[2])
@@ -374,7 +364,7 @@ def test_a_job_is_sent_found_and_delivered_later_while_its_destination_is_away(
 
 @pytest.mark.parametrize("clusters", ["sqlite"], indirect=True)
 def test_a_database_without_shards_that_is_away_makes_nothing_incomplete(clusters: Clusters, tmp_path: Path) -> None:
-    _, urls = with_guest(clusters)
+    _, urls = clusters.make(2, guest=True)
     (tmp_path / "2.db").rename(tmp_path / "away.db")
     world = clusters.open(urls[0])
     made = put(world, 1)
@@ -393,7 +383,7 @@ def test_the_list_of_databases_tells_what_is_on_the_way(clusters: Clusters) -> N
     clusters.clock.advance(timedelta(seconds=90))
     guest = verbs.look(world).members[2]
     [left] = guest.undelivered
-    assert (left.to, left.count, left.jobs, left.age) == ("second", 1, 1, 90.0)
+    assert (left.to, left.count, left.jobs, left.age) == ("db-2", 1, 1, 90.0)
     assert not guest.takes_shards
 
 
@@ -403,7 +393,7 @@ def test_a_database_without_shards_gets_none(clusters: Clusters) -> None:
     moves.move_even(world)
     with pytest.raises(Exception, match="no-shards"):
         moves.move(world, [4000], "shop")
-    moves.drain(world, "second")
+    moves.drain(world, "db-2")
     assert [each.vshards for each in verbs.look(world).members] == [4096, 0, 0]
     assert moves.drain(world, "shop").vshards == 0
 
@@ -415,9 +405,9 @@ def test_draining_a_database_delivers_its_jobs_or_says_what_is_left(clusters: Cl
     messages.take(world.cluster.whole(world, 2), range(4096))  # as a process that has died since with the job in hand
 
     with pytest.raises(Conflict) as refused:
-        moves.drain(world, "second")
+        moves.drain(world, "db-2")
     clusters.clock.advance(2 * messages.HELD)
-    moves.drain(world, "second")
+    moves.drain(world, "db-2")
 
     assert (refused.value.reason, refused.value.facts["count"]) == ("cluster_drain_undelivered", 1)
     assert waiting(world) == 0

@@ -15,7 +15,7 @@ from horae.ports.world import World
 from horae.runtime.chores.outboxes import Outboxes, outboxes
 from tests.cluster.conftest import Clusters, die_in_cluster
 from tests.cluster.mail import deliver, run, state, waiting
-from tests.cluster.test_outbox import GUEST, far, joined, send, with_guest
+from tests.cluster.test_outbox import GUEST, far, joined, send
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.parametrize("clusters", ["sqlite"], indirect=True)
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.parametrize("clusters", ["sqlite"], indirect=True)
 
 @pytest.mark.parametrize("name", ["key", "unique"])
 def test_a_job_arrives_once_whoever_is_killed_before_any_statement(clusters: Clusters, name: str) -> None:
-    world, urls = with_guest(clusters)
+    world, urls = clusters.make(2, guest=True)
     for round_ in range(200):
         first, second = (send(world, GUEST, **{name: far(world, f"{name}{round_}")}) for _ in range(2))
         ended = die_in_cluster(round_, clusters, urls[0], deliver)
@@ -39,7 +39,7 @@ def test_a_job_arrives_once_whoever_is_killed_before_any_statement(clusters: Clu
 
 
 def test_a_caller_killed_before_any_statement_sends_all_or_nothing(clusters: Clusters) -> None:
-    world, urls = with_guest(clusters)
+    world, urls = clusters.make(2, guest=True)
     for round_ in range(100):
         key = far(world, f"k{round_}")
         ended = die_in_cluster(round_, clusters, urls[0], partial(send, database=GUEST, key=key), before=join_guest)
@@ -72,7 +72,7 @@ async def keeping(*loops: Outboxes) -> AsyncIterator[None]:
 
 async def test_any_process_delivers_from_databases_without_shards(clusters: Clusters) -> None:
     clusters.clock = SystemClock()  # type: ignore[assignment]
-    world, _ = with_guest(clusters)
+    world, _ = clusters.make(2, guest=True)
     [make] = outboxes(world)
     loops = [make(world, name) for name in ("one", "two")]
     async with keeping(*(each for each in loops if isinstance(each, Outboxes))):
@@ -84,7 +84,7 @@ async def test_any_process_delivers_from_databases_without_shards(clusters: Clus
 
 async def test_more_databases_without_shards_than_a_process_takes_by_choice_are_all_served(clusters: Clusters) -> None:
     clusters.clock = SystemClock()  # type: ignore[assignment]
-    world, urls = with_guest(clusters)
+    world, urls = clusters.make(2, guest=True)
     for number, url in enumerate(clusters.urls(8)[3:], GUEST + 1):
         clusters.add(world, url, f"guest-{number}", urls[0], takes_shards=False)
     loop = Outboxes(world, "one")

@@ -19,7 +19,7 @@ from horae.actions.jobs.expectations import judge_open
 from horae.actions.schedules.calendars import follow_all
 from horae.actions.settings.catching_up import catch_up, catch_up_all
 from horae.core.cluster.messages import HINT
-from horae.core.cluster.moves import ACT_OPEN, Cargo, Parcel, drain_moves, even_moves, parcels_of
+from horae.core.cluster.moves import ACT_OPEN, AT_ONCE, Cargo, Parcel, drain_moves, even_moves, next_at_once, sources_of
 from horae.core.cluster.shard_map import HOME
 from horae.core.dataclass import dataclass
 from horae.core.jobs.acts import Act, act_number
@@ -125,17 +125,20 @@ def _move_all(
         catch_up(world, to)  # what was paused stays so where its jobs go
         was_empty = not shard_map.counts[to]
         done += sum(shard_map.database_of(each) == to for each in vshards)
-        for source, few in parcels_of(shard_map, vshards, to):
-            _wait_for_attempts(world, source, few, wait)
-            parcel = Parcel(world.dice.name(ID_LENGTH), source, to, tuple(few))
-            rows += _pack_between_acts(world, parcel)
-            advance(world, parcel, actor=actor, reason=reason)
-            if was_empty:  # it has no share of limits until then; what plans a job could not be applied before, too
-                catch_up_all(world)
-                was_empty = False
-            done += len(few)
-            if progress is not None:
-                progress(done, total)
+        at_once = AT_ONCE
+        for source, left in sources_of(shard_map, vshards, to):
+            while left:
+                few, left = left[:at_once], left[at_once:]
+                _wait_for_attempts(world, source, few, wait)
+                parcel = Parcel(world.dice.name(ID_LENGTH), source, to, tuple(few))
+                packed = _pack_between_acts(world, parcel)
+                advance(world, parcel, actor=actor, reason=reason)
+                if was_empty:  # it has no share of limits until then; what plans a job could not be applied before, too
+                    catch_up_all(world)
+                    was_empty = False
+                done, rows, at_once = done + len(few), rows + packed, next_at_once(at_once, packed)
+                if progress is not None:
+                    progress(done, total)
     catch_up_all(world)  # shares of limits follow from who keeps something
     return Moved(done, rows)
 

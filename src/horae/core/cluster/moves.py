@@ -11,6 +11,8 @@ from horae.errors import InvalidInput, NotAllowed
 
 ACT_OPEN = "vshard_act_open"  # the refusal of a move while an act of the house walks the database
 AT_ONCE = 32  # virtual shards in one parcel: their rows are on the way together, for as long as copying them takes
+MOST_AT_ONCE = 1024  # where they have few rows
+FEW_ROWS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +97,17 @@ def drain_moves(shard_map: ShardMap, number: int) -> list[tuple[list[int], int]]
     return [(vshards, to) for to, vshards in chosen.items() if vshards]
 
 
-def parcels_of(shard_map: ShardMap, vshards: Collection[int], to: int) -> Iterator[tuple[int, Sequence[int]]]:
-    """Yield the databases that keep some of these virtual shards, each with as many of them as go at once."""
+def sources_of(shard_map: ShardMap, vshards: Collection[int], to: int) -> Iterator[tuple[int, Sequence[int]]]:
+    """Yield the databases that keep some of these virtual shards and are not where they go, each with its own."""
     for member in shard_map.members:
         here = [] if member.number == to else sorted(set(vshards).intersection(shard_map.owned_by(member.number)))
-        for start in range(0, len(here), AT_ONCE):
-            yield member.number, here[start : start + AT_ONCE]
+        if here:
+            yield member.number, here
+
+
+def next_at_once(at_once: int, rows: int) -> int:
+    """Return how many virtual shards the next parcel takes, after one of so many that had so many rows.
+
+    Each parcel makes a version of the map that every database is told, so that shards without rows go together.
+    """
+    return min(2 * at_once, MOST_AT_ONCE) if rows < FEW_ROWS else max(at_once // 2, AT_ONCE)

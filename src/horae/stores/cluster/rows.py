@@ -122,8 +122,8 @@ class ClusterRows:
 
     def _write_places(self, shard_map: ShardMap) -> None:
         """Write what differs, each row locked until the commit; what was moved is owned by its new database."""
-        known = self.connection.execute(select(vshards.c.vshard, vshards.c.place).order_by(vshards.c.vshard)).all()
-        changed = [row.vshard for row in known if shard_map.places[row.vshard] != row.place]
+        known = self.connection.execute(select(vshards.c.place).order_by(vshards.c.vshard)).scalars().all()
+        changed = [each for each, (old, new) in enumerate(zip(known, shard_map.places, strict=True)) if old != new]
         for place, chosen in groupby(sorted(changed, key=shard_map.database_of), key=shard_map.database_of):
             for chunk in _chunks(chosen):
                 moved = update(vshards).where(vshards.c.vshard.in_(chunk))
