@@ -377,16 +377,29 @@ def test_while_the_store_is_away_the_page_says_so_and_then_it_recovers(away: tup
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_no_page_keeps_anybody_out_or_scrolls_sideways(theme: str, part: int, serve: Serve) -> None:
+def test_no_page_keeps_anybody_out_or_scrolls_sideways(part: int, serve: Serve) -> None:
     """axe finds nothing serious on any page, each with something in it, and at 360 pixels nothing is cut off."""
-    shop = serve(hours=0)
-    found = make_everything(shop.world, shop.clock)
-    make_day(shop.world, shop.clock, hours=1)
-    page = shop.reader(color_scheme=theme, viewport={"width": 360, "height": 780})
     problems = []
-    for path in list(paths(found))[part::PARTS]:
-        shop.open(page, path)
+    for path, page in visit(serve, part, color_scheme="light", viewport={"width": 360, "height": 780}):
         problems += [f"{path}: {each}" for each in barriers(page)]
         problems += [f"{path}: too wide: {each}" for each in page.evaluate(TOO_WIDE)]
     assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_page_can_be_read_in_the_dark(part: int, serve: Serve) -> None:
+    """Only colours differ there."""
+    seen = visit(serve, part, color_scheme="dark")
+    problems = [f"{path}: {each}" for path, page in seen for each in barriers(page, ["color-contrast"])]
+    assert not problems, "\n".join(problems)
+
+
+def visit(serve: Serve, part: int, **context: Any) -> Iterator[tuple[str, Page]]:
+    """Open some of all pages, one after the other."""
+    shop = serve(hours=0)
+    found = make_everything(shop.world, shop.clock)
+    make_day(shop.world, shop.clock, hours=1)
+    page = shop.reader(**context)
+    for path in list(paths(found))[part::PARTS]:
+        shop.open(page, path)
+        yield path, page

@@ -53,12 +53,7 @@ class Clusters:
         return World(store, self.clock, self.dice, tzdata="2030a")
 
     def _store(self, url: str) -> SqlStore:
-        engine = create_store_engine(url)
-        if engine.dialect.name != "sqlite":
-            from horae.stores.schema import migrate
-
-            migrate(engine)
-        return open_store(engine)
+        return open_store(create_store_engine(url))  # databases of PostgreSQL have their tables already
 
     def make(self, count: int, *, guest: bool = False) -> tuple[World, list[str]]:
         """Return a cluster of so many empty databases, which share everything evenly: where one was made, a copy of it.
@@ -172,8 +167,8 @@ def postgres_clusters(postgres_templates: Templates, prepared_postgres: Prepared
     server, made = prepared_postgres.server, list[str]()
 
     def urls(count: int) -> list[str]:
-        made.extend(prepared_postgres.copy() for _ in range(count))
-        return made[-count:]
+        made.extend(prepared_postgres.copy() for _ in range(count - len(made)))
+        return made[:count]
 
     def copy_made(count: int, guest: bool) -> tuple[list[str], LoadedDice]:
         assert isinstance(server, PostgresServer)

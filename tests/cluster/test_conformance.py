@@ -4,6 +4,11 @@ A test of the suite knows one store and reads back what it wrote. So all shards 
 every write enters its shard, and every number carries it.
 """
 
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
 import pytest
 
 from horae.core.cluster.numbers import VSHARDS
@@ -22,21 +27,37 @@ from tests.cluster.conftest import Clusters
 SHARDS = 4
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of a cluster whose last database keeps all shards."""
+    folder = tmp_path_factory.mktemp("whole")
+    with ExitStack() as exits:
+        world, _ = Clusters(lambda count: [_url(folder, index) for index in range(count)], exits).make(SHARDS)
+        shards = world.cluster
+        assert shards is not None
+        moved = shards.shard_map.move(range(VSHARDS), SHARDS)
+        for member in moved.members:
+            shards.store_of(member.number).transact(lambda tx: tx.cluster.copy_map(moved))
+        assert shards.refresh().version == moved.version
+    return folder
+
+
+def _url(folder: Path, index: int) -> str:
+    return f"sqlite:///{folder / f'{index}.db'}"
+
+
 @pytest.fixture
-def cluster(sqlite_clusters: Clusters) -> World:
-    return sqlite_clusters.make(SHARDS)[0]
+def cluster(template: Path, tmp_path: Path) -> Iterator[World]:
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+    with ExitStack() as exits:
+        yield Clusters(lambda _: [], exits).open(_url(tmp_path, 0))
 
 
 @pytest.fixture
 def store(cluster: World) -> Store:
     """The home of the house, in a database that keeps all shards: whatever owner or key a test uses, it is there."""
-    shards = cluster.cluster
-    assert shards is not None
-    moved = shards.shard_map.move(range(VSHARDS), SHARDS)
-    for member in moved.members:
-        shards.store_of(member.number).transact(lambda tx: tx.cluster.copy_map(moved))
-    assert shards.refresh().version == moved.version
-    return shards.bind(cluster, HOME).store
+    assert cluster.cluster is not None
+    return cluster.cluster.bind(cluster, HOME).store
 
 
 class TestCluster(
