@@ -37,7 +37,7 @@ def soak_bus(database: str, minutes: float, rate: float, every: tuple[float, flo
         finally:
             soak.close()
     lost = found["jobs"] - found["states"].get("succeeded", 0)
-    doubled, missing = max(0, found["effects"] - found["jobs"]), max(0, found["jobs"] - found["effects"])
+    missing, doubled = found["without effect"], found["doubled"]
     print(f"\n{found}\n{lost} lost, {missing} without effect, {doubled} doubled effects")
     return 1 if lost or doubled or missing else 0
 

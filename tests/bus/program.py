@@ -1,10 +1,11 @@
 """The application of the processes that are killed: ``horae worker tests.bus.program:app``.
 
-An effect is checked by its key, as one on the outside would be: the second of the same job changes nothing.
+Each time a handler does its effect is written down, with its job.
 """
 
 import os
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
@@ -18,31 +19,25 @@ def effects() -> Path:
     return Path(os.environ["BUS_EFFECTS"])
 
 
-def write_down(key: str) -> None:
-    """Do the effect of a job: once for its key; every try is counted."""
+def write_down(job: str) -> None:
     with closing(sqlite3.connect(effects(), timeout=30, isolation_level=None)) as database:
-        database.execute("INSERT INTO tries VALUES (?)", (key,))
-        database.execute("INSERT OR IGNORE INTO effects VALUES (?)", (key,))
+        database.execute("INSERT INTO effects VALUES (?)", (job,))
 
 
 def prepare(file: Path) -> None:
     with closing(sqlite3.connect(file)) as database:
-        database.executescript(
-            "PRAGMA journal_mode = WAL; CREATE TABLE tries (k TEXT); CREATE TABLE effects (k TEXT PRIMARY KEY)"
-        )
+        database.executescript("PRAGMA journal_mode = WAL; CREATE TABLE effects (job TEXT)")
 
 
-def counts(file: Path) -> tuple[int, int]:
-    """Return the effects, and how often one was tried."""
+def times_done(file: Path) -> Counter[str]:
+    """Return how often the effect of each job was done."""
     with closing(sqlite3.connect(file)) as database:
-        (done,) = database.execute("SELECT count(*) FROM effects").fetchone()
-        (tried,) = database.execute("SELECT count(*) FROM tries").fetchone()
-        return int(done), int(tried)
+        return Counter(job for (job,) in database.execute("SELECT job FROM effects"))
 
 
 @app.job("effect", queue="bus", retry=Retry.fixed(0, attempts=20))
 async def effect(ctx: Context) -> str:
-    await ctx.step_async("effect", lambda: write_down(ctx.idempotency_key))
+    await ctx.step_async("effect", lambda: write_down(ctx.job.id))
     return "done"
 
 
@@ -50,5 +45,5 @@ async def effect(ctx: Context) -> str:
 async def slow(ctx: Context) -> str:
     await ctx.progress_async({"begun": True})
     await pass_time(1.5)
-    await ctx.step_async("effect", lambda: write_down(ctx.idempotency_key))
+    await ctx.step_async("effect", lambda: write_down(ctx.job.id))
     return "done"

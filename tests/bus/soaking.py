@@ -147,11 +147,19 @@ class BusSoak:
             return [job for job in map(self.app.jobs.get, self.made) if job.state in ("queued", "running")]
 
         wait_until(lambda: not unfinished(), "all jobs end", within=LAST_WAIT, every=0.5)
-        states = Counter(self.app.jobs.get(each).state for each in self.made)
-        done, tried = program.counts(self._file)
+        done = program.times_done(self._file)
+        outcomes = {each: [run.outcome for run in self.app.jobs.runs(each)] for each in self.made}
         return {
-            "jobs": len(self.made), "states": dict(states), "effects": done, "tries": tried, "events": dict(self.events)
-        }  # fmt: skip
+            "jobs": len(self.made),
+            "states": dict(Counter(self.app.jobs.get(each).state for each in self.made)),
+            "without effect": sum(not done[each] for each in self.made),
+            "repeated": sum(done[each] > 1 for each in self.made),
+            # An effect may be repeated only by a further attempt, after one that was lost or given back.
+            "doubled": sum(
+                ended.count("succeeded") != 1 or done[each] > len(ended) for each, ended in outcomes.items()
+            ),
+            "events": dict(self.events),
+        }
 
     def close(self) -> None:
         self._ended.set()

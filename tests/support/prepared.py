@@ -7,13 +7,13 @@ again. A folder chooses this in its conftest.py, by importing the three fixtures
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, Table, text
 from sqlalchemy.exc import DBAPIError
 
 from horae.stores.databases import audit_guard
@@ -53,9 +53,10 @@ CHILDREN_FIRST = tuple(reversed(metadata.sorted_tables))
 WHICH_HAVE_ROWS = text("SELECT " + ", ".join(f"EXISTS (SELECT 1 FROM {table.name})" for table in CHILDREN_FIRST))
 
 
-def delete_rows(connection: Connection) -> None:
+def delete_rows(connection: Connection, *, but: Collection[Table] = ()) -> None:
+    """Take all rows away, but for those of some tables."""
     answer = connection.execute(WHICH_HAVE_ROWS).one()
-    filled = [table for table, has_rows in zip(CHILDREN_FIRST, answer, strict=True) if has_rows]
+    filled = [table for table, has_rows in zip(CHILDREN_FIRST, answer, strict=True) if has_rows and table not in but]
     with _unguarded(connection) if audit in filled else nullcontext():
         for table in filled:
             connection.execute(table.delete())
