@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from horae import Horae
 from horae.actions.jobs import jobs
 from horae.actions.jobs.requests import Request
 from horae.clock import SystemClock
@@ -41,6 +42,7 @@ class Load:
     def __init__(self, world: World) -> None:
         self.world = world
         self.acknowledged: dict[str, int] = {}
+        self.ids: list[str] = []
         self.refused = 0
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -63,7 +65,7 @@ class Load:
                 self.refused += 1
 
     def send(self, owner: str) -> None:
-        jobs.enqueue(self.world, Request("mail", {"to": owner}, owner=owner))
+        self.ids.append(jobs.enqueue(self.world, Request("mail", {"to": owner}, owner=owner)).id)
         self.acknowledged[owner] = self.database_of(owner)
 
     def database_of(self, owner: str) -> int:
@@ -108,7 +110,7 @@ def test_a_database_that_is_away_stops_neither_the_start_nor_the_others_and_none
     for index in range(10):
         load.send(f"early-{index}")
     hosts[1].stop("immediate")
-    worker = shop.worker()
+    worker = shop.worker(SHOP_TAKES="0.1")  # so that some run whenever a server is killed
     try:
         wait_until(lambda: load.of(1) <= set(shop.sent()), "the jobs of the one that is there", within=SOON)
         assert not load.of(2) & set(shop.sent())
@@ -133,6 +135,11 @@ def test_a_database_that_is_away_stops_neither_the_start_nor_the_others_and_none
     finally:
         load.end()
         _end(worker)
+    with Horae(urls[0]) as app:
+        ended = {each: [run.outcome for run in app.jobs.runs(each)] for each in load.ids}
+    assert {outcomes.count("succeeded") for outcomes in ended.values()} == {1}
+    # Whoever ran while its database was away may have lost its lease and run again; nobody else did.
+    assert shop.sent().total() <= sum(map(len, ended.values()))
 
 
 def _is_declared(world: World) -> bool:
