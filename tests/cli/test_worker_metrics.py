@@ -2,13 +2,18 @@
 
 import signal
 import socket
+import threading
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from horae.server.metrics import serve
 from tests.cli.conftest import Command, Process
 
 Start = Callable[..., Process]
+PATIENCE = 60.0
 
 
 def free_port() -> int:
@@ -40,3 +45,22 @@ def test_a_port_that_is_taken_is_said_plainly(project: Path, horae: Command) -> 
     assert result.code != 0
     assert f"Metrics cannot be served at 127.0.0.1:{port}" in result.err
     assert "Traceback" not in result.err
+
+
+@pytest.mark.slow  # heads end after ten seconds
+def test_who_sends_half_a_head_is_not_waited_for() -> None:
+    port, before = free_port(), threading.active_count()
+    close = serve(lambda: (), host="127.0.0.1", port=port)
+    try:
+        lines = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) for _ in range(20)]
+        for line in lines:
+            line.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as answer:
+            assert answer.status == 200  # they keep nobody else waiting,
+        assert threading.active_count() < before + len(lines)  # have no thread each,
+        for line in lines:
+            assert line.recv(1000).startswith(b"HTTP/1.1 408 ")  # and are ended
+            line.close()
+    finally:
+        close()
+    assert "horae-metrics" not in {thread.name for thread in threading.enumerate()}

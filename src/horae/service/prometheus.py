@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, generate_latest, start_http_server
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from horae.core.metrics import Family, Spread, merge_families
-from horae.errors import ConfigurationError
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 MetricsReader = Callable[[], Iterable[Family]]
@@ -53,18 +52,3 @@ def as_metric(family: Family) -> Metric:
         if not isinstance(point, Spread):
             plain.add_metric(labels, point)
     return plain
-
-
-def serve(read: MetricsReader, *, host: str, port: int) -> Callable[[], None]:
-    """Serve scrapes at a port of their own, for a process without the service; return what ends it."""
-    try:
-        server, thread = start_http_server(port, addr=host, registry=registry_of(read))
-    except OSError as problem:
-        raise ConfigurationError("metrics_port_taken", host=host, port=port, problem=str(problem.strerror)) from None
-
-    def close() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-    return close

@@ -225,7 +225,7 @@ def _settings(settings: Settings, queues: Mapping[str, int]) -> WorkerSettings:
 def _serve_metrics(app: Horae, host: str, port: int) -> Callable[[], None]:
     """Serve Prometheus beside the work; return what stops it."""
     try:
-        from horae.service.prometheus import serve
+        from horae.server.metrics import serve
     except ImportError:
         raise MissingExtra("metrics_extra_missing") from None
     return serve(app.figures, host=host, port=port)
