@@ -14,19 +14,25 @@ import httpx
 import pytest
 
 from horae import Horae
+from horae.actions.access.sessions import create_code, end_session, find_sessions
 from horae.actions.access.tokens import create_token, revoke_token
 from horae.actions.attention import inbox
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.requests import Request
+from horae.api.application import Acting
+from horae.api.here import Here, house
+from horae.console.install import install
 from horae.core.access.callers import Caller, Token, digest_of, token_text
 from horae.ports.world import World
 from horae.service import long_poll
+from horae.service.asgi import build
 from horae.service.dialects.job_shapes import SCHEDULER
-from horae.service.long_poll import take_if_valid
+from horae.service.long_poll import take_if_valid, waiting_room_of
 from horae.service.options import Options
+from horae.stores.schema import migrate
 from tests.service.test_waiting import waits
-from tests.support.serving import Served, serving
-from tests.support.waiting import wait_until
+from tests.support.serving import Served, answering, serving
+from tests.support.waiting import pass_time_in_thread, wait_until
 
 PULL = "/scheduler/jobs/pull"
 STREAM = "/attention/lanes/ops/stream"
@@ -171,3 +177,50 @@ def test_a_stream_that_nobody_reads_is_cut_off_when_its_token_is_revoked(sqlite_
             revoke_token(served.world, token_id)
 
             wait_until(lambda: waits(served) == 0)
+
+
+@pytest.mark.slow
+def test_an_export_breaks_off_when_its_token_is_revoked(sqlite_database_url: str) -> None:
+    """What has been read so far cannot be taken for the whole."""
+    with serving(sqlite_database_url) as served:
+        near = Acting(lambda: Here(served.world, house("app/test")))
+        for number in range(100):
+            near.objects.propose("memory", f"{number} {'x' * 60_000}", subject="customer")
+        token, text = create_token(served.world, owner="system", scopes=("admin",))
+        url = f"{served.url}/governance/export"
+        headers = {"Authorization": f"Bearer {text}", "Accept-Encoding": "identity"}
+
+        little = httpx.HTTPTransport(socket_options=[(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)])
+        with (
+            httpx.Client(transport=little, timeout=PATIENCE) as client,
+            client.stream("GET", url, headers=headers) as got,
+        ):
+            pieces = got.iter_raw()
+            next(pieces)
+            revoke_token(served.world, token.token_id)
+            wait_until(lambda: httpx.get(url, headers=headers).status_code == 401, "the token is refused")
+            pass_time_in_thread(SOON.total_seconds())  # it reads nothing meanwhile: its writer waits for room
+            with pytest.raises(httpx.RemoteProtocolError):
+                list(pieces)
+
+
+@pytest.mark.slow
+def test_a_live_page_hears_nothing_more_when_its_session_ends_elsewhere(
+    sqlite_database_url: str, callers: ThreadPoolExecutor
+) -> None:
+    with Horae(sqlite_database_url) as app:
+        migrate(app.engine)
+        service = build(lambda: app.world, Options(version="test"))
+        install(service)
+        token, _ = create_token(app.world, owner="system", scopes=("admin",))
+        code = create_code(app.world, token.token_id)[1]
+        with answering(service) as server, httpx.Client(base_url=server.url, timeout=PATIENCE) as browser:
+            assert browser.get(f"/console/login?code={code}").is_redirect
+            (session,) = find_sessions(app.world)
+            followed = callers.submit(lambda: browser.get("/console/live"))
+            wait_until(lambda: waiting_room_of(service).waiting == 1, "the page is followed")
+
+            end_session(app.world, session.session_id)
+
+            assert followed.result(PATIENCE).status_code == 200
+            assert browser.get("/console/").is_redirect

@@ -16,7 +16,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -217,7 +217,7 @@ class WaitingRoom:
         key = (want.owner, tuple(sorted(want.queues)), 0)
         with (
             self._stand_in_line(world, key, waiter) as line,
-            self._watch.watching(world, caller, waiter.revoke),
+            self.watching(world, caller, waiter),
             waiter.until_late_or_gone(at_most, request),
         ):
             jobs = await self._serve(world, want, caller, line, waiter)
@@ -230,8 +230,12 @@ class WaitingRoom:
         """Register a caller that only reads, in a line of its own: every hint of that name wakes it, with "*" any."""
         waiter = Waiter()
         key = (caller.sees, (hint,), id(waiter))
-        with self._stand_in_line(world, key, waiter), self._watch.watching(world, caller, waiter.revoke):
+        with self._stand_in_line(world, key, waiter), self.watching(world, caller, waiter):
             yield waiter
+
+    def watching(self, world: World, caller: Caller, waiter: Waiter) -> AbstractContextManager[None]:
+        """End a wait, of whatever kind, once the token or session of its caller is not valid any more."""
+        return self._watch.watching(world, caller, waiter.revoke)
 
     async def _serve(self, world: World, want: Want, caller: Caller, line: Line, waiter: Waiter) -> list[Job]:
         quiet = QUIET_FIRST

@@ -111,12 +111,14 @@ def is_valid(world: World, token_id: str) -> bool:
 
 
 def find_invalid(world: World, callers: Sequence[Caller]) -> list[Caller]:
-    """Return those callers whose token has been revoked, has expired or is gone since they were recognised.
+    """Return those callers whose token or session has ended since they were recognised.
 
     In a cluster nothing is said about those whose database does not answer; where none does, that is an error.
     """
     now = world.clock.now()
     named = {caller.token_id for caller in callers if caller.token_id is not None}
+    browsers = {caller.session_id for caller in callers if caller.session_id is not None}
+    open_ones = world.route().store.read(lambda tx: tx.sessions.open(browsers, now)) if browsers else set[str]()
     unknown = set[str]()
     if world.cluster is not None:
         valid, unknown, problem = find_valid(world, named)
@@ -128,6 +130,7 @@ def find_invalid(world: World, callers: Sequence[Caller]) -> list[Caller]:
         caller
         for caller in callers
         if (caller.token_id is not None and caller.token_id not in valid | unknown)
+        or (caller.session_id is not None and caller.session_id not in open_ones)
         or (caller.expires_at is not None and caller.expires_at <= now)
     ]
 

@@ -51,6 +51,7 @@ class Caller:
     token_id: str | None = None
     expires_at: datetime | None = field(default=None, compare=False)  # until when it is recognised
     agent: str | None = None  # the agent that holds the token; it acts for no other, and is no person
+    session_id: str | None = field(default=None, compare=False)  # of the console, if it is a browser
 
     @property
     def is_operator(self) -> bool:

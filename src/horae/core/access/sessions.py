@@ -52,7 +52,13 @@ class Session:
     @property
     def caller(self) -> Caller:
         return Caller(
-            self.owner, frozenset(self.scopes), self.actor, frozenset(self.queues), self.token_id, self.expires_at
+            self.owner,
+            frozenset(self.scopes),
+            self.actor,
+            frozenset(self.queues),
+            self.token_id,
+            self.expires_at,
+            session_id=self.session_id,
         )
 
 

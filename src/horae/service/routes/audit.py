@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query
+from fastapi import Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from horae.api.audit import Audit, AuditEntry, Verification, parse_heads
 from horae.api.operation import Page
+from horae.core.access.callers import Caller
 from horae.service.inputs import Tenant, TextFilter
 from horae.service.lines import DESCRIBED, answer_lines
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.rooms import CallerRooms, answer, rooms_for
+from horae.service.rooms import CallerRooms, answer, caller_for, rooms_for, rooms_of
 from horae.service.router import make_router
+from horae.service.state import world_of
 
 HEAD = "`owner=hash`: a head that was kept elsewhere, which must still be in its chain. May be repeated."
 router = make_router(prefix="/audit", tags=["audit"])
@@ -60,8 +62,11 @@ async def verify_audit(
     response_class=StreamingResponse,
     responses={200: DESCRIBED, **refuses(404)},
 )
-async def export_audit(owner: Tenant = None, rooms: CallerRooms = rooms_for(Audit.export)) -> StreamingResponse:
+async def export_audit(
+    request: Request, owner: Tenant = None, caller: Caller = caller_for(Audit.export)
+) -> StreamingResponse:
     """Lines of JSON: a header, then each owner's chain, its entries in their order and its head, then an end. The
     file can be verified without this service: `horae audit verify --file`. A tenant gets its own chain.
     """
-    return await answer_lines(rooms.audit.export(owner=owner))
+    lines = rooms_of(request, caller).audit.export(owner=owner)
+    return await answer_lines(lines, world_of(request), caller)

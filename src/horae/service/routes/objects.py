@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Query
+from fastapi import Query, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import AfterValidator
 
@@ -23,6 +23,7 @@ from horae.api.governance.object_values import (
 from horae.api.governance.object_verbs import Erased, Rollback
 from horae.api.governance.objects import Objects
 from horae.api.operation import Page
+from horae.core.access.callers import Caller
 from horae.core.governance.forecast import Assume
 from horae.core.governance.machines import Kind
 from horae.core.governance.objects import MAX_SUBJECT
@@ -41,10 +42,11 @@ from horae.service.inputs import (
 from horae.service.lines import DESCRIBED, answer_lines
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
-from horae.service.rooms import CallerRooms, answer, answer_in_words, rooms_for
+from horae.service.rooms import CallerRooms, answer, answer_in_words, caller_for, rooms_for, rooms_of
 from horae.service.router import make_router
 from horae.service.routes.decisions import Id
 from horae.service.routes.object_bodies import Erase, KindFilter, ProposeMany, ProposeOne, RollBack
+from horae.service.state import world_of
 
 router = make_router(prefix="/governance", tags=["governance"])
 
@@ -101,11 +103,14 @@ async def list_objects(
     "/export", operation_id="export_objects", summary="Objects whole, with links, evidence and versions",
     response_class=StreamingResponse, responses={200: DESCRIBED, **refuses(404)},
 )  # fmt: skip
-async def export_objects(owner: Tenant = None, rooms: CallerRooms = rooms_for(Objects.export)) -> StreamingResponse:
+async def export_objects(
+    request: Request, owner: Tenant = None, caller: Caller = caller_for(Objects.export)
+) -> StreamingResponse:
     """Lines of JSON, all as of one moment: a header, each object, its evidence and its versions, then an end. What was
     erased is not in it. A tenant gets its own objects.
     """
-    return await answer_lines(rooms.objects.export(owner=owner))
+    lines = rooms_of(request, caller).objects.export(owner=owner)
+    return await answer_lines(lines, world_of(request), caller)
 
 
 @router.get(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
-from sqlalchemy import Connection, and_, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select, update
 
 from horae.core.access.sessions import IDLE, LoginCode, Session
 from horae.core.time.instants import micros
@@ -23,8 +24,7 @@ class Sessions:
         self, owner: str | None, now: datetime, *, limit: int, after: tuple[datetime, str] | None = None
     ) -> list[Session]:
         """Return a page of sessions that have not ended, those seen last first."""
-        alive = (sessions.c.expires_at > micros(now), sessions.c.seen_at > micros(now - IDLE))
-        query = select(*SESSIONS.select).where(*alive)
+        query = select(*SESSIONS.select).where(*_alive(now))
         query = query if owner is None else query.where(sessions.c.owner == owner)
         if after is not None:
             seen, session_id = micros(after[0]), after[1]
@@ -32,6 +32,11 @@ class Sessions:
             query = query.where(or_(sessions.c.seen_at < seen, same))
         query = query.order_by(sessions.c.seen_at.desc(), sessions.c.id).limit(limit)
         return [SESSIONS.read(row) for row in self.connection.execute(query)]
+
+    def open(self, session_ids: Collection[str], now: datetime) -> set[str]:
+        """Return which of these, of a thousand at most, have not ended."""
+        query = select(sessions.c.id).where(sessions.c.id.in_(session_ids), *_alive(now))
+        return set(self.connection.execute(query).scalars())
 
     def add(self, session: Session) -> None:
         self.connection.execute(insert(sessions), SESSIONS.row(session))
@@ -67,3 +72,7 @@ class Sessions:
         if digests:
             self.connection.execute(delete(login_codes).where(login_codes.c.digest.in_(digests)))
         return len(ids) + len(digests)
+
+
+def _alive(now: datetime) -> tuple[ColumnElement[bool], ...]:
+    return sessions.c.expires_at > micros(now), sessions.c.seen_at > micros(now - IDLE)
