@@ -1,5 +1,6 @@
 """What readers must not see: which names are sensitive, what stands in their place, and what edits keep."""
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -51,6 +52,23 @@ def test_an_error_repeats_no_secret_of_its_job() -> None:
     text = "LoginError: hunter2 was refused for abcd1234 (987654), authorization: Bearer xyzxyzxyz"
 
     assert mask_text(text, secrets) == "LoginError: … was refused for … (…), authorization: Bearer …"
+
+
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        "GET /login?key=corr%65ct%2Dhorse-battery",
+        f"sent {b64encode(b'user:correct-horse-battery').decode()}",
+        '{\\"note\\": \\"correct\\u002dhorse-battery\\"}',
+        "…ct-horse-battery",
+        "correct-horse-batt",
+    ],
+)
+def test_an_error_repeats_no_secret_in_another_form_either(repeated: str) -> None:
+    text = mask_text(f"refused: {repeated}", secrets_of({"password": "correct-horse-battery"}))
+    assert text.startswith("refused: ")
+    assert "horse" not in text
+    assert b64encode(b"horse-battery").decode()[:8] not in text
 
 
 def test_a_short_secret_is_not_looked_for_in_words() -> None:

@@ -165,6 +165,10 @@ def test_a_window_agrees_with_a_list_of_all_fires(
 
     assert list(rule.between(start, end)) == expected
     assert rule.count(start, end) == len(expected)
+    for hours in range(0, 1920, 97):  # wherever it begins or ends, also inside a day or a window
+        middle = start + timedelta(hours=hours)
+        assert rule.count(middle, end) == sum(fire > middle for fire in expected)
+        assert rule.count(start, middle) == sum(fire <= middle for fire in expected)
     assert rule.previous_before(expected[-1]) == expected[-2]
     assert rule.previous_before(expected[-1] + TICK) == expected[-1]
 
@@ -233,3 +237,12 @@ def test_windows_are_said(fields: dict[str, str], english: str, chinese: str) ->
     schedule = Schedule("k", "h", "cron", "0 9 * * *", **fields)  # type: ignore[arg-type]
 
     assert (schedule.describe(), schedule.describe("zh")) == (english, chinese)
+
+
+def test_fires_that_were_moved_for_ten_years_are_counted_without_walking_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A schedule that was down so long is decided inside a transaction."""
+    walked: list[datetime] = []
+    monkeypatch.setattr(OnDays, "next_after", lambda _, instant: walked.append(instant))
+    rule = OnDays(Cron("0 * * * *", BERLIN), BERLIN, HOLIDAYS, "move")
+    assert rule.count(at("2027-01-01 00:00"), at("2037-01-01 00:00")) > 60_000
+    assert walked == []

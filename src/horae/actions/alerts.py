@@ -21,7 +21,7 @@ from horae.core.dataclass import dataclass
 from horae.core.governance.reviews import Review
 from horae.core.jobs.job import SYSTEM, Job
 from horae.core.jobs.machinery import MACHINERY
-from horae.core.jobs.masking import mask_text
+from horae.core.jobs.masking import mask_text, secrets_of
 from horae.core.jobs.retry import Retry
 from horae.core.schedules.expectations import MissedRun
 from horae.core.time.instants import iso
@@ -66,6 +66,8 @@ class DeadJob(Protocol):
     @property
     def last_error(self) -> str | None: ...
     @property
+    def payload(self) -> Any: ...
+    @property
     def tags(self) -> tuple[str, ...]: ...
     @property
     def object_type(self) -> str | None: ...
@@ -86,7 +88,7 @@ def tell_dead(world: World, alerts: Alerts, job: DeadJob) -> bool:
         "queue": job.queue,
         "owner": job.owner,
         "attempt": job.attempt,
-        "error": mask_text(job.last_error or "")[:LONGEST_ERROR],
+        "error": mask_text(job.last_error or "", secrets_of(job.payload))[:LONGEST_ERROR],
     }
     if job.object_type is not None:  # what is remembered goes on ageing, but no verifier has looked at it
         facts |= {"object_type": job.object_type, "object_id": job.object_id, "action": job.action}

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from horae.core.access.callers import mask_tokens
+from horae.core.access.masking import hide_secrets
 from horae.errors import InvalidPayload
 
 MASK = "[masked]"
@@ -86,8 +87,9 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def mask_text(text: str, secrets: Collection[str] = ()) -> str:
-    """Return an error's text without what looks like a secret, and without these."""
-    for secret in sorted(secrets, key=len, reverse=True):
+    """Return an error's text without what looks like a secret, and without these, however they are encoded or cut."""
+    text = hide_secrets(text, secrets) if secrets else text
+    for secret in sorted(secrets, key=len, reverse=True):  # the short ones too
         text = text.replace(secret, "…")
     text = _SECRET.sub(r"\1…", mask_tokens(text))
     return _PASSWORD_IN_URL.sub(r"\1:…@", _BEARER.sub(r"\1 …", text))

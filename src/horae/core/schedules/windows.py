@@ -13,7 +13,7 @@ from typing import Literal
 from zoneinfo import ZoneInfo
 
 from horae.core.dataclass import dataclass
-from horae.core.schedules.day_lists import DayList, read_days, read_quiet
+from horae.core.schedules.day_lists import read_days, read_quiet
 from horae.core.schedules.rules import Cron, Every, Rule
 from horae.core.time.cron import last_before
 from horae.core.time.instants import MICROSECOND, aware
@@ -110,14 +110,15 @@ class OnDays:
     def count(self, start: datetime, end: datetime) -> int:
         """Count the fires after *start* up to and including *end*; days in a row that are left are counted at once."""
         after, until = aware(start, "start"), aware(end, "end")
-        if self.how == "move":
-            return sum(1 for _ in self.between(after, until))
         zone, is_open, found = zone_named(self.zone), self._opens(), 0
         day, last = _local_date(after, zone), _local_date(until, zone)
         while day <= last:
             first = day
             while day <= last and is_open(day):
                 day += _DAY
+            if day > first and self.how == "move" and not is_open(first - _DAY):  # what was moved comes on it
+                found += len({each for each in self._landings(first, zone) if after < each <= until})
+                first += _DAY
             if day > first:
                 opens, closes = _midnight(first, zone) - MICROSECOND, _midnight(day, zone) - MICROSECOND
                 found += self.rule.count(max(opens, after), min(closes, until)) if opens < until else 0
@@ -149,35 +150,26 @@ class OnDays:
         return None
 
     def _next_moved(self, after: datetime) -> datetime | None:
-        zone, days = zone_named(self.zone), read_days(self.days)
+        zone, is_open = zone_named(self.zone), self._opens()
         day: date | None = _local_date(after, zone)
         for _ in range(_MOST_TRIES):
-            day = None if day is None else _first_open(day, self._opens())
+            day = None if day is None else _first_open(day, is_open)
             if day is None:
                 return None
-            landed = self._first_landed(day, after, zone, days)
+            landed = min((each for each in self._landings(day, zone) if each > after), default=None)
             if landed is not None:
                 return landed
             ahead = self.rule.next_after(max(after, _midnight(day + _DAY, zone) - MICROSECOND))
             day = None if ahead is None else _local_date(ahead, zone)
         return None
 
-    def _first_landed(self, day: date, after: datetime, zone: ZoneInfo, days: DayList) -> datetime | None:
-        """Return the first fire of an open day after an instant: its own, or one of the closed days right before it."""
-        landed = []
-        source = day
-        while source == day or source in days:
-            for fire in self.rule.between(_midnight(source, zone) - MICROSECOND, _midnight(source + _DAY, zone)):
-                if fire >= _midnight(source + _DAY, zone):
-                    break
-                moved = fire if source == day else _instant(datetime.combine(day, _local(fire, zone).time()), zone)
-                if moved > after:
-                    landed.append(moved)
-                    break
+    def _landings(self, day: date, zone: ZoneInfo) -> Iterator[datetime]:
+        """Yield the fires of an open day, in no order: its own, and those of the closed days right before it."""
+        days, source = read_days(self.days), day
+        while (source == day or source in days) and (day - source).days <= _MOST_CLOSED:
+            for fire in self.rule.between(*(_midnight(each, zone) - MICROSECOND for each in (source, source + _DAY))):
+                yield fire if source == day else _instant(datetime.combine(day, _local(fire, zone).time()), zone)
             source -= _DAY
-            if (day - source).days > _MOST_CLOSED:
-                break
-        return min(landed, default=None)
 
 
 _ENGLISH = {
