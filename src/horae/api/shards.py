@@ -154,8 +154,8 @@ def gather_page(
         positions = {number: _position(fetch, part, taken[number]) for number, part in parts.items()}
     going_on = {number: at for number, (at, is_over) in positions.items() if not is_over}
     if going_on and away:  # one that was away goes on where it was, if it is back by then
-        known = {each.name: each.number for each in shards.members(here.world)}
-        going_on |= {known[name]: None if begins is None else begins[known[name]] for name in away}
+        missed = [each.number for each in shards.members(here.world) if each.name in away and each.number not in parts]
+        going_on |= {each: None if begins is None else begins[each] for each in missed if not begins or each in begins}
     return Merged(Page(tuple(rows), write_positions(going_on) if going_on else None, away), away)
 
 
