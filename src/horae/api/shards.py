@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from horae.api.here import Here
     from horae.api.operation import FetchPage
     from horae.core.cluster.settings import Kind, Portion
+    from horae.core.cluster.shard_map import Member
     from horae.core.governance.budgets import Budget
     from horae.ports.store import Tx
 
@@ -37,7 +38,7 @@ Merge = Callable[[list[Any]], Any]
 
 
 def gather_all(here: Here, verb: Callable[[Here], Any], merge: Merge, *, drained: bool = False) -> Merged:
-    """Run a verb in every database and merge the answers; in those that were *drained*, too, if they answer.
+    """Run a verb in every database and merge the answers; in those that were *drained*, too.
 
     What only some databases know is found there; where none does, the refusal is that of the first.
     """
@@ -102,14 +103,19 @@ def ask_each(
 ) -> tuple[dict[int, T], tuple[str, ...]]:
     """Ask each database that keeps something, or those *among* them; return answers by number, and who was away.
 
-    One that was *drained* is asked as well where it may still have figures; it is not missed where it is away.
+    With *drained* those that keep nothing any more are asked, too: what has ended there stays there.
     """
-    keeping = shards.members(here.world)
-    everyone = here.world.cluster.shard_map.members if drained and here.world.cluster is not None else keeping
-    found, away = shards.ask_each(
-        here.world, lambda world, number: ask(replace(here, world=world), number), among, asked=everyone
+    return shards.ask_each(
+        here.world,
+        lambda world, number: ask(replace(here, world=world, everywhere=here.world), number),
+        among,
+        asked=_asked(here, drained),
     )
-    return found, tuple(each for each in away if any(each == member.name for member in keeping))
+
+
+def _asked(here: Here, drained: bool) -> Sequence[Member]:
+    assert here.world.cluster is not None
+    return here.world.cluster.shard_map.sharded if drained else shards.members(here.world)
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------
