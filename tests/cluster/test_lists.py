@@ -177,7 +177,7 @@ def test_a_filtered_list_is_merged_as_well(clusters: Clusters) -> None:
     assert sorted(by_end) == sorted(ids[::2])
 
 
-def test_a_tenant_is_asked_of_its_own_database_alone(clusters: Clusters) -> None:
+def test_a_list_of_a_tenant_has_its_rows_alone(clusters: Clusters) -> None:
     world, _ = clusters.make(3)
     fill(clusters, world, 6)
     page = rooms(world, tenant("owner-3", "owner-3")).jobs.list().page()

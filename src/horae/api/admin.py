@@ -162,7 +162,8 @@ class Admin(Room[S]):
             schedule=schedule, handler=handler, outcome=outcomes, started_after=started_after,
             started_before=started_before, owner=owner,
         )  # fmt: skip
-        return Listing(Call(Page[LoggedRun], query=query), limit, fetch, order=_begun)
+        first = Call[Page[LoggedRun]](Page[LoggedRun], query=query, is_scattered=True)
+        return Listing(first, limit, fetch, order=_begun, drained=True)
 
     @GET("/runs/{run_id}", *ADMIN)
     def run(self, run_id: str) -> Call[LoggedRun]:

@@ -19,7 +19,7 @@ from horae.api.gathering import Merged
 from horae.api.masking import for_readers
 from horae.api.operation import Page
 from horae.core.cluster.positions import read_positions, write_positions
-from horae.errors import NotFound
+from horae.errors import NotFound, StoreBusy
 
 if TYPE_CHECKING:
     from horae.actions.settings.deciding import Value
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     Setting = tuple[Kind, str, Value | Callable[[Tx], Value], str]  # kind, name, value, reason
 
 T = TypeVar("T")
+TRIES = 8  # to see a tenant whose shard moves in one place
 Merge = Callable[[list[Any]], Any]
 
 
@@ -44,6 +45,25 @@ def gather_all(here: Here, verb: Callable[[Here], Any], merge: Merge, *, drained
     """
     found, away = ask_known(here, lambda there: for_readers(there, verb(there)), drained=drained)
     return Merged(merge(list(found.values())), away)
+
+
+def gather_of_owner(here: Here, owner: str, gather: Callable[[Here], Merged]) -> Merged:
+    """Ask every database for a tenant's rows, and once more its own, whether it still is there.
+
+    Where it has moved meanwhile its live rows were seen twice or not at all, and all are asked again.
+    """
+    cluster = here.world.cluster
+    assert cluster is not None
+    vshard = cluster.shard_map.vshard_of(owner=owner)
+    for _ in range(TRIES):
+        shard_map = cluster.shard_map
+        found = gather(here)
+        if shard_map.member(shard_map.database_of(vshard)).name in found.incomplete:
+            return found
+        shards.look_at_owner(here.world, owner)
+        if cluster.shard_map.version == shard_map.version:
+            return found
+    raise StoreBusy("vshard_busy", vshard=vshard)
 
 
 def ask_known(here: Here, verb: Callable[[Here], T], *, drained: bool = False) -> tuple[dict[int, T], tuple[str, ...]]:
@@ -139,8 +159,11 @@ def gather_page(
     *,
     is_rising: bool,
     join: Join | None = None,
+    drained: bool = False,
 ) -> Merged:
     """Return one page of a list over all databases, merged by *order*, and a cursor with a position in each of them.
+
+    With *drained* those that keep nothing any more are among them.
 
     Every position is read in the moment of its rows, so that none is shown twice or left out while others come.
     """
@@ -151,16 +174,17 @@ def gather_page(
             begin = None if begins is None else begins[number]
             moments.enter_context(moment(there.world))
             rows, further = fetch(there, begin, size)
-            return Part(there, begin, for_readers(there, rows), further)
+            return Part(there, begin, for_readers(there if number in keeping else here, rows), further)
 
-        parts, away = ask_each(here, ask, begins)
-        joined, missing = (None, ()) if join is None else _joined(here, join, parts, order, is_rising)
+        keeping = {each.number for each in shards.members(here.world)}  # others hear of no new definitions
+        parts, away = ask_each(here, ask, begins, drained=drained)
+        joined, missing = (None, ()) if join is None else _joined(here, join, parts, order, is_rising, drained)
         away = (*away, *(each for each in missing if each not in away))
         rows, taken = _merge(parts, size, order, is_rising, joined)
         positions = {number: _position(fetch, part, taken[number]) for number, part in parts.items()}
     going_on = {number: at for number, (at, is_over) in positions.items() if not is_over}
     if going_on and away:  # one that was away goes on where it was, if it is back by then
-        missed = [each.number for each in shards.members(here.world) if each.name in away and each.number not in parts]
+        missed = [each.number for each in _asked(here, drained) if each.name in away and each.number not in parts]
         going_on |= {each: None if begins is None else begins[each] for each in missed if not begins or each in begins}
     return Merged(Page(tuple(rows), write_positions(going_on) if going_on else None, away), away)
 
@@ -169,7 +193,7 @@ Joined = Callable[[int, Any], Any]  # of a database and its row: what the list s
 
 
 def _joined(
-    here: Here, join: Join, parts: Mapping[int, Part], order: Callable[[Any], Any], is_rising: bool
+    here: Here, join: Join, parts: Mapping[int, Part], order: Callable[[Any], Any], is_rising: bool, drained: bool
 ) -> tuple[Joined, tuple[str, ...]]:
     """Look up the things of all parts in every database, also in those whose own rows have come to their end."""
     first = min if is_rising else max
@@ -181,11 +205,11 @@ def _joined(
             by_key[join.key(row)][number] = row
 
     _, away = ask_each(here, ask, drained=join.drained) if wanted else (None, ())
-    keeping = {each.number for each in shards.members(here.world)}
+    listing = {each.number for each in _asked(here, drained)}
 
     def show(number: int, row: Any) -> Any:
         rows = {number: row, **by_key[join.key(row)]}
-        listed = [each for each in sorted(rows) if each in keeping and join.fits(rows[each])]
+        listed = [each for each in sorted(rows) if each in listing and join.fits(rows[each])]
         if not listed or first(listed, key=lambda each: order(rows[each])) != number:
             return None
         together = join.merge([rows[each] for each in sorted(rows)])

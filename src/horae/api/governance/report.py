@@ -134,7 +134,7 @@ class Governance(Room[S]):
 
         query = drop_none(period=length, until=until, owner=owner)
         gather = over_all(read, lambda answers: _publish(merges.merge_reports(answers)), drained=True)
-        return Call(GovernanceReport, lambda here: _publish(read(here)), query=query, gather=gather)
+        return Call(GovernanceReport, lambda here: _publish(read(here)), query=query, gather=gather, is_scattered=True)
 
 
 def _publish(found: Found) -> GovernanceReport:
