@@ -25,6 +25,7 @@ from horae.testing.builders import a_schedule
 from tests.cluster.conftest import Clusters
 from tests.cluster.test_lists import fill, rooms, walk
 from tests.cluster.test_moving import vshard_of
+from tests.cluster.test_nothing_partial import kill_jobs
 from tests.cluster.test_settings import Absence
 
 LEASE = timedelta(seconds=30)
@@ -282,3 +283,37 @@ def test_secrets_of_jobs_in_a_drained_database_stay_masked_as_the_others_are(clu
     moves.drain(world, "db-2")
     store_definitions(world, [StoredDefinition("mail", "default", tenants=True, sensitive=("pin",))])
     assert {job.payload["pin"] for job in rooms(world).jobs.list(state="succeeded")} == {"[masked]"}
+
+
+def test_a_group_of_errors_is_unmuted_also_where_a_drained_database_has_a_part_of_it(clusters: Clusters) -> None:
+    world, _ = clusters.make(2)
+    kill_jobs(clusters, world, 12)
+    seen = rooms(world).error_groups
+    [group] = seen.list()
+    seen.mute(group.fingerprint, reason="known")
+    moves.drain(world, "db-2")
+    assert [(each.muted, each.count) for each in seen.list()] == [(True, 12)]
+    seen.unmute(group.fingerprint)
+    assert [(each.muted, each.count) for each in seen.list(muted=False)] == [(False, 12)]
+    assert not seen.get(group.fingerprint).muted
+
+
+def test_runs_of_a_task_are_listed_after_its_tenant_has_moved(clusters: Clusters) -> None:
+    world, _ = clusters.make(3)
+    owner = "owner-3"
+    store_definitions(world, [StoredDefinition("dispatch", "default", tenants=True)])
+    mine = rooms(world, tenant(owner, owner)).scheduled_tasks
+    made = mine.create(name="report", schedule_type="interval", schedule_expr="3600", payload={"message": "go"})
+    ran = list[str]()
+    for name in ("first", "db-2", "db-3"):
+        if database_of(world, owner) != name:
+            moves.move(world, [vshard_of(world, owner)], name)
+        mine.trigger(made.id)
+        clusters.clock.advance(timedelta(seconds=5))
+        ran = [f"{job.id}.{job.token}" for job in work(world)] + ran
+        clusters.clock.advance(timedelta(seconds=5))
+    assert [run.id for run in mine.runs(made.id)] == ran
+    pages = walk(lambda cursor: mine.runs(made.id).page(cursor, limit=2))  # type: ignore[arg-type,return-value]
+    assert [run.id for page in pages for run in page.items] == ran
+    with pytest.raises(NotFound):
+        rooms(world, tenant("owner-2", "owner-2")).scheduled_tasks.runs(made.id).page()

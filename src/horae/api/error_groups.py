@@ -198,6 +198,10 @@ def _wherever_it_is(
     change = over_all(act, merges.merge_group, drained=True)
 
     def gather(here: Here) -> Merged:
-        return decide(here) if here.caller.resolve_owner(owner) == SYSTEM else change(here)
+        if here.caller.resolve_owner(owner) != SYSTEM:
+            return change(here)
+        from horae.api.shards import change_drained  # a single database does not need it
+
+        return change_drained(here, decide(here), act)
 
     return gather

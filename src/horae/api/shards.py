@@ -97,6 +97,22 @@ def change_setting(here: Here, setting: Setting, act: Callable[[Here, Portion], 
     return Merged(merge(decided.answers), decided.away, decided.databases)
 
 
+def change_drained(here: Here, decided: Merged, act: Callable[[Here], Any]) -> Merged:
+    """Repeat a change of the house in databases that keep nothing any more: they follow no settings."""
+    keeping = {each.number for each in shards.members(here.world)}
+    away = list[str]()
+    for member in _asked(here, drained=True):
+        if member.number in keeping:
+            continue
+        try:
+            act(replace(here, world=here.world.cluster.whole(here.world, member.number), everywhere=here.world))  # type: ignore[union-attr]
+        except NotFound:
+            continue
+        except shards.AWAY:
+            away.append(member.name)
+    return replace(decided, incomplete=(*decided.incomplete, *away))
+
+
 def share_out(
     here: Here, name: str, most: int | None, act: Callable[[Here, int | None], Any], merge: Merge, reason: str
 ) -> Merged:
