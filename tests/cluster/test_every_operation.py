@@ -10,13 +10,13 @@ from typing import Any, cast
 import pytest
 
 from horae.api.here import Here, house
-from horae.api.operation import Listing
+from horae.api.operation import Call, Listing
 from horae.api.waits import Wait
 from horae.core.cluster.shard_map import first_map
 from horae.core.jobs.job import SYSTEM
 from horae.ports.world import World
 from horae.testing.clock import NOON, LoadedDice, VirtualClock
-from tests.api.test_doors import NEEDED, OPERATIONS, SAMPLES
+from tests.api.test_doors import NEEDED, OPERATIONS, SAMPLES, AnyMethod
 
 # What an operation needs beside the usual samples to get as far as its first look at a database.
 GIVEN: dict[str, dict[str, Any]] = {
@@ -26,6 +26,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "batches.get": {"batch_id": "batch_1"},
     "batches.jobs": {"batch_id": "batch_1"},
     "batches.wait": {"batch_id": "batch_1"},
+    **{f"budgets.{verb}": {"unit": "calls"} for verb in ("adjust", "get", "history", "set")},
     "objects.conclude": {"verdict": "confirmed"},
     "objects.erase": {"object_id": "a"},
     "objects.evidence": {"evidence": ["a"]},
@@ -44,6 +45,7 @@ AT_HOME = {
     "health.ready": "whether this process can work: with the home, and without any of the others",
     "sessions.end": "sessions of browsers are in the home",
 }
+OWNERS_AT_HOME = {"sessions.list"}  # as those of browsers that act for a tenant
 # These ask no database, or not through the world that they are given.
 OF_THE_PROCESS = {
     "admin.doctor": "examines the installation by itself, database by database",
@@ -53,6 +55,10 @@ OF_THE_PROCESS = {
     "health.version": "asked of a service",
     "objects.schemas": "words of the program",
 }
+
+
+def takes_owner(operation: AnyMethod) -> bool:
+    return "owner" in inspect.signature(operation.__wrapped__).parameters
 
 
 class Asked(BaseException):
@@ -119,20 +125,23 @@ class FakeSealer:
         return b"sealed"
 
 
-def way_of(name: str) -> str:
-    """Return how an operation is done for the house: ``merged``, or by what it finds the rows that it asks for first.
-
-    ``house``: those of the owner ``system``, which are in one virtual shard; ``home``: whatever the first database has.
-    """
-    operation, given = OPERATIONS[name], {**NEEDED.get(name, {}), **GIVEN.get(name, {})}
+def built(name: str, **chosen: str) -> Call[Any]:
+    operation, given = OPERATIONS[name], {**NEEDED.get(name, {}), **GIVEN.get(name, {}), **chosen}
     for parameter in list(inspect.signature(operation.__wrapped__).parameters.values())[1:]:
         if parameter.default is inspect.Parameter.empty and parameter.kind is not inspect.Parameter.VAR_KEYWORD:
             usual = "job_12" if parameter.name == "job_id" else SAMPLES.get(str(parameter.annotation), "a")
             given.setdefault(parameter.name, usual)
     made = operation.__wrapped__(None, **given)
     call = made.round(0.0) if isinstance(made, Wait) else made.page(None, 10) if isinstance(made, Listing) else made
-    if call.gather is not None:
-        return "merged"
+    assert isinstance(call, Call)
+    return call
+
+
+def way_of(call: Call[Any]) -> str:
+    """Return by what the rows are found that an operation of the house asks for first.
+
+    ``house``: those of the owner ``system``, which are in one virtual shard; ``home``: whatever the first database has.
+    """
     assert call.verb is not None
     try:
         found = call.verb(Here(watched(), house("ann"), sealer=lambda: cast("Any", FakeSealer())))
@@ -145,9 +154,17 @@ def way_of(name: str) -> str:
 @pytest.mark.parametrize("name", sorted(OPERATIONS.keys() - OF_THE_PROCESS.keys()))
 def test_every_operation_is_routed_or_asks_every_database(name: str) -> None:
     """One that is about no owner, id or key asks all of them, or says why the home has everything that it shows."""
-    way = way_of(name)
+    call = built(name)
+    way = "merged" if call.gather is not None else way_of(call)
     assert way != "nothing"
     assert (way == "home") == (name in AT_HOME), f"{name} asks the home alone: merge the answers of all databases"
+
+
+@pytest.mark.parametrize("name", sorted(name for name, each in OPERATIONS.items() if takes_owner(each)))
+def test_every_operation_that_is_told_an_owner_goes_where_that_is(name: str) -> None:
+    call = built(name, owner="alice")
+    if call.gather is None or (call.query.get("owner") and not call.is_scattered):
+        assert way_of(call) in ("owner", "databases", *(["home"] if name in OWNERS_AT_HOME else []))
 
 
 def test_no_reason_is_left_for_an_operation_that_is_not_there() -> None:

@@ -179,6 +179,8 @@ class ErrorGroups(Room[S]):
             return fetch(here) if one else over_all(fetch, merges.merge_group, drained=True)(here).answer
 
         def act(here: Here) -> Any:
+            if here.world.cluster is not None and here.caller.sees is None:  # of the house, though about one tenant
+                return begun_in_parts(plan)(here).answer
             return error_groups.retry(
                 here.world, group(here).group, actor=here.actor, reason=reason, reach=here.reach
             )  # fmt: skip
