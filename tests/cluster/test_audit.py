@@ -12,7 +12,8 @@ from horae.actions.audit import seal_all
 from horae.api.audit import Verification, verify_export
 from horae.core.audit.exports import write_line
 from horae.core.cluster.shard_map import HOME
-from horae.errors import StoreError
+from horae.core.cursors import cursor_from
+from horae.errors import InvalidInput, StoreError
 from horae.ports.world import World
 from tests.cluster.conftest import Clusters
 from tests.cluster.test_lists import rooms
@@ -171,3 +172,11 @@ def test_where_no_database_answers_that_is_an_error(clusters: Clusters) -> None:
     Absence(urls, 1).begin(world, 1)
     with pytest.raises(StoreError):
         rooms(world).audit.verify()
+
+
+@pytest.mark.parametrize("clusters", ["sqlite"], indirect=True)
+def test_a_cursor_of_a_database_that_is_in_no_cluster_is_refused(clusters: Clusters) -> None:
+    world, _ = clusters.make(2)
+    act(world)
+    with pytest.raises(InvalidInput, match="cursor"):
+        rooms(world).audit.list(owner="owner-1").page(cursor_from([9 << 48]))

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 
 import pytest
 
-from horae.actions.jobs import claims, jobs
+from horae.actions import roll_up
+from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.requests import Request
+from horae.actions.statistics import Figures
+from horae.api.merges import merge_figures
 from horae.core.cluster.numbers import vshard_of_id
+from horae.core.jobs.job import Outcome
+from horae.core.statistics import Statistic
 from horae.errors import InvalidInput, NotFound
 from horae.ports.definitions import StoredDefinition
 from horae.ports.workers import Node
+from horae.testing.clock import NOON
 from tests.cluster.conftest import Clusters
 from tests.cluster.test_lists import fill, lose, rooms
 
@@ -95,3 +102,46 @@ def test_a_house_job_is_counted_wherever_it_was_drawn(clusters: Clusters) -> Non
     assert len({vshard_of_id(each.id) for each in stored}) > 3
     assert rooms(world).jobs.counts(owner="system").groups[0].count == 20
     assert len(list(rooms(world).jobs.list(owner="system"))) == 20
+
+
+def test_figures_of_all_databases_are_those_of_one_that_had_everything(clusters: Clusters) -> None:
+    world, _ = clusters.make(3)
+    store_definitions(world, [StoredDefinition("mail", "default", tenants=True)])
+    fill(clusters, world, 20)
+    spans, ended = list[timedelta](), Counter[str]()
+    for index, shard in enumerate(world.shards(), 1):
+        for job in claims.claim(shard, "default", 100, worker_id="w", lease=timedelta(minutes=1)):
+            clusters.clock.advance(timedelta(seconds=index))
+            spans.append(clusters.clock.now() - (job.started_at or NOON))
+            outcome = Outcome("failed", error="no route", final=True) if index == 3 else Outcome("succeeded")
+            ended[outcome.ending] += 1
+            endings.settle(shard, [(job, outcome)])
+    clusters.clock.advance(timedelta(hours=2))
+    for shard in world.shards():
+        roll_up.keep_up(shard)
+    seen = rooms(world).statistics
+    for figures in (*seen.list("queue"), *seen.list("handler"), *seen.list("total")):
+        assert (figures.runs, figures.succeeded, figures.failed) == (20, ended["succeeded"], ended["failed"])
+        assert figures.dead == ended["failed"]
+        assert figures.duration_mean == sum(spans, timedelta(0)) / 20
+        assert figures.duration_p99 is not None
+        assert max(spans) <= figures.duration_p99 <= 1.2 * max(spans)
+    assert sum(each.runs for each in seen.series("queue", "default", grain="minute", since=NOON)) == 20
+    assert len(seen.list("owner")) == 20
+    assert [each.runs for each in seen.list("owner", limit=3)] == [1, 1, 1]
+
+
+def test_figures_of_one_name_and_span_become_one_and_the_largest_come_first() -> None:
+    def figures(name: str, runs: int, *, hour: int = 0, depth: int | None = None) -> Figures:
+        at = NOON + timedelta(hours=hour)
+        return Figures(name, at, at + timedelta(hours=1), Statistic(runs=runs, succeeded=runs), depth)
+
+    first = [figures("mail", 5, depth=3), figures("print", 4)]
+    second = [figures("print", 4), figures("mail", 1, depth=2), figures("scan", 7)]
+    found = merge_figures([first, second], limit=2)
+    assert [(each.name, each.figures.runs, each.depth) for each in found] == [("print", 8, None), ("scan", 7, None)]
+    assert [(each.name, each.depth) for each in merge_figures([first, second], limit=9)][2] == ("mail", 5)
+    assert first[0].figures.runs == 5  # what a database has said is left as it was
+    series = merge_figures([[figures("", 1, hour=2)], [figures("", 2), figures("", 3, hour=2)]])
+    assert [(each.at - NOON, each.figures.succeeded) for each in series] == [(timedelta(0), 2), (timedelta(hours=2), 4)]
+    assert merge_figures([[], []], limit=5) == []

@@ -19,8 +19,10 @@ from horae.api.senders.local import Local
 from horae.api.values import to_json
 from horae.core.access.callers import Caller
 from horae.core.cluster.positions import read_positions, write_positions
+from horae.core.error_groups import ErrorGroup
 from horae.errors import InvalidInput
 from horae.ports.world import World
+from horae.testing.clock import NOON
 from tests.cluster.conftest import Clusters
 
 
@@ -175,7 +177,7 @@ def test_a_filtered_list_is_merged_as_well(clusters: Clusters) -> None:
     assert sorted(by_end) == sorted(ids[::2])
 
 
-def test_a_tenant_is_asked_of_its_own_database_alone(clusters: Clusters) -> None:
+def test_a_list_of_a_tenant_has_its_rows_alone(clusters: Clusters) -> None:
     world, _ = clusters.make(3)
     fill(clusters, world, 6)
     page = rooms(world, tenant("owner-3", "owner-3")).jobs.list().page()
@@ -230,3 +232,31 @@ def test_where_no_database_answers_that_is_an_error(clusters: Clusters) -> None:
     lose(world, urls, 1)
     with pytest.raises(Exception, match="database"):
         rooms(world).jobs.list().page()
+
+
+@pytest.mark.parametrize("clusters", ["sqlite"], indirect=True)
+def test_a_joined_list_goes_on_while_a_database_whose_rows_have_ended_is_away(clusters: Clusters) -> None:
+    world, urls = clusters.make(3)
+    put_groups(world, 3, {"z": 0})
+    put_groups(world, 1, {"a": 1, "c": 3, "e": 5})
+    put_groups(world, 2, {"b": 2, "d": 4, "f": 6})
+    first = rooms(world).error_groups.list().page(limit=2)
+    assert first.next_cursor is not None
+    assert sorted(read_positions(first.next_cursor)) == [1, 2]
+    lose(world, urls, 3)
+    seen = rooms(clusters.open(urls[0])).error_groups.list()
+    second = seen.page(first.next_cursor, limit=2)
+    third = seen.page(second.next_cursor)
+    assert [each.fingerprint for page in (first, second, third) for each in page.items] == list("zabcdef")
+    assert [page.incomplete for page in (first, second, third)] == [(), ("db-3",), ("db-3",)]
+    assert third.next_cursor is None
+
+
+def put_groups(world: World, database: int, groups: dict[str, int]) -> None:
+    """Store groups of errors of the house in a database, each seen so many minutes ago."""
+    assert world.cluster is not None
+    store = world.cluster.whole(world, database).store
+    for fingerprint, ago in groups.items():
+        first, last = NOON - timedelta(hours=1), NOON - timedelta(minutes=ago)
+        group = ErrorGroup("system", fingerprint, "mail", "OSError", "no route", "", "", 1, first, last, 1, 1)
+        store.transact(lambda tx, group=group: tx.error_groups.put(group))  # type: ignore[misc]

@@ -11,14 +11,17 @@ from horae.actions import roll_up
 from horae.actions.error_groups import unmute
 from horae.actions.jobs import acts as verbs
 from horae.actions.jobs import claims, endings, jobs
+from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.quiet_owners import quiet_owner
 from horae.actions.jobs.requests import Request
 from horae.actions.schedules import fires, schedules
+from horae.api.here import tenant
 from horae.core.jobs import machinery
 from horae.core.jobs.job import Outcome
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.jobs.retry import Retry
 from horae.errors import NotAllowed, NotFound
+from horae.ports.definitions import StoredDefinition
 from horae.ports.schedules import ScheduleFilter
 from horae.ports.world import World
 from horae.testing.builders import a_schedule
@@ -168,8 +171,6 @@ def test_an_act_whose_process_died_between_two_databases_names_those_without_a_p
 
 
 def test_a_tenants_act_stays_in_its_database_and_an_operator_sees_it(clusters: Clusters) -> None:
-    from horae.api.here import tenant
-
     world, _ = clusters.make(3)
     fill(clusters, world, 12)
     own = rooms(world, tenant("owner-7", "owner-7")).acts
@@ -286,3 +287,42 @@ def test_each_of_these_names_a_database_that_is_away(clusters: Clusters) -> None
     assert seen.acts.preview("revive", "handler:mail").incomplete == ("db-3",)
     assert seen.error_groups.retry(group.fingerprint).incomplete == ("db-3",)
     assert seen.error_groups.list().page().incomplete == ("db-3",)
+
+
+def test_schedules_of_one_tenant_are_listed_with_their_results_wherever_they_are(clusters: Clusters) -> None:
+    world, _ = clusters.make(3)
+    store_definitions(world, [StoredDefinition("greet", "default", tenants=True)])
+    for index in range(9):
+        schedules.create(world, a_schedule("nightly", owner=f"owner-{index}"))
+    clusters.clock.advance(timedelta(days=1))
+    for shard in world.shards():
+        while fires.fire_due(shard):
+            continue
+        for job in claims.claim(shard, "default", 100, worker_id="w", lease=LEASE):
+            endings.settle(shard, [(job, Outcome("succeeded"))])
+    for index in range(9):
+        owner = f"owner-{index}"
+        for caller, named in ((None, owner), (tenant(owner, owner), None)):
+            seen = rooms(world, caller).schedules
+            for order in ("key", "next"):
+                [found] = seen.list(owner=named, order=order, results=5)
+                assert (found.key, found.owner) == ("nightly", owner)
+                assert [each.outcome for each in found.results or ()] == ["succeeded"]
+        assert rooms(world, tenant(owner, owner)).expectations.list().page().items == ()
+
+
+def test_an_operator_retries_the_errors_of_a_tenant_wherever_it_is(clusters: Clusters) -> None:
+    world, _ = clusters.make(3)
+    for index in range(6):
+        jobs.enqueue(world, Request("mail", {}, owner=f"owner-{index}", retry=Retry.none()))
+    store_definitions(world, [StoredDefinition("mail", "default", tenants=True)])
+    for shard in world.shards():
+        for job in claims.claim(shard, "default", 100, worker_id="w", lease=LEASE):
+            endings.settle(shard, [(job, Outcome("failed", error="ValueError: no such address"))])
+    clusters.clock.advance(timedelta(minutes=5))
+    for shard in world.shards():
+        roll_up.keep_up(shard)
+    seen = rooms(world).error_groups
+    for index in range(6):
+        [group] = seen.list(owner=f"owner-{index}")
+        assert seen.retry(group.fingerprint, owner=f"owner-{index}").matched == 1

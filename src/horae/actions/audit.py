@@ -13,6 +13,7 @@ from horae.core.audit.chain import ChainCheck, Complaint, Head, Seal, Verified
 from horae.core.audit.entries import Entry, entry_body, hash_entry
 from horae.core.audit.exports import Line, closing_line, entry_line, header_line, last_line
 from horae.core.cluster.numbers import birthplace
+from horae.core.cursors import not_ours
 from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.ports.store import Tx
@@ -47,8 +48,10 @@ def find_entries(
         return world.route(owner=owner, id=object_id).store.read(lambda tx: find(tx, limit, before))
     found: list[tuple[int, Entry]] = []
     places = _places_of(world, owner)
-    first = 0 if before is None else [number for number, _ in places].index(birthplace(before))
-    for number, shard in places[first:]:
+    numbers = [number for number, _ in places]
+    if before is not None and birthplace(before) not in numbers:
+        raise not_ours()
+    for number, shard in places[0 if before is None else numbers.index(birthplace(before)) :]:
         below = before if before is not None and birthplace(before) == number else None
         found += shard.route().store.read(partial(find, most=limit - len(found), below=below))
         if len(found) >= limit:

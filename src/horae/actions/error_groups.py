@@ -131,16 +131,14 @@ def _mute_facts(group: ErrorGroup) -> dict[str, Any]:
 
 def retry(
     world: World,
-    fingerprint: str,
+    group: ErrorGroup,
     *,
-    owner: str = SYSTEM,
     actor: str = SYSTEM,
     reason: str = "",
     reach: Reach = EVERYWHERE,
 ) -> Act:
     """Begin a bulk act that revives the dead jobs of a group; *reach* limits it as every act of its caller is."""
-    where = retried_jobs(get_group(world, fingerprint, owner=owner).group)
-    return acts.start(world, "revive", where, actor=actor, reason=reason, **reach)
+    return acts.start(world, "revive", retried_jobs(group), actor=actor, reason=reason, **reach)
 
 
 def retried_jobs(group: ErrorGroup) -> str:

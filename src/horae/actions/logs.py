@@ -65,7 +65,14 @@ def count(world: World, wanted: LogFilter | None = None) -> int:
 def get(world: World, run_id: str, *, owner: str | None = None) -> Logged:
     """Return one run; with *owner* only one of that tenant."""
     number, token = run_name(run_id)
-    found = world.route(owner=owner).store.read(lambda tx: tx.logs.get(number, token))
+
+    def read(tx: Tx) -> Logged | None:
+        return tx.logs.get(number, token)
+
+    found = world.route(owner=owner, id=run_id).store.read(read)
+    if found is None and world.cluster is not None:  # it may have ended where its shard was before
+        elsewhere = (shard.route().store.read(read) for shard in world.databases())
+        found = next((run for run in elsewhere if run is not None), None)
     if found is None or (owner is not None and found.run.owner != owner):
         raise _unknown(run_id)
     return found

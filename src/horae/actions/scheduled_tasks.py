@@ -293,12 +293,19 @@ def runs(
     queues: Collection[str] = (),
     limit: int = 50,
     before: tuple[int, int] | None = None,
+    everywhere: World | None = None,
 ) -> list[ScheduledTaskRun]:
-    """Return the runs of a task, the newest first, with the attempt under way (S1-12, S1-18)."""
+    """Return the runs of a task, the newest first, with the attempt under way (S1-12, S1-18).
+
+    They may be where the task was before a move: *everywhere* is the world of a cluster that knows where the task is.
+    """
     page_size(limit)
+    keeper = None if everywhere is None else everywhere.route(owner=owner, id=task_id).store
+    known = None if keeper is None else keeper.read(lambda tx: _find(tx, task_id, owner, queues).number)
 
     def read(tx: Tx) -> list[ScheduledTaskRun]:
-        return tx.scheduled_tasks.runs(_find(tx, task_id, owner, queues).number, limit=limit, before=before)
+        number = _find(tx, task_id, owner, queues).number if known is None else known
+        return tx.scheduled_tasks.runs(number, limit=limit, before=before)
 
     return world.route(owner=owner, id=task_id).store.read(read)
 

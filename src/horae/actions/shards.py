@@ -95,6 +95,11 @@ def seek(world: World, name: str, owner: str | None, read: Callable[[Tx], T | No
     return None
 
 
+def look_at_owner(world: World, owner: str) -> None:
+    """Look whether a tenant still is where the map says; where it has left, the map is read again."""
+    world.route(owner=owner).store.read(lambda tx: None)
+
+
 def refuse_partial(world: World, owner: str | None) -> None:
     """Refuse what would show the home database alone where the house has rows in all of them."""
     if world.cluster is not None and owner in (None, SYSTEM):

@@ -44,7 +44,10 @@ class LoggedRun(Run):
 
 @dataclass(frozen=True, kw_only=True)
 class RunsCleaned:
-    """The number of runs deleted, or in a dry run to be deleted; ``more`` when one call did not reach the end."""
+    """The number of runs deleted, or in a dry run to be deleted; ``more`` when one call did not reach the end.
+
+    ``incomplete`` names databases of a cluster that did not answer: their runs are still there.
+    """
 
     __pydantic_config__ = PYDANTIC
 
@@ -52,6 +55,7 @@ class RunsCleaned:
     before: datetime
     dry_run: bool = False
     more: bool = False
+    incomplete: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +162,8 @@ class Admin(Room[S]):
             schedule=schedule, handler=handler, outcome=outcomes, started_after=started_after,
             started_before=started_before, owner=owner,
         )  # fmt: skip
-        return Listing(Call(Page[LoggedRun], query=query), limit, fetch, order=_begun)
+        first = Call[Page[LoggedRun]](Page[LoggedRun], query=query, is_scattered=True)
+        return Listing(first, limit, fetch, order=_begun, drained=True)
 
     @GET("/runs/{run_id}", *ADMIN)
     def run(self, run_id: str) -> Call[LoggedRun]:
@@ -189,16 +194,21 @@ class Admin(Room[S]):
             raise InvalidInput("run_age_missing")
         age = None if older_than is None else span(older_than)
 
+        left = logs.MOST  # over all databases
+
         def act(here: Here) -> logs.Cleaned:
+            nonlocal left
             edge = before or here.world.clock.now() - (age or timedelta(0))
             wanted = _log_filter(here, schedule, handler, owner)
-            return logs.clean(here.world, edge, wanted, dry_run=dry_run, actor=here.actor, reason=reason)
+            done = logs.clean(here.world, edge, wanted, dry_run=dry_run, most=left, actor=here.actor, reason=reason)
+            left -= 0 if dry_run else done.removed
+            return done
 
         body = drop_none(
             before=before, older_than=age, schedule=schedule, handler=handler, owner=owner, dry_run=dry_run,
             reason=reason or None,
         )  # fmt: skip
-        return Call(RunsCleaned, act, body=body)
+        return Call(RunsCleaned, act, body=body, gather=over_all(act, merges.merge_cleaned, drained=True))
 
     @GET("/admin/retention", *ADMIN)
     def retention(self) -> Call[Retention]:
@@ -316,7 +326,8 @@ def _log_filter(
     """Return the filter for the log; a schedule that the caller cannot see is not found."""
     number = None
     if schedule is not None:
-        number = schedules.get(here.world, schedule, owner=here.caller.resolve_owner(owner)).number
+        owned_by = here.caller.resolve_owner(owner)  # runs may be where the schedule is not, or not any more
+        number = schedules.get(here.everywhere or here.world, schedule, owner=owned_by).number
     return LogFilter(number, handler, here.caller.filter_owner(owner), outcomes, started_after, started_before)
 
 

@@ -110,7 +110,7 @@ class Audit(Room[S]):
             return [_public(*each) for each in found[:size]], further
 
         first = Call[Page[AuditEntry]](Page[AuditEntry], query=drop_none(**wanted, owner=owner))
-        return Listing(first, limit, fetch, order=attrgetter("at", "id"))
+        return Listing(first, limit, fetch, order=attrgetter("at", "id"), drained=True)
 
     @POST("/audit/verify", *ADMIN)
     def verify(self, *, owner: str | None = None, heads: Mapping[str, str] | None = None) -> Call[Verification]:

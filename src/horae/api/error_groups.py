@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from datetime import datetime
 from operator import attrgetter
@@ -13,13 +13,14 @@ from horae.actions.jobs import acts
 from horae.api import merges
 from horae.api.acts import Act, begun_in_parts
 from horae.api.everywhere import as_setting, over_all
-from horae.api.gathering import Join
+from horae.api.gathering import Join, Merged
 from horae.api.here import Here
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_public
 from horae.core.cluster.numbers import job_id
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.dataclass import dataclass
+from horae.core.jobs.job import SYSTEM
 from horae.core.time.instants import iso, micros
 from horae.core.values import PYDANTIC
 
@@ -115,8 +116,9 @@ class ErrorGroups(Room[S]):
 
         query = drop_none(owner=owner, handler=handler, muted=muted, seen_since=seen_since)
         order = attrgetter("last_seen", "owner", "fingerprint")
-        join = Join(OF_GROUP, some, merges.merge_errors, lambda group: muted in (None, group.muted))
-        return Listing(Call(Page[ErrorGroup], query=query), limit, fetch, order=order, join=join)
+        join = Join(OF_GROUP, some, merges.merge_errors, lambda group: muted in (None, group.muted), drained=True)
+        first = Call[Page[ErrorGroup]](Page[ErrorGroup], query=query, is_scattered=True)
+        return Listing(first, limit, fetch, order=order, join=join, drained=True)
 
     @GET("/errors/{fingerprint}", *USER_OR_WORKER)
     def get(self, fingerprint: str, *, owner: str | None = None) -> Call[ErrorGroup]:
@@ -125,8 +127,8 @@ class ErrorGroups(Room[S]):
         def fetch(here: Here) -> Any:
             return error_groups.get_group(here.world, fingerprint, owner=here.caller.resolve_owner(owner))
 
-        at, gather = {"fingerprint": fingerprint}, over_all(fetch, merges.merge_group)
-        return Call(ErrorGroup, fetch, at=at, query=drop_none(owner=owner), gather=gather)
+        at, gather = {"fingerprint": fingerprint}, over_all(fetch, merges.merge_group, drained=True)
+        return Call(ErrorGroup, fetch, at=at, query=drop_none(owner=owner), gather=gather, is_scattered=True)
 
     @POST("/errors/{fingerprint}/mute", *USER_OR_WORKER)
     def mute(
@@ -147,8 +149,9 @@ class ErrorGroups(Room[S]):
         def value(_: Tx) -> dict[str, Any]:
             return {"is_muted": True, "until": None if until is None else iso(until)}
 
-        gather = as_setting("mute", fingerprint, value, act, merges.merge_group, reason=reason)
-        return Call(ErrorGroup, act, at=at, query=query, body=body, repeats=True, gather=gather)
+        decide = as_setting("mute", fingerprint, value, act, merges.merge_group, reason=reason)
+        gather = _wherever_it_is(act, decide, owner)
+        return Call(ErrorGroup, act, at=at, query=query, body=body, repeats=True, gather=gather, is_scattered=True)
 
     @POST("/errors/{fingerprint}/unmute", *USER_OR_WORKER)
     def unmute(self, fingerprint: str, *, reason: str = "", owner: str | None = None) -> Call[ErrorGroup]:
@@ -160,26 +163,47 @@ class ErrorGroups(Room[S]):
 
         body, at = drop_none(reason=reason or None), {"fingerprint": fingerprint}
         query, value = drop_none(owner=owner), {"is_muted": False, "until": None}
-        gather = as_setting("mute", fingerprint, value, act, merges.merge_group, reason=reason)
-        return Call(ErrorGroup, act, at=at, query=query, body=body, repeats=True, gather=gather)
+        decide = as_setting("mute", fingerprint, value, act, merges.merge_group, reason=reason)
+        gather = _wherever_it_is(act, decide, owner)
+        return Call(ErrorGroup, act, at=at, query=query, body=body, repeats=True, gather=gather, is_scattered=True)
 
     @POST("/errors/{fingerprint}/retry", *USER_OR_WORKER)
     def retry(self, fingerprint: str, *, reason: str = "", owner: str | None = None) -> Call[Act]:
         """Begin a bulk act that revives the dead jobs of a group; ``acts.wait`` waits for its end."""
 
+        def fetch(here: Here) -> Any:
+            return error_groups.get_group(here.world, fingerprint, owner=here.caller.resolve_owner(owner))
+
+        def group(here: Here) -> Any:
+            one = here.world.cluster is None
+            return fetch(here) if one else over_all(fetch, merges.merge_group, drained=True)(here).answer
+
         def act(here: Here) -> Any:
-            whose = here.caller.resolve_owner(owner)
+            if here.world.cluster is not None and here.caller.sees is None:  # of the house, though about one tenant
+                return begun_in_parts(plan)(here).answer
             return error_groups.retry(
-                here.world, fingerprint, owner=whose, actor=here.actor, reason=reason, reach=here.reach
-            )
+                here.world, group(here).group, actor=here.actor, reason=reason, reach=here.reach
+            )  # fmt: skip
 
         def plan(here: Here) -> Any:
-            whose = here.caller.resolve_owner(owner)
-            known = over_all(
-                lambda there: error_groups.get_group(there.world, fingerprint, owner=whose), merges.merge_group
-            )
-            where = error_groups.retried_jobs(known(here).answer.group)
+            where = error_groups.retried_jobs(group(here).group)
             return acts.plan(here.world, "revive", where, actor=here.actor, reason=reason, **here.reach)
 
         body, at = drop_none(reason=reason or None), {"fingerprint": fingerprint}
         return Call(Act, act, at=at, query=drop_none(owner=owner), body=body, gather=begun_in_parts(plan))
+
+
+def _wherever_it_is(
+    act: Callable[[Here], Any], decide: Callable[[Here], Merged], owner: str | None
+) -> Callable[[Here], Merged]:
+    """Return what changes a group of a tenant in every database that has one; one of the house is a setting."""
+    change = over_all(act, merges.merge_group, drained=True)
+
+    def gather(here: Here) -> Merged:
+        if here.caller.resolve_owner(owner) != SYSTEM:
+            return change(here)
+        from horae.api.shards import change_drained  # a single database does not need it
+
+        return change_drained(here, decide(here), act)
+
+    return gather

@@ -57,6 +57,7 @@ class Here:
     doctor: Doctor | None = None  # examines the installation; None where this process does not offer that
     settings: ShowSettings | None = None  # the settings of this process; None where it does not offer that
     max_live_tasks: int = 0  # of a lane, for tasks that are added from here; 0 means no limit
+    everywhere: World | None = None  # the world of the cluster, where *world* is one of its databases
     room_left: RoomLeft | None = None  # what is known about the room of tenants; None: it is counted each time
 
     @property

@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from horae.actions.jobs.acts import Preview
     from horae.actions.jobs.queries import GroupCounts
     from horae.actions.jobs.queues import QueueView
+    from horae.actions.logs import Cleaned
     from horae.actions.overview import Overview
     from horae.actions.statistics import Figures
+    from horae.core.governance.report import Report
     from horae.core.jobs.acts import Act
     from horae.core.jobs.running_limits import RunningLimit
 
+MOST_REPLANNED = 100  # objects that are named
 OF_STATE = ("count", "contested", "stalled")
 
 
@@ -215,6 +218,42 @@ def merge_standings(answers: Sequence[Standings]) -> Standings:
     )
 
 
+def merge_reports(answers: Sequence[tuple[Report, list[BudgetView]]]) -> tuple[Report, list[BudgetView]]:
+    """Add reports on governance; their spans are those of the first."""
+    from horae.core.governance.report import StateCount, add_counts, add_jobs  # a list of jobs needs none of it
+
+    reports = [report for report, _ in answers]
+    objects: Counter[tuple[str, str]] = Counter()
+    for each in chain([report.objects for report in reports]):
+        objects[each.kind, each.state] += each.count
+    views: dict[tuple[str, str], list[BudgetView]] = {}  # a name is one owner's
+    for view in chain([budgets for _, budgets in answers]):
+        views.setdefault((view.budget.owner, view.budget.id), []).append(view)
+    budgets = [merge_budgets(views[name]) for name in sorted(views)]
+    series = [
+        replace(
+            spans[0],
+            jobs=add_jobs(each.jobs for each in spans),
+            events=add_counts(each.events for each in spans),
+            decisions=add_counts(each.decisions for each in spans),
+        )
+        for spans in zip(*(report.series for report in reports), strict=True)
+    ]
+    together = replace(
+        reports[0],
+        complete=all(each.complete for each in reports),
+        objects=tuple(StateCount(*named, count) for named, count in objects.items()),
+        jobs=add_jobs(each.jobs for each in reports),
+        lags=tuple(chain([each.lags for each in reports])),
+        series=tuple(series),
+        reviews_open=sum(each.reviews_open for each in reports),
+        reviews=add_counts(each.reviews for each in reports),
+        rollbacks_open=sum(each.rollbacks_open for each in reports),
+        overdrawn=tuple(each.budget.id for each in budgets if each.period.overdrawn),
+    )
+    return together, budgets
+
+
 OF_PERIOD = ("settled", "reserved", "overdrawn", "put_backs")
 
 
@@ -243,6 +282,18 @@ def _total(shares: Sequence[int | None]) -> int | None:
 
 def _changed_at(budget: Any) -> float:
     return 0.0 if budget.changed_at is None else budget.changed_at.timestamp()
+
+
+def merge_cleaned(answers: Sequence[Cleaned]) -> Cleaned:
+    """Add what a clean-up of runs removed."""
+    return replace(answers[0], removed=sum(each.removed for each in answers), more=any(each.more for each in answers))
+
+
+def merge_replanned(answers: Sequence[Any]) -> Any:
+    """Add what planning anew looked at and moved, and name the first few of all."""
+    first = chain([each.first for each in answers])[:MOST_REPLANNED]
+    sums = {name: sum(getattr(each, name) for each in answers) for name in ("looked_at", "moved")}
+    return replace(answers[0], first=tuple(first), **sums)
 
 
 def merge_owners(answers: Sequence[Iterable[Any]]) -> list[Any]:

@@ -63,6 +63,7 @@ class Call(Generic[T]):
     path: str = ""
     needs: Needs | None = None
     gather: Callable[[Here], Merged] | None = None  # asks every database of a cluster; None: the verb finds its own
+    is_scattered: bool = False  # gathered for one tenant, too: what has ended stays where it was before a move
 
     @property
     def url(self) -> str:
@@ -146,6 +147,7 @@ class Listing(Generic[T]):
     order: Callable[[Any], Any] | None = None  # by what rows of several databases are merged; None: one has them all
     is_rising: bool = False  # the least of *order* comes first, not the greatest
     join: Join | None = None  # where one thing has a row in several databases
+    drained: bool = False  # whether databases that keep nothing any more may have such rows, too
 
     def after(self, cursor: str | None, seen: int) -> Call[Page[T]]:
         """Return the call for the page at a cursor, after *seen* rows."""
@@ -169,7 +171,9 @@ class Listing(Generic[T]):
             from horae.api.shards import gather_page  # a single database does not need it
 
             order = self.order or (lambda row: 0)
-            return gather_page(here, rows, cursor, size, order, is_rising=self.is_rising, join=self.join)
+            return gather_page(
+                here, rows, cursor, size, order, is_rising=self.is_rising, join=self.join, drained=self.drained
+            )
 
         return gather
 

@@ -19,7 +19,7 @@ from horae.api.gathering import Merged
 from horae.api.masking import for_readers
 from horae.api.operation import Page
 from horae.core.cluster.positions import read_positions, write_positions
-from horae.errors import NotFound
+from horae.errors import NotFound, StoreBusy
 
 if TYPE_CHECKING:
     from horae.actions.settings.deciding import Value
@@ -27,22 +27,43 @@ if TYPE_CHECKING:
     from horae.api.here import Here
     from horae.api.operation import FetchPage
     from horae.core.cluster.settings import Kind, Portion
+    from horae.core.cluster.shard_map import Member
     from horae.core.governance.budgets import Budget
     from horae.ports.store import Tx
 
     Setting = tuple[Kind, str, Value | Callable[[Tx], Value], str]  # kind, name, value, reason
 
 T = TypeVar("T")
+TRIES = 8  # to see a tenant whose shard moves in one place
 Merge = Callable[[list[Any]], Any]
 
 
 def gather_all(here: Here, verb: Callable[[Here], Any], merge: Merge, *, drained: bool = False) -> Merged:
-    """Run a verb in every database and merge the answers; in those that were *drained*, too, if they answer.
+    """Run a verb in every database and merge the answers; in those that were *drained*, too.
 
     What only some databases know is found there; where none does, the refusal is that of the first.
     """
     found, away = ask_known(here, lambda there: for_readers(there, verb(there)), drained=drained)
     return Merged(merge(list(found.values())), away)
+
+
+def gather_of_owner(here: Here, owner: str, gather: Callable[[Here], Merged]) -> Merged:
+    """Ask every database for a tenant's rows, and once more its own, whether it still is there.
+
+    Where it has moved meanwhile its live rows were seen twice or not at all, and all are asked again.
+    """
+    cluster = here.world.cluster
+    assert cluster is not None
+    vshard = cluster.shard_map.vshard_of(owner=owner)
+    for _ in range(TRIES):
+        shard_map = cluster.shard_map
+        found = gather(here)
+        if shard_map.member(shard_map.database_of(vshard)).name in found.incomplete:
+            return found
+        shards.look_at_owner(here.world, owner)
+        if cluster.shard_map.version == shard_map.version:
+            return found
+    raise StoreBusy("vshard_busy", vshard=vshard)
 
 
 def ask_known(here: Here, verb: Callable[[Here], T], *, drained: bool = False) -> tuple[dict[int, T], tuple[str, ...]]:
@@ -76,6 +97,22 @@ def change_setting(here: Here, setting: Setting, act: Callable[[Here, Portion], 
     return Merged(merge(decided.answers), decided.away, decided.databases)
 
 
+def change_drained(here: Here, decided: Merged, act: Callable[[Here], Any]) -> Merged:
+    """Repeat a change of the house in databases that keep nothing any more: they follow no settings."""
+    keeping = {each.number for each in shards.members(here.world)}
+    away = list[str]()
+    for member in _asked(here, drained=True):
+        if member.number in keeping:
+            continue
+        try:
+            act(replace(here, world=here.world.cluster.whole(here.world, member.number), everywhere=here.world))  # type: ignore[union-attr]
+        except NotFound:
+            continue
+        except shards.AWAY:
+            away.append(member.name)
+    return replace(decided, incomplete=(*decided.incomplete, *away))
+
+
 def share_out(
     here: Here, name: str, most: int | None, act: Callable[[Here, int | None], Any], merge: Merge, reason: str
 ) -> Merged:
@@ -102,14 +139,19 @@ def ask_each(
 ) -> tuple[dict[int, T], tuple[str, ...]]:
     """Ask each database that keeps something, or those *among* them; return answers by number, and who was away.
 
-    One that was *drained* is asked as well where it may still have figures; it is not missed where it is away.
+    With *drained* those that keep nothing any more are asked, too: what has ended there stays there.
     """
-    keeping = shards.members(here.world)
-    everyone = here.world.cluster.shard_map.members if drained and here.world.cluster is not None else keeping
-    found, away = shards.ask_each(
-        here.world, lambda world, number: ask(replace(here, world=world), number), among, asked=everyone
+    return shards.ask_each(
+        here.world,
+        lambda world, number: ask(replace(here, world=world, everywhere=here.world), number),
+        among,
+        asked=_asked(here, drained),
     )
-    return found, tuple(each for each in away if any(each == member.name for member in keeping))
+
+
+def _asked(here: Here, drained: bool) -> Sequence[Member]:
+    assert here.world.cluster is not None
+    return here.world.cluster.shard_map.sharded if drained else shards.members(here.world)
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------
@@ -133,8 +175,11 @@ def gather_page(
     *,
     is_rising: bool,
     join: Join | None = None,
+    drained: bool = False,
 ) -> Merged:
     """Return one page of a list over all databases, merged by *order*, and a cursor with a position in each of them.
+
+    With *drained* those that keep nothing any more are among them.
 
     Every position is read in the moment of its rows, so that none is shown twice or left out while others come.
     """
@@ -145,17 +190,18 @@ def gather_page(
             begin = None if begins is None else begins[number]
             moments.enter_context(moment(there.world))
             rows, further = fetch(there, begin, size)
-            return Part(there, begin, for_readers(there, rows), further)
+            return Part(there, begin, for_readers(there if number in keeping else here, rows), further)
 
-        parts, away = ask_each(here, ask, begins)
-        joined, missing = (None, ()) if join is None else _joined(here, join, parts, order, is_rising)
+        keeping = {each.number for each in shards.members(here.world)}  # others hear of no new definitions
+        parts, away = ask_each(here, ask, begins, drained=drained)
+        joined, missing = (None, ()) if join is None else _joined(here, join, parts, order, is_rising, drained)
         away = (*away, *(each for each in missing if each not in away))
         rows, taken = _merge(parts, size, order, is_rising, joined)
         positions = {number: _position(fetch, part, taken[number]) for number, part in parts.items()}
     going_on = {number: at for number, (at, is_over) in positions.items() if not is_over}
     if going_on and away:  # one that was away goes on where it was, if it is back by then
-        known = {each.name: each.number for each in shards.members(here.world)}
-        going_on |= {known[name]: None if begins is None else begins[known[name]] for name in away}
+        missed = [each.number for each in _asked(here, drained) if each.name in away and each.number not in parts]
+        going_on |= {each: None if begins is None else begins[each] for each in missed if not begins or each in begins}
     return Merged(Page(tuple(rows), write_positions(going_on) if going_on else None, away), away)
 
 
@@ -163,7 +209,7 @@ Joined = Callable[[int, Any], Any]  # of a database and its row: what the list s
 
 
 def _joined(
-    here: Here, join: Join, parts: Mapping[int, Part], order: Callable[[Any], Any], is_rising: bool
+    here: Here, join: Join, parts: Mapping[int, Part], order: Callable[[Any], Any], is_rising: bool, drained: bool
 ) -> tuple[Joined, tuple[str, ...]]:
     """Look up the things of all parts in every database, also in those whose own rows have come to their end."""
     first = min if is_rising else max
@@ -175,11 +221,11 @@ def _joined(
             by_key[join.key(row)][number] = row
 
     _, away = ask_each(here, ask, drained=join.drained) if wanted else (None, ())
-    keeping = {each.number for each in shards.members(here.world)}
+    listing = {each.number for each in _asked(here, drained)}
 
     def show(number: int, row: Any) -> Any:
         rows = {number: row, **by_key[join.key(row)]}
-        listed = [each for each in sorted(rows) if each in keeping and join.fits(rows[each])]
+        listed = [each for each in sorted(rows) if each in listing and join.fits(rows[each])]
         if not listed or first(listed, key=lambda each: order(rows[each])) != number:
             return None
         together = join.merge([rows[each] for each in sorted(rows)])

@@ -91,11 +91,13 @@ class Statistics(Room[S]):
             )  # fmt: skip
 
         def fetch_all(here: Here) -> Any:  # what is cut here may be among the first over all databases
-            return statistics.totals(here.world, by, since=since, until=until, limit=MOST_NAMES, owner=None)
+            return statistics.totals(
+                here.world, by, since=since, until=until, limit=MOST_NAMES, owner=here.caller.sees
+            )  # fmt: skip
 
         query = drop_none(since=since, until=until, limit=limit)
-        gather = over_all(fetch_all, partial(merges.merge_figures, limit=limit))
-        return Call(tuple[Figures, ...], fetch, at={"by": by}, query=query, gather=gather)
+        gather = over_all(fetch_all, partial(merges.merge_figures, limit=limit), drained=True)
+        return Call(tuple[Figures, ...], fetch, at={"by": by}, query=query, gather=gather, is_scattered=True)
 
     @GET("/statistics/{by}/series", *ADMIN)
     def series(
@@ -118,5 +120,5 @@ class Statistics(Room[S]):
             )  # fmt: skip
 
         query = drop_none(name=name or None, grain=grain, since=since, until=until)
-        gather = over_all(fetch, merges.merge_figures)
-        return Call(tuple[Figures, ...], fetch, at={"by": by}, query=query, gather=gather)
+        gather = over_all(fetch, merges.merge_figures, drained=True)
+        return Call(tuple[Figures, ...], fetch, at={"by": by}, query=query, gather=gather, is_scattered=True)

@@ -12,7 +12,6 @@ from horae.core.governance.report import (
     Report,
     SpanGrain,
     grain_of,
-    lateness_of,
     spans_of,
 )
 from horae.core.time.instants import aware, iso
@@ -48,7 +47,7 @@ def report(
             complete=counted.complete,
             objects=counted.objects,
             jobs=counted.jobs,
-            late=lateness_of(counted.lags),
+            lags=counted.lags,
             series=counted.series,
             reviews_open=tx.reviews.count_open(owner=owner, most=MOST_OPEN),
             reviews=counted.reviews,

@@ -10,7 +10,6 @@ from horae.actions.jobs import jobs
 from horae.actions.jobs.masking import declared_names
 from horae.core.jobs.lines import AttemptLines, mask_lines
 from horae.core.jobs.masking import secrets_of
-from horae.ports.store import Tx
 from horae.ports.world import World
 
 
@@ -18,12 +17,13 @@ from horae.ports.world import World
 def read_lines(
     world: World, job_id: str, *, owner: str | None = None, queues: Collection[str] = ()
 ) -> list[AttemptLines]:
-    """Return the lines of every attempt that has ended and logged any, the oldest first, as readers may see them."""
+    """Return the lines of every attempt that has ended and logged any, the oldest first, as readers may see them.
+
+    Attempts that ended before a move of the shard stay where they ended, with their lines.
+    """
     job = jobs.get(world, job_id, owner=owner, queues=queues)
-
-    def read(tx: Tx) -> list[AttemptLines]:
-        secrets = secrets_of(job.payload, declared_names(tx, job.handler))
-        found = tx.lines.of_job(job.number)
-        return [replace(each, lines=mask_lines(each.lines, secrets)) for each in found]
-
-    return world.route(owner=owner, id=job_id).store.read(read)
+    names = world.route(owner=owner, id=job_id).store.read(lambda tx: declared_names(tx, job.handler))
+    places = [world] if world.cluster is None else world.databases()
+    found = [each for place in places for each in place.route().store.read(lambda tx: tx.lines.of_job(job.number))]
+    secrets = secrets_of(job.payload, names)
+    return [replace(each, lines=mask_lines(each.lines, secrets)) for each in sorted(found, key=lambda it: it.token)]

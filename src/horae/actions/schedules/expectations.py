@@ -244,7 +244,7 @@ def find_missed(
     subject = None if job is None else subject_of(job_number(job))
     if state is not None and state not in STATES:
         raise InvalidInput("choice_unknown", name="state", value=str(state), choices=list(STATES))
-    return world.route().store.read(
+    return world.route(owner=owner).store.read(
         lambda tx: tx.expectations.find(
             owner=owner, state=state, schedule=schedule, job=subject, queues=queues, limit=limit, before=before
         )
@@ -253,7 +253,7 @@ def find_missed(
 
 def count_missing(world: World, *, owner: str | None = None) -> int:
     """Return how many expectations are not met now."""
-    return world.route().store.read(lambda tx: tx.expectations.count_open(owner))
+    return world.route(owner=owner).store.read(lambda tx: tx.expectations.count_open(owner))
 
 
 def repair_check(world: World, found: Schedule) -> bool:

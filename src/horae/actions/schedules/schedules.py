@@ -196,7 +196,9 @@ def find(
 ) -> list[Schedule]:
     """Return schedules by key; *after* is the last one of the previous page (within one owner, its key)."""
     page_size(limit)
-    return world.route().store.read(lambda tx: tx.schedules.find(wanted or ScheduleFilter(), limit=limit, after=after))
+    chosen = wanted or ScheduleFilter()
+    store = world.route(owner=chosen.owner).store
+    return store.read(lambda tx: tx.schedules.find(chosen, limit=limit, after=after))
 
 
 def find_by_next(
@@ -204,7 +206,8 @@ def find_by_next(
 ) -> list[Schedule]:
     """Return schedules by when they are due next; *after* is that and the number of the last one before."""
     page_size(limit)
-    return world.route().store.read(lambda tx: tx.schedules.find_by_next(wanted, limit=limit, after=after))
+    store = world.route(owner=wanted.owner).store
+    return store.read(lambda tx: tx.schedules.find_by_next(wanted, limit=limit, after=after))
 
 
 def iterate(world: World, wanted: ScheduleFilter) -> Iterator[Schedule]:
@@ -240,12 +243,8 @@ def versions(
     """Return the audit entries of a schedule, the newest first."""
     get(world, key, owner=owner, queues=queues)
     wanted = {"object_id": object_id(key, owner), "owner": owner, "object_type": "schedule"}
-    return [
-        entry
-        for _, entry in world.route(owner=owner, key=key).store.read(
-            lambda tx: tx.audit.find(limit=limit, before=None, **wanted)
-        )
-    ]
+    store = world.route(owner=owner, key=key).store
+    return [entry for _, entry in store.read(lambda tx: tx.audit.find(limit=limit, before=None, **wanted))]
 
 
 def tally(world: World, schedule: Schedule) -> Tally:
@@ -257,11 +256,12 @@ def tally(world: World, schedule: Schedule) -> Tally:
 def last_results(
     world: World, found: Collection[Schedule], count: int = MOST_RESULTS
 ) -> dict[int, list[ScheduleResult]]:
-    """Return the last results of schedules, by number, the newest first; one statement for all of them."""
+    """Return the last results of schedules of one database, by number, the newest first, in one statement."""
     if not 1 <= count <= MOST_RESULTS:
         raise InvalidInput("out_of_range", name="results", value=count, least=1, most=MOST_RESULTS)
     numbers = [schedule.number for schedule in found]
-    return world.route().store.read(lambda tx: tx.schedules.results(numbers, limit=count))
+    at = next((world.route(owner=each.owner, key=each.key) for each in found), world)
+    return at.route().store.read(lambda tx: tx.schedules.results(numbers, limit=count))
 
 
 def preview(world: World, schedule: Schedule, count: int = 5) -> list[datetime]:

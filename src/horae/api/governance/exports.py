@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime
+from contextlib import ExitStack
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 
@@ -21,32 +22,42 @@ IN_MEMORY = 4 * 1024 * 1024  # bytes; a longer export waits in a nameless file, 
 
 
 def export_lines(world: World, *, owner: str | None) -> Iterator[Line]:
-    """Return the lines of an export as of now; a slow reader holds no transaction."""
-    at = world.clock.now()
+    """Return the lines of an export as of now; a slow reader holds no transaction.
 
-    def write(parts: Iterator[Part]) -> IO[str]:
+    Of all owners of a cluster it reads one database after another; one that is away is an error, never a gap.
+    """
+    header = {"export": FORMAT, "format": VERSION, "exported_at": iso(world.clock.now()), "owner": owner}
+
+    def write(parts: Iterator[Part]) -> tuple[IO[str], Counter[str]]:
+        counts: Counter[str] = Counter()
         spool: Any = SpooledTemporaryFile(IN_MEMORY, "w+", encoding="ascii")  # noqa: SIM115 - its reader closes it
         try:
-            for line in _lines(parts, at, owner):
+            for line in _lines(parts, counts):
                 spool.write(write_line(line))
         except BaseException:
             spool.close()
             raise
         spool.seek(0)
-        return spool  # type: ignore[no-any-return]  # it is a file of text
+        return spool, counts
 
-    return _read(read_whole(world, write, owner=owner))
+    with ExitStack() as written:
+        spools, counts = list[IO[str]](), Counter[str]({"objects": 0, "evidence": 0, "versions": 0})
+        for shard in world.shards() if owner is None else [world]:
+            spool, counted = read_whole(shard, write, owner=owner)
+            spools.append(written.enter_context(spool))
+            counts.update(counted)
+        return _read(header, spools, {"end": True, **counts}, written.pop_all())
 
 
-def _read(spool: IO[str]) -> Iterator[Line]:
-    with spool:
-        for text in spool:
-            yield json.loads(text)
+def _read(header: Line, spools: list[IO[str]], end: Line, written: ExitStack) -> Iterator[Line]:
+    with written:
+        yield header
+        for spool in spools:
+            yield from map(json.loads, spool)
+        yield end
 
 
-def _lines(parts: Iterator[Part], at: datetime, owner: str | None) -> Iterator[Line]:
-    yield {"export": FORMAT, "format": VERSION, "exported_at": iso(at), "owner": owner}
-    counts = {"objects": 0, "evidence": 0, "versions": 0}
+def _lines(parts: Iterator[Part], counts: Counter[str]) -> Iterator[Line]:
     for part in parts:
         if isinstance(part, WithLinks):
             counts["objects"] += 1
@@ -61,4 +72,3 @@ def _lines(parts: Iterator[Part], at: datetime, owner: str | None) -> Iterator[L
         else:
             counts["evidence"] += 1
             yield {"evidence": to_json(to_public(Evidence, value)), **about}
-    yield {"end": True, **counts}

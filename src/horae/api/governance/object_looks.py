@@ -228,8 +228,8 @@ class ObjectLooks(Room[S]):
     def export(self, *, owner: str | None = None) -> Call[Line]:
         """Iterate over the lines of an export: a header, each object, its evidence and versions, and an end.
 
-        All lines are as of one moment, which is when the first one is asked for. What was erased is not among them. A
-        tenant exports its own objects.
+        All lines are as of one moment, which is when the first one is asked for; in a cluster those of each database.
+        What was erased is not among them. A tenant exports its own objects.
         """
 
         def act(here: Here) -> Iterator[Line]:

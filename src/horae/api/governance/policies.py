@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from horae.actions.governance import plans, policies
+from horae.api import merges
+from horae.api.everywhere import over_all
 from horae.api.governance.object_values import GovernedObject
 from horae.api.here import Here
 from horae.api.operation import GET, POST, PUT, Call, Room, S, if_match_header
@@ -18,7 +20,6 @@ from horae.core.governance.policies import policy_settings, resolve
 from horae.core.values import PYDANTIC
 
 USER, ADMIN = ("tasks", "review"), ("admin",)
-FIRST_FEW = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +56,10 @@ class MovedObject:
 
 @dataclass(frozen=True, kw_only=True)
 class Replanned:
-    """How many objects were looked at and moved, and the first of them; with ``dry_run`` nothing was changed."""
+    """How many objects were looked at and moved, and the first of them; with ``dry_run`` nothing was changed.
+
+    ``incomplete`` names databases of a cluster that did not answer.
+    """
 
     __pydantic_config__ = PYDANTIC
 
@@ -63,6 +67,7 @@ class Replanned:
     looked_at: int
     moved: int
     first: tuple[MovedObject, ...] = ()
+    incomplete: tuple[str, ...] = ()
 
 
 class Policies(Room[S]):
@@ -125,8 +130,9 @@ class Policies(Room[S]):
                     next_action=None if planned is None else planned.action,
                     next_action_at=None if planned is None else planned.at,
                 )
-                for it, planned in done.moved[:FIRST_FEW]
+                for it, planned in done.moved[: merges.MOST_REPLANNED]
             )
             return Replanned(dry_run=dry_run, looked_at=done.looked_at, moved=len(done.moved), first=first)
 
-        return Call(Replanned, act, query=drop_none(owner=owner), body={"dry_run": dry_run}, repeats=True)
+        query, gather = drop_none(owner=owner), over_all(act, merges.merge_replanned)
+        return Call(Replanned, act, query=query, body={"dry_run": dry_run}, repeats=True, gather=gather)

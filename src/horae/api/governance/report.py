@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING
 
 from horae.actions.governance import report as reporting
+from horae.api import merges
+from horae.api.everywhere import over_all
 from horae.api.governance.budgets import Budget
 from horae.api.here import Here
 from horae.api.jobs.room import Reason
@@ -17,6 +19,11 @@ from horae.core.governance.report import SpanGrain
 from horae.core.time.spans import Span, span
 from horae.core.values import PYDANTIC
 
+if TYPE_CHECKING:
+    from horae.actions.budgets.budgets import BudgetView
+    from horae.core.governance.report import Report
+
+    Found = tuple[Report, list[BudgetView]]
 USER = ("tasks", "review")
 
 
@@ -83,7 +90,8 @@ class GovernanceReport:
     ``objects``, ``late``, ``reviews_open``, ``rollbacks_open`` and ``budgets`` are those of this moment; the rest is of
     the window, and ``series`` has it by day, or by week where it is longer than a month. ``reviews`` counts those
     opened in it by their answer. ``warnings`` are above their line; ``lines`` is the report in sentences. It is not
-    ``complete`` where more was on record than is counted at once.
+    ``complete`` where more was on record than is counted at once. ``incomplete`` names databases of a cluster that did
+    not answer.
     """
 
     __pydantic_config__ = PYDANTIC
@@ -104,6 +112,7 @@ class GovernanceReport:
     series: tuple[ReportSpan, ...]
     warnings: tuple[Reason, ...] = ()
     lines: tuple[Reason, ...] = ()
+    incomplete: tuple[str, ...] = ()
 
 
 class Governance(Room[S]):
@@ -120,10 +129,17 @@ class Governance(Room[S]):
         """Return what became of governed objects in a window, a week by default, read in one moment."""
         length = None if period is None else span(period)
 
-        def fetch(here: Here) -> Any:
-            whose = here.caller.filter_owner(owner)
-            found, budgets = reporting.report(here.world, owner=whose, period=length, until=until)
-            return enrich(GovernanceReport, found, budgets=tuple(to_public(Budget, each) for each in budgets))
+        def read(here: Here) -> Found:
+            return reporting.report(here.world, owner=here.caller.filter_owner(owner), period=length, until=until)
 
         query = drop_none(period=length, until=until, owner=owner)
-        return Call(GovernanceReport, fetch, query=query)
+        gather = over_all(read, lambda answers: _publish(merges.merge_reports(answers)), drained=True)
+        return Call(GovernanceReport, lambda here: _publish(read(here)), query=query, gather=gather, is_scattered=True)
+
+
+def _publish(found: Found) -> GovernanceReport:
+    report, budgets = found
+    made: GovernanceReport = enrich(
+        GovernanceReport, report, budgets=tuple(to_public(Budget, each) for each in budgets)
+    )
+    return made

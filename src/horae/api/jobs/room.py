@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from horae.actions.jobs import jobs as verbs
@@ -357,8 +358,8 @@ class Jobs(Room[S]):
             state=states, queue=queue, handler=handler, tag=tag, key=key,
             object_type=object_type, object_id=object_id, owner=owner, q=where,
         )  # fmt: skip
-        first, by = Call[Page[Job]](Page[Job], query=query), lambda job: local.place_of(wanted, where, job)
-        return Listing(first, limit, lambda here, *at: local.find(here, wanted, where, *at), order=by)
+        first, by = Call[Page[Job]](Page[Job], query=query, is_scattered=True), partial(local.place_of, wanted, where)
+        return Listing(first, limit, lambda here, *at: local.find(here, wanted, where, *at), order=by, drained=True)
 
     @GET("/jobs/counts", *USER_OR_WORKER, by_queue=True)
     def counts(self, *, owner: str | None = None, where: str | None = None) -> Call[JobCounts]:
@@ -368,8 +369,8 @@ class Jobs(Room[S]):
         def fetch(here: Here) -> Any:
             return local.count_groups(here, wanted, where)
 
-        query, gather = drop_none(owner=owner, q=where), over_all(fetch, merges.merge_counts)
-        return Call(JobCounts, fetch, query=query, gather=gather)
+        query, gather = drop_none(owner=owner, q=where), over_all(fetch, merges.merge_counts, drained=True)
+        return Call(JobCounts, fetch, query=query, gather=gather, is_scattered=True)
 
     @GET("/jobs/{job_id}/runs", *USER_OR_WORKER, by_queue=True)
     def runs(self, job_id: str) -> Call[tuple[Run, ...]]:

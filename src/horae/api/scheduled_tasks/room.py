@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from datetime import datetime
 from operator import attrgetter
 from typing import Any, Unpack
 
@@ -132,8 +133,8 @@ class ScheduledTasks(Room[S]):
     @PAGES("/scheduled-tasks/{task_id}/runs", *USER, by_queue=True)
     def runs(self, task_id: str, *, limit: int | None = None) -> Listing[ScheduledTaskRun]:
         """List what a task ran, the newest first, an attempt under way among them."""
-        first: Call[Page[ScheduledTaskRun]] = Call(Page[ScheduledTaskRun], at={"task_id": task_id})
-        return Listing(first, limit, lambda here, *at: _runs(here, task_id, *at))
+        first = Call[Page[ScheduledTaskRun]](Page[ScheduledTaskRun], at={"task_id": task_id}, is_scattered=True)
+        return Listing(first, limit, lambda here, *at: _runs(here, task_id, *at), order=_begun, drained=True)
 
     @POST("/scheduled-tasks/{task_id}/trigger", *USER, by_queue=True)
     def trigger(
@@ -222,10 +223,17 @@ def _find(
 def _runs(here: Here, task_id: str, cursor: str | None, limit: int) -> tuple[list[ScheduledTaskRun], str | None]:
     begin = read_cursor(cursor, int, int)
     before = None if begin is None else (begin[0], begin[1])
-    found = verbs.runs(here.world, task_id, limit=limit, before=before, **here.reach)
+    found = verbs.runs(
+        here.world, task_id, limit=limit, before=before, everywhere=here.everywhere, **here.reach
+    )  # fmt: skip
     last = found[-1].run if len(found) == limit else None
     more = None if last is None else cursor_from([last.job_number, last.token])
     return [run_of(task_id, each) for each in found], more
+
+
+def _begun(run: ScheduledTaskRun) -> tuple[bool, datetime | None, str]:
+    """Return by what runs of several databases are merged, the newest first."""
+    return run.started_at is not None, run.started_at, run.id
 
 
 def _terms(here: Here) -> Terms:

@@ -60,22 +60,26 @@ class Local:
 def perform(here: Here, call: Call[T]) -> T:
     """Check the caller's permission, run the verb, and publish its result."""
     verb = _permitted_verb(here, call)
-    if call.gather is not None and here.world.cluster is not None and _is_about_all(here, call):
-        return _perform_everywhere(here, call, call.gather)
+    if call.gather is not None and here.world.cluster is not None:
+        owner = _owner_of(here, call)
+        if owner is None or call.is_scattered:
+            return _perform_everywhere(here, call, call.gather, owner)
     found = verb(here)
     answer: T = to_public(call.answer, found if call.is_whole else for_readers(here, found))
     return answer
 
 
-def _is_about_all(here: Here, call: Call[Any]) -> bool:
-    """Return whether what is asked for may be in several databases: a tenant's is in one."""
+def _owner_of(here: Here, call: Call[Any]) -> str | None:
+    """Return the tenant whose rows are asked for, which are in one database; None for those of the house or of all."""
     wanted = here.caller.sees or call.query.get("owner") or call.query.get("user_id")
-    return wanted is None or wanted == SYSTEM
+    return None if wanted == SYSTEM else wanted
 
 
-def _perform_everywhere(here: Here, call: Call[T], gather: Callable[[Here], Merged]) -> T:
+def _perform_everywhere(here: Here, call: Call[T], gather: Callable[[Here], Merged], owner: str | None) -> T:
     """Ask all databases of a cluster; the answer names those that gave none."""
-    gathered = gather(here)
+    from horae.api.shards import gather_of_owner  # a single database does not need it
+
+    gathered = gather(here) if owner is None else gather_of_owner(here, owner, gather)
     answer: Any = to_public(call.answer, gathered.answer)
     if isinstance(answer, tuple):
         answer = Rows.of(answer, gathered.incomplete)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import astuple, field
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -100,7 +100,7 @@ class Report:
     complete: bool  # False: more was on record than is counted at once, and the oldest was left out
     objects: tuple[StateCount, ...]
     jobs: JobCounts
-    late: Lateness
+    lags: tuple[timedelta, ...]  # of actions that are due and wait
     series: tuple[ReportSpan, ...]
     reviews_open: int = 0
     reviews: Mapping[str, int] = field(default_factory=dict)  # opened in the window, by answer; "open" without one
@@ -108,12 +108,16 @@ class Report:
     overdrawn: tuple[str, ...] = ()  # budgets
 
     @property
+    def late(self) -> Lateness:
+        return lateness_of(self.lags)
+
+    @property
     def events(self) -> dict[str, int]:
-        return _added(each.events for each in self.series)
+        return add_counts(each.events for each in self.series)
 
     @property
     def decisions(self) -> dict[str, int]:
-        return _added(each.decisions for each in self.series)
+        return add_counts(each.decisions for each in self.series)
 
     @property
     def warnings(self) -> tuple[Reason, ...]:
@@ -132,7 +136,7 @@ def lateness_of(lags: Sequence[timedelta]) -> Lateness:
         return Lateness()
     known = sorted(lags)
     p50, p95 = (known[max(0, math.ceil(share * len(known)) - 1)] for share in (0.5, 0.95))
-    return Lateness(len(known), p50, p95, known[-1])
+    return Lateness(min(len(known), MOST_DUE + 1), p50, p95, known[-1])
 
 
 def grain_of(period: timedelta) -> SpanGrain:
@@ -149,11 +153,17 @@ def spans_of(since: datetime, until: datetime, grain: SpanGrain) -> list[tuple[d
     return spans[::-1]
 
 
+def add_jobs(counted: Iterable[JobCounts]) -> JobCounts:
+    """Return what became of the jobs of several databases."""
+    return JobCounts(*(sum(column) for column in zip(*map(astuple, counted), strict=True)))
+
+
 def _share(part: int, whole: int) -> float | None:
     return round(part / whole, 6) if whole else None
 
 
-def _added(spans: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def add_counts(spans: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Add counts by name, the largest first."""
     found: dict[str, int] = {}
     for counts in spans:
         for name, count in counts.items():

@@ -221,6 +221,7 @@ def _page(here: api.Here, wanted: Filter, limit: int, cursor: str | None, before
 def revive_many(body: ReviveJobs, world: CurrentWorld, service: CurrentService, caller: CurrentCaller) -> RevivedJobs:
     """Return how many match; change them only with `dry_run: false`. One refusal does not stop the others."""
     wanted = Filter(("dead",), body.queue, body.handler, None, body.tag, None, body.object_type, body.object_id)
+    refuse_partial(world, caller.sees)
     return RevivedJobs(**asdict(local.revive_many(_here(world, service, caller), wanted, body.dry_run, body.reason)))
 
 
