@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 
 from horae.actions import messages
@@ -26,7 +27,7 @@ from horae.core.jobs.acts import Act, act_number
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.labels import blocks_of
 from horae.core.jobs.machinery import MACHINERY
-from horae.errors import Conflict, HoraeError, NotAllowed, StoreBusy
+from horae.errors import Conflict, HoraeError, NotAllowed, StoreBusy, StoreUnavailable
 from horae.ports.store import Tx
 from horae.ports.world import World
 
@@ -131,7 +132,7 @@ def _move_all(
                 few, left = left[:at_once], left[at_once:]
                 _wait_for_attempts(world, source, few, wait)
                 parcel = Parcel(world.dice.name(ID_LENGTH), source, to, tuple(few))
-                packed = _pack_between_acts(world, parcel)
+                parcel, packed = _pack_between_acts(world, parcel)
                 advance(world, parcel, actor=actor, reason=reason)
                 if was_empty:  # it has no share of limits until then; what plans a job could not be applied before, too
                     catch_up_all(world)
@@ -150,17 +151,18 @@ def _wait_for_attempts(world: World, source: int, vshards: Collection[int], wait
         world.clock.pause(LOOK_AGAIN)
 
 
-def _pack_between_acts(world: World, parcel: Parcel) -> int:
+def _pack_between_acts(world: World, parcel: Parcel) -> tuple[Parcel, int]:
     """Pack a parcel as soon as no act of the house walks its database: what it had not reached would be left out.
 
-    Wait for as long as the act goes on; refuse where it rests, because it is paused or no worker serves it.
+    Wait for as long as the act goes on; refuse where it rests, because it is paused or no worker serves it. Each try
+    has a name of its own: a repair may be about to drop the announcement of the try before.
     """
     store, clock = shards_of(world).store_of(parcel.source), world.clock
     seen: Act | None = None
     since = clock.monotonic()
     while True:
         try:
-            return pack(world, parcel)
+            return parcel, pack(world, parcel)
         except NotAllowed as refused:
             if refused.reason != ACT_OPEN:
                 raise
@@ -171,6 +173,7 @@ def _pack_between_acts(world: World, parcel: Parcel) -> int:
             if act is not None and (act.state == "paused" or clock.monotonic() - since > ACT_RESTS):
                 raise
             clock.pause(LOOK_AGAIN)
+            parcel = replace(parcel, id=world.dice.name(ID_LENGTH))
 
 
 # -- the steps ---------------------------------------------------------------------------------------------------------
@@ -186,8 +189,10 @@ def pack(world: World, parcel: Parcel) -> int:
     target.transact(lambda tx: tx.parcels.expect(parcel))
     try:
         return source.transact(lambda tx: tx.parcels.pack(parcel, cargo, version=shard_map.version))
-    except (Conflict, NotAllowed):  # it was not packed; after any other error that is not known
-        target.transact(lambda tx: tx.parcels.discard(parcel))
+    except HoraeError as problem:
+        if not (isinstance(problem, StoreUnavailable) and problem.outcome_unknown):  # else it may have been packed
+            with suppress(HoraeError):  # `check --repair` drops what is left
+                target.transact(lambda tx: tx.parcels.discard(parcel))
         raise
 
 

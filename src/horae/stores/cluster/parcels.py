@@ -144,7 +144,10 @@ class Parcels:
 
         Refused where this database does not keep all of them any more, or the map has changed since *version*.
         """
-        standing = self.connection.execute(select(cluster.c.number, cluster.c.version)).one()
+        found = select(cluster.c.number, cluster.c.version).with_for_update(
+            read=True
+        )  # the version stays until the end
+        standing = self.connection.execute(found).one()
         closed = self._set_state(parcel.vshards, OWNED, MOVING)
         if parcel in self.packed():  # the commit was not heard of, and this repeats it
             return 0
