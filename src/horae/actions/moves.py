@@ -8,7 +8,7 @@ repeated, and at no moment can two databases act on a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -20,7 +20,7 @@ from horae.actions.jobs.expectations import judge_open
 from horae.actions.schedules.calendars import follow_all
 from horae.actions.settings.catching_up import catch_up, catch_up_all
 from horae.core.cluster.messages import HINT
-from horae.core.cluster.moves import ACT_OPEN, AT_ONCE, Cargo, Parcel, drain_moves, even_moves, next_at_once, sources_of
+from horae.core.cluster.moves import ACT_OPEN, Attempt, Cargo, Parcel, drain_moves, even_moves, next_parcel, sources_of
 from horae.core.cluster.shard_map import HOME
 from horae.core.dataclass import dataclass
 from horae.core.jobs.acts import Act, act_number
@@ -60,8 +60,8 @@ def move(
 ) -> Moved:
     """Move virtual shards to a database, some at once; each is closed to writers only while its rows are on the way.
 
-    *wait* is how long to wait, for those that go at once, until no attempt is under way in them. Attempts that still
-    are go with their token and lease; their worker finds them by the map.
+    *wait* is how long attempts that are under way may take to end there. Those that still are go with their token and
+    lease; their worker finds them by the map.
     """
     shard_map = known_map(world)
     target = shard_map.named(to).number
@@ -121,34 +121,55 @@ def _move_all(
     if any(HOME in vshards for vshards, _ in planned):
         raise NotAllowed("vshard_home_stays")
     total, done, rows = sum(len(vshards) for vshards, _ in planned), 0, 0
+    ends: dict[Attempt, float] = {}
     for vshards, to in planned:
         shard_map = known_map(world)
         catch_up(world, to)  # what was paused stays so where its jobs go
         was_empty = not shard_map.counts[to]
         done += sum(shard_map.database_of(each) == to for each in vshards)
-        at_once = AT_ONCE
         for source, left in sources_of(shard_map, vshards, to):
+            known = _count_rows(world, source)
             while left:
-                few, left = left[:at_once], left[at_once:]
-                _wait_for_attempts(world, source, few, wait)
+                few = next_parcel(left, known)
+                left = left[len(few) :]
+                _wait_for_attempts(world, source, few, wait, ends)
                 parcel = Parcel(world.dice.name(ID_LENGTH), source, to, tuple(few))
                 parcel, packed = _pack_between_acts(world, parcel)
                 advance(world, parcel, actor=actor, reason=reason)
                 if was_empty:  # it has no share of limits until then; what plans a job could not be applied before, too
                     catch_up_all(world)
                     was_empty = False
-                done, rows, at_once = done + len(few), rows + packed, next_at_once(at_once, packed)
+                done, rows = done + len(few), rows + packed
                 if progress is not None:
                     progress(done, total)
     catch_up_all(world)  # shares of limits follow from who keeps something
     return Moved(done, rows)
 
 
-def _wait_for_attempts(world: World, source: int, vshards: Collection[int], wait: timedelta) -> None:
-    store, cargo = shards_of(world).store_of(source), Cargo(known_map(world), vshards)
-    ends_at = world.clock.monotonic() + wait.total_seconds()
-    while world.clock.monotonic() < ends_at and store.read(lambda tx: tx.parcels.running(cargo)):
-        world.clock.pause(LOOK_AGAIN)
+def _count_rows(world: World, source: int) -> Mapping[int, int]:
+    shard_map = known_map(world)
+    return shards_of(world).store_of(source).read(lambda tx: tx.parcels.rows_of(shard_map), unbounded=True)
+
+
+def _wait_for_attempts(
+    world: World, source: int, vshards: Collection[int], wait: timedelta, ends: dict[Attempt, float]
+) -> None:
+    """Wait until the attempts that are under way have ended, each for as long as it is given.
+
+    That begins when the mover first sees it, in whatever shard: *ends* has the instants. Those that begin meanwhile are
+    not waited for, or a busy shard would never leave.
+    """
+    store, cargo, clock = shards_of(world).store_of(source), Cargo(known_map(world), vshards), world.clock
+    waits_for: set[Attempt] | None = None
+    while wait:
+        running, now = store.read(lambda tx: tx.parcels.running()), clock.monotonic()
+        for each in running:
+            ends.setdefault(each, now + wait.total_seconds())
+        here = {each for each in running if cargo.has_job(each.number, each.owner)}
+        waits_for = here if waits_for is None else waits_for & here
+        if not any(ends[each] > now for each in waits_for):
+            return
+        clock.pause(LOOK_AGAIN)
 
 
 def _pack_between_acts(world: World, parcel: Parcel) -> tuple[Parcel, int]:
