@@ -249,8 +249,8 @@ class Shards(Protocol):
         """Return the plain world of the database that this process was started with."""
 
     def further(self, world: World) -> Callable[[], list[World]]:
-        """Return what finds the plain worlds of the other databases that keep something: those that it has not
-        returned yet and that answer. It reads the map again.
+        """Return what finds the plain worlds of the other databases that keep something, or did: those that it has
+        not returned yet and that answer. It reads the map again.
         """
 
     def store_of(self, number: int) -> Store:
