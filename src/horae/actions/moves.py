@@ -13,14 +13,17 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
-from horae.actions import messages
+from horae.actions import bus, messages
+from horae.actions.audit import seal_all
 from horae.actions.cluster import copy_map, decide_map, entry_for, known_map, shards_of
 from horae.actions.jobs.acts import give_job
 from horae.actions.jobs.expectations import judge_open
+from horae.actions.moved_events import BACKLOG, CLOSED, wait_until_published
 from horae.actions.schedules.calendars import follow_all
 from horae.actions.settings.catching_up import catch_up, catch_up_all
 from horae.core.cluster.messages import HINT
 from horae.core.cluster.moves import ACT_OPEN, Attempt, Cargo, Parcel, drain_moves, even_moves, next_parcel, sources_of
+from horae.core.cluster.numbers import VSHARDS
 from horae.core.cluster.shard_map import HOME
 from horae.core.dataclass import dataclass
 from horae.core.jobs.acts import Act, act_number
@@ -46,6 +49,7 @@ class Moved:
 
     vshards: int
     rows: int
+    unpublished: int = 0  # events that wait in a database that was drained
 
 
 def move(
@@ -80,7 +84,8 @@ def drain(
 ) -> Moved:
     """Move everything that a database keeps to the others, evenly. What ended there stays readable there.
 
-    Jobs of callers' transactions that wait there are delivered; where a database does not take them, that is said.
+    Jobs of callers' transactions that wait there are delivered; where a database does not take them, that is said. So
+    are events that were not published within a while: processes that publish go on with them there.
     """
     shard_map = known_map(world)
     if len(shard_map.sharded) == 1:
@@ -90,7 +95,10 @@ def drain(
     left = messages.deliver_all(world, number)
     if left:
         raise Conflict("cluster_drain_undelivered", name=name, count=left)
-    return moved
+    drained = shards_of(world).whole(world, number)
+    seal_all(drained)
+    wait_until_published(world, number, range(VSHARDS), CLOSED)
+    return replace(moved, unpublished=bus.status(drained).waiting)
 
 
 def move_even(
@@ -122,6 +130,7 @@ def _move_all(
         raise NotAllowed("vshard_home_stays")
     total, done, rows = sum(len(vshards) for vshards, _ in planned), 0, 0
     ends: dict[Attempt, float] = {}
+    in_order = True  # until events were not published in time: then the bus is away, and no further ones are waited for
     for vshards, to in planned:
         shard_map = known_map(world)
         catch_up(world, to)  # what was paused stays so where its jobs go
@@ -134,7 +143,9 @@ def _move_all(
                 left = left[len(few) :]
                 _wait_for_attempts(world, source, few, wait, ends)
                 parcel = Parcel(world.dice.name(ID_LENGTH), source, to, tuple(few))
+                in_order = in_order and wait_until_published(world, source, few, BACKLOG)
                 parcel, packed = _pack_between_acts(world, parcel)
+                in_order = in_order and wait_until_published(world, source, few, CLOSED)
                 advance(world, parcel, actor=actor, reason=reason)
                 if was_empty:  # it has no share of limits until then; what plans a job could not be applied before, too
                     catch_up_all(world)
@@ -268,8 +279,9 @@ def unpack(world: World, parcel: Parcel) -> None:
 
 def finish(world: World, *, actor: str = SYSTEM) -> int:
     """Bring every parcel that was left on the way to its end; return how many there were."""
-    found = open_parcels(world)
+    found, in_order = open_parcels(world), True
     for parcel in found:
+        in_order = in_order and wait_until_published(world, parcel.source, parcel.vshards, CLOSED)
         advance(world, parcel, actor=actor)
     return len(found)
 

@@ -168,7 +168,10 @@ def restored(
 
 
 def _print_moved(terminal: Terminal, done: Moved) -> None:
-    terminal.result({"moved": asdict(done)}, f"{done.vshards} virtual shards with {done.rows} rows moved")
+    text = f"{done.vshards} virtual shards with {done.rows} rows moved"
+    if done.unpublished:
+        text += f"\n{done.unpublished} events wait there; processes with HORAE_NATS publish them: horae bus status"
+    terminal.result({"moved": asdict(done)}, text)
 
 
 def _print(terminal: Terminal, state: ClusterState) -> None:
