@@ -225,4 +225,4 @@ def test_a_move_gives_running_attempts_a_minute_and_waits_for_nothing_where_none
         assert "default: 60" in horae("cluster", command, "--help").out
     began = time.monotonic()
     assert horae("cluster", "drain", "third").code == 0
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 55

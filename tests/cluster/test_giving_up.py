@@ -52,7 +52,7 @@ def test_nothing_commits_behind_a_copy_and_a_mover_that_waits_too_long_leaves_no
     with open_insert(world, owner) as late:
         with pytest.raises(StoreBusy):
             moves.move(world, vshards, "db-2")
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < 60
         assert count_rows(world, "horae_parcels") == count_rows(world, "horae_parcel_rows") == [0, 0]
         with pytest.raises(Unauthorized):
             tokens.recognise(world, UNKNOWN)
