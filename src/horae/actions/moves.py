@@ -22,7 +22,17 @@ from horae.actions.moved_events import BACKLOG, CLOSED, wait_until_published
 from horae.actions.schedules.calendars import follow_all
 from horae.actions.settings.catching_up import catch_up, catch_up_all
 from horae.core.cluster.messages import HINT
-from horae.core.cluster.moves import ACT_OPEN, Attempt, Cargo, Parcel, drain_moves, even_moves, next_parcel, sources_of
+from horae.core.cluster.moves import (
+    ACT_OPEN,
+    AT_ONCE,
+    Attempt,
+    Cargo,
+    Parcel,
+    drain_moves,
+    even_moves,
+    next_parcel,
+    sources_of,
+)
 from horae.core.cluster.numbers import VSHARDS
 from horae.core.cluster.shard_map import HOME
 from horae.core.dataclass import dataclass
@@ -137,7 +147,7 @@ def _move_all(
         was_empty = not shard_map.counts[to]
         done += sum(shard_map.database_of(each) == to for each in vshards)
         for source, left in sources_of(shard_map, vshards, to):
-            known = _count_rows(world, source)
+            known = _count_rows(world, source) if len(left) > AT_ONCE else {}
             while left:
                 few = next_parcel(left, known)
                 left = left[len(few) :]
