@@ -360,7 +360,7 @@ def json_section() -> str:
         ),
         ("`limit list`", '`{"items": [LIMIT]}`'),
         ("`limit set`, `reset`", "LIMIT"),
-        ("`cluster move`, `drain`", '`{"moved": {"vshards", "rows"}}`'),
+        ("`cluster move`, `drain`", '`{"moved": {"vshards", "rows", "unpublished"}}`'),
         (
             "`cluster restored`",
             '`{"restored": {"version", "databases": {name: {"running", "strays", "sent"}}, "parcels"}}`',

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -214,3 +215,14 @@ def _is_in(job: str, number: int) -> bool:
 
 def _read_number(job: str) -> int:
     return read_number(job.removeprefix("job_")) or 0
+
+
+def test_a_move_gives_running_attempts_a_minute_and_waits_for_nothing_where_none_runs(
+    horae: Command, enqueue: Enqueue
+) -> None:
+    enqueue("one")
+    for command in ("move", "drain"):
+        assert "default: 60" in horae("cluster", command, "--help").out
+    began = time.monotonic()
+    assert horae("cluster", "drain", "third").code == 0
+    assert time.monotonic() - began < 55

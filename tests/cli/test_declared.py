@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command, Process
+from tests.cli.conftest import Command, Ended, Process
 
 SHOP = """
 from horae import Context, Horae
@@ -169,3 +169,51 @@ def test_a_reload_tells_which_limits_changed(horae: Command, shop: Path) -> None
 
     assert ended.out == "limit global: none → 5\n0 of 2 schedules changed\n"
     assert horae("reload", "shop:app", "--json").json["reload"]["limits"] == {}
+
+
+TWO_KEYS = """
+from horae import Horae
+
+app = Horae("sqlite:///shop.db")
+
+
+@app.job("both", concurrency_key="to:{to}", debounce=5)
+def both(to: str) -> None: ...
+
+
+@app.job("tenants", concurrency_key="to:{to}", debounce=5, tenants=True)
+def tenants(to: str) -> None: ...
+
+
+@app.job("one", concurrency_key="to:{to}")
+def one(to: str) -> None: ...
+"""
+
+
+def severities(ended: Ended) -> dict[str, str]:
+    return {each["where"]: each["severity"] for each in ended.json["check"]["findings"]}
+
+
+def test_two_kinds_of_key_are_a_warning_and_an_error_where_the_database_is_in_a_cluster(
+    horae: Command, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shop / "shop.py").write_text(TWO_KEYS)
+    monkeypatch.delenv("HORAE_DATABASE_URL", raising=False)
+
+    without = horae("check", "shop:app", "--json")
+    assert (without.code, severities(without)) == (0, {"both": "warning", "tenants": "warning"})
+    assert "shard_key=" in without.json["check"]["findings"][0]["text"]
+    assert not (shop / "shop.db").exists()
+
+    horae("db", "migrate", "--db", "sqlite:///one.db")
+    single = horae("check", "shop:app", "--db", "sqlite:///one.db", "--json")
+    assert (single.code, severities(single)) == (0, {})
+
+    horae("cluster", "init", "first", "--db", "sqlite:///one.db")
+    found = horae("check", "shop:app", "--db", "sqlite:///one.db", "--json")
+    assert (found.code, severities(found)) == (6, {"both": "error", "tenants": "warning"})
+    monkeypatch.setenv("HORAE_DATABASE_URL", "sqlite:///one.db")
+    assert horae("check", "shop:app").code == 6
+
+    away = horae("check", "shop:app", "--db", "sqlite:///missing.db", "--json")
+    assert (away.code, severities(away)) == (0, {"both": "warning", "tenants": "warning"})

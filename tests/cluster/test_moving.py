@@ -18,7 +18,7 @@ from horae.actions.jobs.labels import label_jobs
 from horae.actions.jobs.requests import Request
 from horae.actions.schedules import fires, schedules
 from horae.core.access.owners import OwnerSettings
-from horae.core.cluster.moves import Parcel, drain_moves, even_moves, read_vshards
+from horae.core.cluster.moves import AT_ONCE, Parcel, drain_moves, even_moves, read_vshards
 from horae.core.cluster.numbers import birthplace, first_draw, vshard_in
 from horae.core.cluster.shard_map import HOME, ShardMap
 from horae.core.jobs.job import Job, Lease, Outcome
@@ -36,6 +36,7 @@ from tests.cluster.test_lists import rooms
 from tests.cluster.test_nothing_partial import work_on_acts
 
 LEASE = timedelta(seconds=30)
+MINUTE = timedelta(minutes=1)
 
 
 def map_of(world: World) -> ShardMap:
@@ -140,6 +141,47 @@ def test_an_attempt_under_way_moves_with_token_and_lease_and_its_worker_follows(
     assert len(settled) == 4
     assert source.settle([(taken[0][1], Outcome("succeeded"))]) == {taken[0][1].id: None}
     assert [run.outcome for run in jobs.runs(world, taken[0][1].id)] == ["succeeded"]
+
+
+def test_a_running_attempt_that_ends_within_the_wait_ends_where_it_began(clusters: Clusters) -> None:
+    world, ids = filled(clusters, 2)
+    [(source, job), (_, longer)] = take(world)
+    looks = iter(range(3))
+
+    def end_later(seconds: float) -> None:
+        clusters.clock.advance(timedelta(seconds=seconds))
+        if next(looks, None) is None:
+            for each in (job, longer):
+                endings.settle(source, [(each, Outcome("succeeded"))])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clusters.clock, "pause", end_later)
+        began = clusters.clock.now()
+        moves.move(world, shards_of(world, ids), "db-2", wait=MINUTE)
+    assert clusters.clock.now() - began < timedelta(seconds=2)
+    assert count_rows(world, "horae_runs") == [2, 0]
+    assert {jobs.get(world, each).state for each in ids.values()} == {"succeeded"}
+
+
+def test_a_running_attempt_moves_along_after_the_wait_and_others_are_not_waited_for_again(clusters: Clusters) -> None:
+    world, _ = filled(clusters, 4)
+    taken = take(world)
+    began = clusters.clock.now()
+    everything = [each for each in map_of(world).owned_by(1) if each != HOME]
+    sizes = list[int]()
+    moves.move(world, everything, "db-2", wait=MINUTE, progress=lambda done, _: sizes.append(done))
+    waited = clusters.clock.now() - began
+    assert (len(sizes) > 1, MINUTE <= waited < 1.1 * MINUTE) == (True, True)
+    assert count_rows(world, "horae_jobs") == [0, 4]
+    settled = StoreSource(taken[0][0], world).settle([(job, Outcome("succeeded")) for _, job in taken])
+    assert {change.state for change in settled.values() if change is not None} == {"succeeded"}
+
+
+def test_where_nothing_runs_nothing_is_waited_for(clusters: Clusters) -> None:
+    world, ids = filled(clusters, 2)
+    began = clusters.clock.now()
+    moves.move(world, shards_of(world, ids), "db-2", wait=MINUTE)
+    assert clusters.clock.now() == began
 
 
 def test_an_ending_that_comes_while_the_rows_are_on_the_way_is_to_be_repeated(clusters: Clusters) -> None:
@@ -353,6 +395,20 @@ def test_a_database_is_drained_and_a_new_one_gets_its_share(clusters: Clusters) 
     with pytest.raises(NotAllowed):
         drain_moves(map_of(world), 1)  # it keeps the home
     assert even_moves(map_of(world)) == []
+
+
+def test_shards_with_few_rows_go_in_large_parcels_and_one_with_many_rows_with_few_others(clusters: Clusters) -> None:
+    world, ids = filled(clusters, 3)
+    large = next(iter(ids))
+    for _ in range(6):
+        jobs.enqueue_many(world, [Request("mail", {}, owner=large)] * 100)
+    moved, sizes = [each for each in map_of(world).owned_by(1) if each != HOME], list[int]()
+    moves.move(world, moved, "db-2", progress=lambda done, _: sizes.append(done - sum(sizes)))
+    ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
+    with_large = next(size for size, end in zip(sizes, ends, strict=True) if moved.index(vshard_of(world, large)) < end)
+    assert (sum(sizes), len(sizes) < 7) == (2047, True)
+    assert with_large <= AT_ONCE
+    assert count_rows(world, "horae_jobs") == [0, 603]
 
 
 STEPS: list[Callable[[World, Parcel], Any]] = [moves.pack, moves.switch, moves.unpack]

@@ -28,7 +28,7 @@ from horae.core.cluster.settings import Rank, SharedSetting
 from horae.core.error_groups import ErrorGroup
 from horae.core.jobs.job import Order
 from horae.core.jobs.running_limits import LimitSource
-from horae.errors import Conflict, HoraeError, NotFound, StoreError
+from horae.errors import Conflict, HoraeError, NotFound, StoreBusy
 from horae.ports.cluster import Shards
 from horae.ports.definitions import StoredDefinition
 from horae.ports.queues import Queue
@@ -361,7 +361,7 @@ def _database_of(world: World, owner: str) -> int:
 def test_two_who_change_the_same_through_different_databases_end_with_one_value(clusters: Clusters) -> None:
     world, urls = clusters.make(3)
     orders: tuple[Order, Order] = ("priority", "run_at")
-    begin, problems = threading.Barrier(4), list[HoraeError]()
+    begin, endings = threading.Barrier(4), list[Exception | None]()
 
     def change(url: str, first: int) -> None:
         here = rooms(clusters.open(url))
@@ -369,14 +369,19 @@ def test_two_who_change_the_same_through_different_databases_end_with_one_value(
         for index in range(10):
             try:
                 here.queues.order("mail", orders[(first + index) % 2])
-            except StoreError as busy:  # SQLite has one writer at a time
-                problems.append(busy)
+            except Exception as problem:
+                endings.append(problem)
+            else:
+                endings.append(None)
 
     threads = [threading.Thread(target=change, args=(urls[index % 3], index)) for index in range(4)]
     for each in threads:
         each.start()
     for each in threads:
         each.join(120)
+    assert len(endings) == 40
+    assert None in endings
+    assert {type(each) for each in endings} <= {type(None), StoreBusy}  # SQLite has one writer at a time
     catch_up_all(world)
     found = {shard.store.read(lambda tx: tx.queues.get("mail") or Queue("mail")).order for shard in shards(world)}
     assert len(found) == 1

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from horae.core.attention.numbers import task_name, task_number
+from horae.core.cluster.moves import AT_ONCE, FEW_ROWS, MOST_AT_ONCE, next_parcel
 from horae.core.cluster.numbers import (
     DRAWS,
     FIRST_NUMBER,
@@ -170,3 +171,13 @@ def test_a_new_database_takes_its_fair_share_and_never_the_home() -> None:
 def test_a_shard_cannot_be_moved_to_an_unknown_database() -> None:
     with pytest.raises(NotFound):
         a_map().move([1], 9)
+
+
+def test_a_parcel_has_many_shards_where_they_have_few_rows_and_few_beside_one_with_many() -> None:
+    left = range(1, 4000)
+    assert next_parcel(left, {}) == left[:MOST_AT_ONCE]
+    assert next_parcel(left, {500: FEW_ROWS + 1}) == left[:499]  # the large one begins the next
+    assert next_parcel(left[499:], {500: FEW_ROWS + 1}) == left[499:][:AT_ONCE]
+    assert len(next_parcel(left, dict.fromkeys(left, 10))) == FEW_ROWS // 10
+    assert next_parcel(left, dict.fromkeys(left, 1000)) == left[:AT_ONCE]
+    assert next_parcel([7], {}) == [7]

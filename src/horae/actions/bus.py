@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
 
-from horae.actions.shards import ask_each, members
+from horae.actions.shards import ask_each
 from horae.core.audit.entries import Entry
 from horae.core.bus import PREFIX, PUBLISH, BusMessage, message
 from horae.core.dataclass import dataclass
@@ -51,8 +51,9 @@ def look_everywhere(world: World) -> tuple[list[BusMember], tuple[str, ...]]:
     """Return how the bus stands in each database, and the names of those that were away."""
     if world.cluster is None:
         return [_look(world, None)], ()
-    names = {each.number: each.name for each in members(world)}
-    found, away = ask_each(world, lambda shard, number: _look(shard, names[number]))
+    known = world.cluster.shard_map.sharded
+    names = {each.number: each.name for each in known}
+    found, away = ask_each(world, lambda shard, number: _look(shard, names[number]), asked=known)
     return list(found.values()), away
 
 
@@ -76,8 +77,9 @@ def ask_everywhere(world: World, act: Callable[[World], BusStatus]) -> tuple[Bus
     """
     if world.cluster is None:
         return act(world), ()
-    found, away = ask_each(world, lambda shard, _: act(shard))
-    names = {each.number: each.name for each in members(world)}
+    known = world.cluster.shard_map.sharded  # events may wait in one that was drained
+    found, away = ask_each(world, lambda shard, _: act(shard), asked=known)
+    names = {each.number: each.name for each in known}
     is_on = any(each.enabled for each in found.values())
     silent = [f"all of {names[number]}" for number, each in found.items() if is_on and not each.enabled]
     oldest = [each.oldest_at for each in found.values() if each.oldest_at is not None]

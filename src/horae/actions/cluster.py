@@ -49,7 +49,7 @@ class MemberState:
     address: str
     vshards: int
     version: int | None = None  # of its copy of the map
-    moving: int = 0  # virtual shards that are marked: nothing can be written in them
+    moving: int = 0  # virtual shards that are marked, so that nothing can be written in them, or announced here
     problem: str | None = None
     undelivered: tuple[UndeliveredState, ...] = ()
     takes_shards: bool = True  # false: it is there for the transactions of callers alone
@@ -190,7 +190,7 @@ def look(world: World) -> ClusterState:
         try:
             store = shards_of(world).store_of(member.number)
             standing, moving, waiting = store.read(
-                lambda tx: (tx.cluster.standing(), len(tx.cluster.marked()), tx.messages.waiting())
+                lambda tx: (tx.cluster.standing(), _on_the_way(tx).union(tx.cluster.marked()), tx.messages.waiting())
             )
             now = shards_of(world).whole(world, member.number).clock.now()
             left = tuple(
@@ -198,7 +198,7 @@ def look(world: World) -> ClusterState:
                 for each in undelivered(shard_map, waiting)
             )
             version = None if standing is None else standing.version
-            found.append(replace(state, version=version, moving=moving, undelivered=left))
+            found.append(replace(state, version=version, moving=len(moving), undelivered=left))
         except HoraeError as problem:
             found.append(replace(state, problem=str(problem)))
     newest = max([shard_map.version, *(each.version or 0 for each in found)])
@@ -206,18 +206,20 @@ def look(world: World) -> ClusterState:
 
 
 def check(world: World, *, repair: bool = False) -> ClusterState:
-    """Look at each database; with *repair* bring copies of the map up to date, finish moves that were left, and ask
-    again for what jobs wait for in other shards.
+    """Look at each database; with *repair* bring copies of the map up to date, finish moves that were left or never
+    packed anything, and ask again for what jobs wait for in other shards.
 
     The highest version is copied, whichever database has it: after a restore that may be another than the first.
     """
     if repair:
+        from horae.actions.announcements import drop_unpacked
         from horae.actions.messages import ask_again
         from horae.actions.moves import finish
         from horae.actions.restoring import newest_map
         from horae.actions.settings.catching_up import catch_up_all
 
         copy_map(world, newest_map(world))
+        drop_unpacked(world)
         finish(world)
         ask_again(world)
         catch_up_all(world)

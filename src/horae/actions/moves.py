@@ -8,25 +8,39 @@ repeated, and at no moment can two databases act on a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 
-from horae.actions import messages
+from horae.actions import bus, messages
+from horae.actions.audit import seal_all
 from horae.actions.cluster import copy_map, decide_map, entry_for, known_map, shards_of
 from horae.actions.jobs.acts import give_job
 from horae.actions.jobs.expectations import judge_open
+from horae.actions.moved_events import BACKLOG, CLOSED, wait_until_published
 from horae.actions.schedules.calendars import follow_all
 from horae.actions.settings.catching_up import catch_up, catch_up_all
 from horae.core.cluster.messages import HINT
-from horae.core.cluster.moves import ACT_OPEN, AT_ONCE, Cargo, Parcel, drain_moves, even_moves, next_at_once, sources_of
+from horae.core.cluster.moves import (
+    ACT_OPEN,
+    AT_ONCE,
+    Attempt,
+    Cargo,
+    Parcel,
+    drain_moves,
+    even_moves,
+    next_parcel,
+    sources_of,
+)
+from horae.core.cluster.numbers import VSHARDS
 from horae.core.cluster.shard_map import HOME
 from horae.core.dataclass import dataclass
 from horae.core.jobs.acts import Act, act_number
 from horae.core.jobs.job import SYSTEM
 from horae.core.jobs.labels import blocks_of
 from horae.core.jobs.machinery import MACHINERY
-from horae.errors import Conflict, HoraeError, NotAllowed, StoreBusy
+from horae.errors import Conflict, HoraeError, NotAllowed, StoreBusy, StoreUnavailable
 from horae.ports.store import Tx
 from horae.ports.world import World
 
@@ -45,6 +59,7 @@ class Moved:
 
     vshards: int
     rows: int
+    unpublished: int = 0  # events that wait in a database that was drained
 
 
 def move(
@@ -59,8 +74,8 @@ def move(
 ) -> Moved:
     """Move virtual shards to a database, some at once; each is closed to writers only while its rows are on the way.
 
-    *wait* is how long to wait, for those that go at once, until no attempt is under way in them. Attempts that still
-    are go with their token and lease; their worker finds them by the map.
+    *wait* is how long attempts that are under way may take to end there. Those that still are go with their token and
+    lease; their worker finds them by the map.
     """
     shard_map = known_map(world)
     target = shard_map.named(to).number
@@ -79,7 +94,8 @@ def drain(
 ) -> Moved:
     """Move everything that a database keeps to the others, evenly. What ended there stays readable there.
 
-    Jobs of callers' transactions that wait there are delivered; where a database does not take them, that is said.
+    Jobs of callers' transactions that wait there are delivered; where a database does not take them, that is said. So
+    are events that were not published within a while: processes that publish go on with them there.
     """
     shard_map = known_map(world)
     if len(shard_map.sharded) == 1:
@@ -89,7 +105,10 @@ def drain(
     left = messages.deliver_all(world, number)
     if left:
         raise Conflict("cluster_drain_undelivered", name=name, count=left)
-    return moved
+    drained = shards_of(world).whole(world, number)
+    seal_all(drained)
+    wait_until_published(world, number, range(VSHARDS), CLOSED)
+    return replace(moved, unpublished=bus.status(drained).waiting)
 
 
 def move_even(
@@ -120,47 +139,72 @@ def _move_all(
     if any(HOME in vshards for vshards, _ in planned):
         raise NotAllowed("vshard_home_stays")
     total, done, rows = sum(len(vshards) for vshards, _ in planned), 0, 0
+    ends: dict[Attempt, float] = {}
+    in_order = True  # until events were not published in time: then the bus is away, and no further ones are waited for
     for vshards, to in planned:
         shard_map = known_map(world)
         catch_up(world, to)  # what was paused stays so where its jobs go
         was_empty = not shard_map.counts[to]
         done += sum(shard_map.database_of(each) == to for each in vshards)
-        at_once = AT_ONCE
         for source, left in sources_of(shard_map, vshards, to):
+            known = _count_rows(world, source) if len(left) > AT_ONCE else {}
             while left:
-                few, left = left[:at_once], left[at_once:]
-                _wait_for_attempts(world, source, few, wait)
+                few = next_parcel(left, known)
+                left = left[len(few) :]
+                _wait_for_attempts(world, source, few, wait, ends)
                 parcel = Parcel(world.dice.name(ID_LENGTH), source, to, tuple(few))
-                packed = _pack_between_acts(world, parcel)
+                in_order = in_order and wait_until_published(world, source, few, BACKLOG)
+                parcel, packed = _pack_between_acts(world, parcel)
+                in_order = in_order and wait_until_published(world, source, few, CLOSED)
                 advance(world, parcel, actor=actor, reason=reason)
                 if was_empty:  # it has no share of limits until then; what plans a job could not be applied before, too
                     catch_up_all(world)
                     was_empty = False
-                done, rows, at_once = done + len(few), rows + packed, next_at_once(at_once, packed)
+                done, rows = done + len(few), rows + packed
                 if progress is not None:
                     progress(done, total)
     catch_up_all(world)  # shares of limits follow from who keeps something
     return Moved(done, rows)
 
 
-def _wait_for_attempts(world: World, source: int, vshards: Collection[int], wait: timedelta) -> None:
-    store, cargo = shards_of(world).store_of(source), Cargo(known_map(world), vshards)
-    ends_at = world.clock.monotonic() + wait.total_seconds()
-    while world.clock.monotonic() < ends_at and store.read(lambda tx: tx.parcels.running(cargo)):
-        world.clock.pause(LOOK_AGAIN)
+def _count_rows(world: World, source: int) -> Mapping[int, int]:
+    shard_map = known_map(world)
+    return shards_of(world).store_of(source).read(lambda tx: tx.parcels.rows_of(shard_map), unbounded=True)
 
 
-def _pack_between_acts(world: World, parcel: Parcel) -> int:
+def _wait_for_attempts(
+    world: World, source: int, vshards: Collection[int], wait: timedelta, ends: dict[Attempt, float]
+) -> None:
+    """Wait until the attempts that are under way have ended, each for as long as it is given.
+
+    That begins when the mover first sees it, in whatever shard: *ends* has the instants. Those that begin meanwhile are
+    not waited for, or a busy shard would never leave.
+    """
+    store, cargo, clock = shards_of(world).store_of(source), Cargo(known_map(world), vshards), world.clock
+    waits_for: set[Attempt] | None = None
+    while wait:
+        running, now = store.read(lambda tx: tx.parcels.running()), clock.monotonic()
+        for each in running:
+            ends.setdefault(each, now + wait.total_seconds())
+        here = {each for each in running if cargo.has_job(each.number, each.owner)}
+        waits_for = here if waits_for is None else waits_for & here
+        if not any(ends[each] > now for each in waits_for):
+            return
+        clock.pause(LOOK_AGAIN)
+
+
+def _pack_between_acts(world: World, parcel: Parcel) -> tuple[Parcel, int]:
     """Pack a parcel as soon as no act of the house walks its database: what it had not reached would be left out.
 
-    Wait for as long as the act goes on; refuse where it rests, because it is paused or no worker serves it.
+    Wait for as long as the act goes on; refuse where it rests, because it is paused or no worker serves it. Each try
+    has a name of its own: a repair may be about to drop the announcement of the try before.
     """
     store, clock = shards_of(world).store_of(parcel.source), world.clock
     seen: Act | None = None
     since = clock.monotonic()
     while True:
         try:
-            return pack(world, parcel)
+            return parcel, pack(world, parcel)
         except NotAllowed as refused:
             if refused.reason != ACT_OPEN:
                 raise
@@ -171,6 +215,7 @@ def _pack_between_acts(world: World, parcel: Parcel) -> int:
             if act is not None and (act.state == "paused" or clock.monotonic() - since > ACT_RESTS):
                 raise
             clock.pause(LOOK_AGAIN)
+            parcel = replace(parcel, id=world.dice.name(ID_LENGTH))
 
 
 # -- the steps ---------------------------------------------------------------------------------------------------------
@@ -186,8 +231,10 @@ def pack(world: World, parcel: Parcel) -> int:
     target.transact(lambda tx: tx.parcels.expect(parcel))
     try:
         return source.transact(lambda tx: tx.parcels.pack(parcel, cargo, version=shard_map.version))
-    except (Conflict, NotAllowed):  # it was not packed; after any other error that is not known
-        target.transact(lambda tx: tx.parcels.discard(parcel))
+    except HoraeError as problem:
+        if not (isinstance(problem, StoreUnavailable) and problem.outcome_unknown):  # else it may have been packed
+            with suppress(HoraeError):  # `check --repair` drops what is left
+                target.transact(lambda tx: tx.parcels.discard(parcel))
         raise
 
 
@@ -242,8 +289,9 @@ def unpack(world: World, parcel: Parcel) -> None:
 
 def finish(world: World, *, actor: str = SYSTEM) -> int:
     """Bring every parcel that was left on the way to its end; return how many there were."""
-    found = open_parcels(world)
+    found, in_order = open_parcels(world), True
     for parcel in found:
+        in_order = in_order and wait_until_published(world, parcel.source, parcel.vshards, CLOSED)
         advance(world, parcel, actor=actor)
     return len(found)
 

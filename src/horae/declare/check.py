@@ -35,6 +35,10 @@ HOW_TO_LOCK = (
     "'memory' for a single process, or a Redis URL; or declare mode='ALL_NODES'"
 )
 NEEDS_DATABASE = "{}, and this worker reaches a service only: run it where the database is, with --db"
+TWO_KEYS = (
+    "it has concurrency_key= and {}=, which may live in different databases of a cluster; there its jobs need "
+    "shard_key= at each enqueue, unless they are a tenant's: give it, or declare one of the two only"
+)
 ALL_NODES_IS_HERE = "mode='ALL_NODES' runs it on every node itself, not on {}; drop mode= or executor="
 LOCK_NEEDS_DATABASE = (
     "its lock is kept in the database, and this worker reaches a service only: set app.locks to a Redis URL, or run it "
@@ -74,6 +78,19 @@ def about_executors(jobs: Blueprint, file: JobsFile) -> list[Problem]:
         except HoraeError as problem:
             found.append(Problem(definition.name, str(problem), cause=problem))
     return found
+
+
+def about_shard_keys(jobs: Blueprint, file: JobsFile, *, in_cluster: bool) -> list[Problem]:
+    """Return the jobs with two kinds of key, which a cluster refuses for jobs of the house without a shard key.
+
+    That is an error *in_cluster*, else a warning; and a warning where it may be for tenants alone, who need none.
+    """
+    return [
+        Problem(each.name, TWO_KEYS.format("debounce" if each.collect is None else "collect"),
+                "error" if in_cluster and not each.tenants else "warning")
+        for each in merge(jobs.definitions.declared, file)[0]
+        if each.concurrency_key is not None and (each.debounce is not None or each.collect is not None)
+    ]  # fmt: skip
 
 
 def needs_database(

@@ -89,7 +89,7 @@ def _find_unserved(world: World, state: cluster.ClusterState, now: datetime) -> 
     """
     assert world.cluster is not None
     kept = [each for each in state.members if each.vshards]
-    has_leases, found = len(kept) > CHOICE, []
+    has_leases, found = len([each for each in state.members if each.takes_shards]) > CHOICE, []
     for each in kept:
         if each.problem is None:
             shard = world.cluster.whole(world, each.number)

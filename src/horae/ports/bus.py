@@ -10,6 +10,7 @@ from horae.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from horae.core.bus import OutboxEntry
+    from horae.core.cluster.moves import Cargo
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,12 @@ class OutboxRows(Protocol):
 
     def waiting(self, limit: int) -> tuple[int, datetime | None]:
         """Return how many wait, counted up to *limit*, and the instant of the first."""
+
+    def last_number(self) -> int:
+        """Return the highest number of an entry, 0 where there is none."""
+
+    def has_events_of(self, cargo: Cargo, until: int) -> bool:
+        """Return whether entries up to a number are about jobs of these virtual shards."""
 
     def switch(self) -> BusSwitch | None: ...
     def set_switch(self, switch: BusSwitch) -> None: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,7 +12,7 @@ from horae.core.dataclass import dataclass
 if TYPE_CHECKING:
     from horae.core.cluster.assignment import Holding
     from horae.core.cluster.messages import Answer, Following, Message, Waiting
-    from horae.core.cluster.moves import Cargo, Parcel
+    from horae.core.cluster.moves import Attempt, Cargo, Parcel
     from horae.core.cluster.restoring import RestorePlan, Settled
     from horae.core.cluster.sent_jobs import SentJob
     from horae.core.cluster.settings import Head, Kind, SharedSetting
@@ -88,8 +89,11 @@ class ParcelRows(Protocol):
     def forward(self, number: int) -> int | None:
         """Return the virtual shard of a job from before the cluster that has left this database; None: it has not."""
 
-    def running(self, cargo: Cargo) -> int:
-        """Return how many attempts are under way in these virtual shards."""
+    def running(self) -> list[Attempt]:
+        """Return the attempts that are under way in this database."""
+
+    def rows_of(self, shard_map: ShardMap) -> Counter[int]:
+        """Return about how many rows each virtual shard has here: what tenants have, jobs, and lines of lanes."""
 
     def expect(self, parcel: Parcel) -> None:
         """Announce a parcel where it goes, before it is packed: its shards open here only with its rows."""
@@ -245,8 +249,8 @@ class Shards(Protocol):
         """Return the plain world of the database that this process was started with."""
 
     def further(self, world: World) -> Callable[[], list[World]]:
-        """Return what finds the plain worlds of the other databases that keep something: those that it has not
-        returned yet and that answer. It reads the map again.
+        """Return what finds the plain worlds of the other databases that keep something, or did: those that it has
+        not returned yet and that answer. It reads the map again.
         """
 
     def store_of(self, number: int) -> Store:

@@ -8,11 +8,15 @@ from datetime import datetime
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from horae.core.bus import OutboxEntry
+from horae.core.cluster.moves import Cargo
+from horae.core.cluster.numbers import FIRST_NUMBER, VSHARDS
+from horae.core.jobs.job import SYSTEM
 from horae.core.time.instants import instant, micros
 from horae.ports.bus import BusSwitch
 from horae.stores.databases import outbox_triggers
 from horae.stores.tables.bus import OUTBOX, bus, outbox
 
+IN = 400  # values of one condition
 ONE = 1  # the id of the only row of the switch
 
 
@@ -38,6 +42,23 @@ class Outbox:
         at = self.connection.execute(first).scalar()
         count = self.connection.execute(select(func.count()).select_from(counted)).scalar_one()
         return int(count), None if at is None else instant(at)
+
+    def last_number(self) -> int:
+        return int(self.connection.execute(select(func.max(outbox.c.id))).scalar() or 0)
+
+    def has_events_of(self, cargo: Cargo, until: int) -> bool:
+        """Return whether entries up to a number are about jobs of these virtual shards.
+
+        Of a job of the house from before the cluster nothing tells its shard: it counts as one of these.
+        """
+        known, numbered = outbox.c.id <= until, outbox.c.job_id >= FIRST_NUMBER
+        owners = self.connection.execute(select(outbox.c.owner).distinct().where(known, outbox.c.job_id < FIRST_NUMBER))
+        if any(each in (None, SYSTEM) or cargo.has_owner(each) for each in owners.scalars()):
+            return True
+        vshards, own = sorted(cargo.vshards), outbox.c.job_id.bitwise_and(VSHARDS - 1)
+        found = select(outbox.c.id).where(known, numbered).limit(1)
+        chunks = (vshards[start : start + IN] for start in range(0, len(vshards), IN))
+        return any(self.connection.execute(found.where(own.in_(each))).first() is not None for each in chunks)
 
     def switch(self) -> BusSwitch | None:
         row = self.connection.execute(select(bus)).first()

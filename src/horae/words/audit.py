@@ -70,6 +70,7 @@ VERBS = {
     "add_to_cluster": "added a database to the cluster",
     "share_cluster": "gave a new database its share of the virtual shards",
     "restore_in_cluster": "let a restored database of the cluster serve again",
+    "repair_cluster": "dropped announcements of moves that nobody goes on with",
     "move_vshards": "moved virtual shards to another database",
     "switch_on_bus": "let events be noted for the message bus",
     "switch_off_bus": "stopped noting events for the message bus",

@@ -8,8 +8,9 @@ import typer
 
 from horae.cli import words
 from horae.cli.failures import Exit
-from horae.cli.terminal import Terminal, command
-from horae.errors import InvalidInput
+from horae.cli.terminal import Terminal, command, opened
+from horae.errors import HoraeError, InvalidInput
+from horae.settings import DEFAULT_URL
 
 if TYPE_CHECKING:
     from horae.app import Horae
@@ -50,15 +51,22 @@ def check(
 ) -> None:
     """List every problem of an application's jobs.
 
-    In code and in jobs.conf. Opens no database. With --url it also lists what needs a database, which a worker of that
-    service does not have; the service is not asked. Exit code 6 when there is an error, 0 when there is none.
+    In code and in jobs.conf. A database that --db or HORAE_DATABASE_URL names is asked for one thing: whether it is in
+    a cluster, where jobs with two kinds of key need shard_key=. With --url it also lists what needs a database, which a
+    worker of that service does not have; the service is not asked. Exit code 6 when there is an error, 0 when there is
+    none.
     """
+    from horae.declare.check import about_shard_keys
     from horae.declare.declarations import Problem, collecting
 
     with collecting() as collected:
         app = load_application(terminal, target, config, "check")
     needs = () if terminal.url is None else app.needs_database()
     findings = list(dict.fromkeys((*collected, *app.problems(), *needs)))
+    if about_shard_keys(app, app.jobs_file(), in_cluster=False):  # few applications have any: no database is opened
+        in_cluster = _is_in_cluster(terminal)
+        if in_cluster is not False:
+            findings += about_shard_keys(app, app.jobs_file(), in_cluster=in_cluster is True)
     jobs = list(app.definitions)
     if not jobs and not findings:
         findings.append(Problem(target or terminal.settings.app or app.name, NO_JOBS))
@@ -72,3 +80,14 @@ def check(
     terminal.result({"check": document}, "\n".join(lines))
     if any(strict or each.severity == "error" for each in findings):
         raise typer.Exit(Exit.FINDINGS)
+
+
+def _is_in_cluster(terminal: Terminal) -> bool | None:
+    """Return whether the database that was named is in a cluster; None: none was, or it cannot be asked."""
+    if terminal.url is not None or terminal.settings.database_url == DEFAULT_URL:
+        return None
+    try:
+        with opened(terminal) as world:
+            return world.cluster is not None
+    except HoraeError:
+        return None

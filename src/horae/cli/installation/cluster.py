@@ -22,9 +22,10 @@ Wait = Annotated[
         "--wait",
         min=0,
         metavar="SECONDS",
-        help="Wait so long for running attempts before each group of shards; 0: they move as they are.",
+        help="Wait so long for running attempts; then they move with their token and lease. 0: at once.",
     ),
 ]
+WAIT = 60.0  # seconds; most attempts end within it, and then no worker has to follow one to another database
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A name for the database: lower-case letters, digits, - _.")]
 
 
@@ -100,13 +101,14 @@ def move(
     vshards: Annotated[str, typer.Option("--vshards", metavar="LIST", help="Which: 17-40,99.")] = "",
     to: Annotated[str, typer.Option("--to", metavar="NAME", help="The database that is to keep them.")] = "",
     even: Annotated[bool, typer.Option("--even", help="Instead: so many that all keep about as many.")] = False,
-    wait: Wait = 0,
+    wait: Wait = WAIT,
     reason: Reason = "",
 ) -> None:
     """Move virtual shards to another database while all of them work.
 
-    32 shards go at once; writers wait while their rows are on the way. Workers must have been started after the
-    database was added. Interrupted, it is finished by the next move or by check --repair.
+    32 shards go at once, up to 1,024 where they have few rows; writers wait while their rows are on the way. Workers
+    must have been started after the database was added. Interrupted, it is finished by the next move or by
+    check --repair.
     """
     from horae.actions import moves
     from horae.core.cluster.moves import read_vshards
@@ -120,7 +122,7 @@ def move(
 
 
 @command(group, "drain", examples=("horae cluster drain second",))
-def drain(terminal: Terminal, name: Name, wait: Wait = 0, reason: Reason = "") -> None:
+def drain(terminal: Terminal, name: Name, wait: Wait = WAIT, reason: Reason = "") -> None:
     """Move all shards of a database to the others. What ended there stays readable there."""
     from horae.actions import moves
 
@@ -166,7 +168,10 @@ def restored(
 
 
 def _print_moved(terminal: Terminal, done: Moved) -> None:
-    terminal.result({"moved": asdict(done)}, f"{done.vshards} virtual shards with {done.rows} rows moved")
+    text = f"{done.vshards} virtual shards with {done.rows} rows moved"
+    if done.unpublished:
+        text += f"\n{done.unpublished} events wait there; processes with HORAE_NATS publish them: horae bus status"
+    terminal.result({"moved": asdict(done)}, text)
 
 
 def _print(terminal: Terminal, state: ClusterState) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from horae.core.cluster.numbers import VSHARDS, vshard_in
 from horae.core.cluster.shard_map import HOME, ShardMap
@@ -12,7 +12,7 @@ from horae.errors import InvalidInput, NotAllowed
 ACT_OPEN = "vshard_act_open"  # the refusal of a move while an act of the house walks the database
 AT_ONCE = 32  # virtual shards in one parcel: their rows are on the way together, for as long as copying them takes
 MOST_AT_ONCE = 1024  # where they have few rows
-FEW_ROWS = 500
+FEW_ROWS = 500  # in all of them together
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,15 @@ class Parcel:
     source: int
     target: int
     vshards: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt that is under way."""
+
+    number: int
+    token: int
+    owner: str
 
 
 class Cargo:
@@ -48,6 +57,11 @@ class Cargo:
         """Return whether a job belongs to them; None: its number is from before the cluster and does not say."""
         vshard = vshard_in(number)
         return None if vshard is None else vshard in self.vshards
+
+    def has_job(self, number: int, owner: str) -> bool:
+        """Return whether a job belongs to them by its number, or one from before the cluster by its owner."""
+        known = self.has_number(number)
+        return self.has_owner(owner) if known is None else known
 
     def vshard_of_owner(self, owner: str) -> int:
         return self._map.vshard_of(owner=owner)
@@ -105,9 +119,15 @@ def sources_of(shard_map: ShardMap, vshards: Collection[int], to: int) -> Iterat
             yield member.number, here
 
 
-def next_at_once(at_once: int, rows: int) -> int:
-    """Return how many virtual shards the next parcel takes, after one of so many that had so many rows.
+def next_parcel(left: Sequence[int], rows: Mapping[int, int]) -> Sequence[int]:
+    """Return the virtual shards that go next, of those that are left; *rows* says how many each has.
 
-    Each parcel makes a version of the map that every database is told, so that shards without rows go together.
+    Each parcel makes a version of the map that every database is told, so that shards with few rows go together. One
+    with many goes with few others, which are closed for as long as its rows are on the way.
     """
-    return min(2 * at_once, MOST_AT_ONCE) if rows < FEW_ROWS else max(at_once // 2, AT_ONCE)
+    count = sum(rows.get(each, 0) for each in left[:AT_ONCE])
+    for index, vshard in enumerate(left[AT_ONCE:MOST_AT_ONCE], AT_ONCE):
+        count += rows.get(vshard, 0)
+        if count > FEW_ROWS:
+            return left[:index]
+    return left[:MOST_AT_ONCE]

@@ -82,7 +82,10 @@ class ShardMap:
 
     @property
     def sharded(self) -> tuple[Member, ...]:
-        """The databases that keep virtual shards, or did: where anything of jobs may be that have arrived."""
+        """The databases that keep virtual shards, or did: where anything of jobs may be that have arrived.
+
+        Processes look after them all: what happened in one that was drained is still published, sealed and deleted.
+        """
         return tuple(each for each in self.members if each.takes_shards)
 
     @property

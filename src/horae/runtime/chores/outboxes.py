@@ -1,4 +1,4 @@
-"""Messengers for databases of a cluster that keep no shard: jobs of callers' transactions wait there.
+"""Messengers for databases of a cluster that never keep a shard: jobs of callers' transactions wait there.
 
 No worker serves such a database, so every process that looks after a store also delivers what waits in those, as long
 as there are few. Where there are many each has some, by the leases with which workers share out databases.
@@ -42,8 +42,8 @@ class Outboxes:
         self._is_stopping = False
 
     def _without_shards(self, shard_map: ShardMap) -> list[int]:
-        """Return the databases that keep nothing; the one that this process was told of has a keeper here."""
-        return [number for number, count in shard_map.counts.items() if not count and number != self._own]
+        """Return the databases that take no shards; the one that this process was told of has a keeper here."""
+        return [each.number for each in shard_map.members if not each.takes_shards and each.number != self._own]
 
     def stop(self) -> None:
         """Ask it to end; from the loop's thread."""
@@ -77,9 +77,6 @@ class Outboxes:
                 self._running[number] = (messenger, task)
             elif world is None and number in self._running:
                 self._end(number)
-        assert self._everywhere.cluster is not None
-        for number in set(self._running) - set(self._without_shards(self._everywhere.cluster.shard_map)):
-            self._end(number)  # it keeps shards by now, and has a keeper of its own
 
     def _end(self, number: int) -> None:
         """Let a messenger finish what it does; nobody waits for it but :meth:`run`, at the end of all."""

@@ -27,9 +27,9 @@ PATIENCE = 1.0  # seconds for the answers to one question
 T = TypeVar("T")
 
 
-def keeping(shard_map: ShardMap) -> list[int]:
-    """Return the databases that keep something."""
-    return [number for number, count in shard_map.counts.items() if count]
+def looked_after(shard_map: ShardMap) -> list[int]:
+    """Return the databases that keep something, or did: in one that was drained nothing is due, but chores are."""
+    return [each.number for each in shard_map.sharded]
 
 
 class Assignment:
@@ -43,7 +43,7 @@ class Assignment:
         *,
         lease: timedelta = LEASE,
         patience: float = PATIENCE,
-        among: Callable[[ShardMap], list[int]] = keeping,
+        among: Callable[[ShardMap], list[int]] = looked_after,
     ) -> None:
         assert everywhere.cluster is not None
         self._everywhere, self._cluster = everywhere, everywhere.cluster
@@ -66,8 +66,7 @@ class Assignment:
         """Return each database that answered, with its world where it is to be served and None where it is not.
 
         One that does not answer is not among them: whatever is served there goes on. In the databases *idle* this
-        process claims nothing, as an operator asked, so it holds no lease there. One that keeps nothing any more is not
-        looked at: who serves it goes on, because what ended there is still published, sealed and deleted.
+        process claims nothing, as an operator asked, so it holds no lease there.
         """
         self._refresh()
         numbers = self._among(self._cluster.shard_map)

@@ -182,9 +182,9 @@ class Cluster:
         def find() -> list[World]:
             with suppress(HoraeError):  # the known map does while the first database is away
                 self.refresh()
-            counts, found = self._map.counts, []
-            for member in self._map.members:
-                if member.number in known or not counts[member.number]:
+            found = []
+            for member in self._map.sharded:
+                if member.number in known:
                     continue
                 try:
                     found.append(self.whole(world, member.number))

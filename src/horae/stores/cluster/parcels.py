@@ -8,14 +8,17 @@ them in the transaction that opens the shards there and forgets that the parcel 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
 from sqlalchemy import Column, Connection, Row, delete, func, insert, select, text, update
 
-from horae.core.cluster.moves import Cargo, Parcel
-from horae.core.cluster.numbers import FIRST_DATABASE
+from horae.core.cluster.moves import Attempt, Cargo, Parcel
+from horae.core.cluster.numbers import FIRST_DATABASE, FIRST_NUMBER, VSHARDS
+from horae.core.cluster.shard_map import ShardMap
+from horae.core.jobs.job import SYSTEM
 from horae.errors import Conflict
 from horae.stores.cluster.cargo import CargoRows
 from horae.stores.cluster.classes import CLASSES, Copied, Moves
@@ -23,6 +26,7 @@ from horae.stores.databases.dialects import BY_NAME
 from horae.stores.databases.driver import CallerDriver
 from horae.stores.jobs.slots import Slots
 from horae.stores.metadata import metadata
+from horae.stores.tables.attention import lanes
 from horae.stores.tables.bus import outbox
 from horae.stores.tables.cluster import cluster, forwards, parcel_rows, parcels, vshards
 from horae.stores.tables.jobs import jobs
@@ -63,11 +67,32 @@ class Parcels:
         """Return the virtual shard of a job from before the cluster that has left this database; None: it has not."""
         return self.connection.execute(select(forwards.c.vshard).where(forwards.c.number == number)).scalar()
 
-    def running(self, cargo: Cargo) -> int:
-        """Return how many attempts are under way in these virtual shards."""
-        query = select(jobs.c.id, jobs.c.owner).where(jobs.c.state == "running")
-        belongs = ((cargo.has_number(number), owner) for number, owner in self.connection.execute(query))
-        return sum(cargo.has_owner(owner) if known is None else known for known, owner in belongs)
+    def running(self) -> list[Attempt]:
+        """Return the attempts that are under way in this database."""
+        query = select(jobs.c.id, jobs.c.token, jobs.c.owner).where(jobs.c.state == "running")
+        return [Attempt(*row) for row in self.connection.execute(query)]
+
+    def rows_of(self, shard_map: ShardMap) -> Counter[int]:
+        """Return about how many rows each virtual shard has here."""
+        found = Counter[int]()
+        for name, kind in CLASSES.items():
+            table = metadata.tables[name]
+            if not isinstance(kind, Moves):
+                continue
+            if "owner" in table.c:
+                query = select(table.c.owner, func.count()).where(table.c.owner != SYSTEM).group_by(table.c.owner)
+            elif kind.by == "lane":
+                joined = table.join(lanes, lanes.c.id == table.c[kind.column])
+                query = select(lanes.c.owner, func.count()).select_from(joined).group_by(lanes.c.owner)
+            else:
+                continue
+            for owner, count in self.connection.execute(query):
+                found[shard_map.vshard_of(owner=owner)] += count
+        vshard = jobs.c.id.bitwise_and(VSHARDS - 1)
+        house = select(vshard, func.count()).where(jobs.c.owner == SYSTEM, jobs.c.id >= FIRST_NUMBER).group_by(vshard)
+        for number, count in self.connection.execute(house):
+            found[number] += count
+        return found
 
     # -- where they go -----------------------------------------------------------------------------------------
 
@@ -144,7 +169,10 @@ class Parcels:
 
         Refused where this database does not keep all of them any more, or the map has changed since *version*.
         """
-        standing = self.connection.execute(select(cluster.c.number, cluster.c.version)).one()
+        found = select(cluster.c.number, cluster.c.version).with_for_update(
+            read=True
+        )  # the version stays until the end
+        standing = self.connection.execute(found).one()
         closed = self._set_state(parcel.vshards, OWNED, MOVING)
         if parcel in self.packed():  # the commit was not heard of, and this repeats it
             return 0

@@ -17,6 +17,7 @@ VERBS = {
     "add_to_cluster": "向集群添加了数据库",
     "restore_in_cluster": "让集群中恢复的数据库重新提供服务",
     "share_cluster": "把一部分虚拟分片交给新数据库",
+    "repair_cluster": "清除了已无人继续的迁移的预告",
     "move_vshards": "把虚拟分片迁移到另一个数据库",
     "switch_on_bus": "开始为消息总线记录事件",
     "switch_off_bus": "停止为消息总线记录事件",
