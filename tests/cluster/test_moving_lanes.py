@@ -98,16 +98,21 @@ def test_a_mover_killed_after_any_commit_loses_nothing_of_lanes_objects_and_batc
         pytest.fail("the move never ended")
 
 
-def agent(owner: str, done: list[int]) -> AgentSpec:
-    """Return an agent that sends each note by an action that must not happen twice, and is then done with it."""
+def agent(owner: str, done: list[int], moved: threading.Event) -> AgentSpec:
+    """Return an agent that sends each note by an action that must not happen twice, and is then done with it.
+
+    In the middle of its work it waits until its shard has moved.
+    """
 
     def think(turn: Turn) -> Any:
         return Done() if turn.facts.last("action_ok") else Act("send", {"n": turn.payload["n"]})
 
     def send(_: Any, n: int) -> None:
+        if n == TASKS // 2:
+            moved.wait(60)
         done.append(n)
 
-    action = ActionDef("send", send, "once", timedelta(seconds=20))
+    action = ActionDef("send", send, "once", timedelta(seconds=80))
     return AgentSpec("desk", owner, {"note": think}, {"send": action}, Control)
 
 
@@ -116,7 +121,7 @@ def test_a_driver_works_through_its_lane_while_the_shard_moves_back_and_forth(cl
     clusters.clock = SystemClock()  # type: ignore[assignment]  # a virtual pause would not let the mover go on
     world, urls = clusters.make(2)
     owner, vshard = tenant(world)
-    done, moved, problems = list[int](), 0, list[BaseException]()
+    done, moved, problems, back = list[int](), 0, list[BaseException](), threading.Event()
 
     def add(n: int) -> None:
         for _ in range(50):  # as a caller would: a shard that is on the way is repeated
@@ -127,7 +132,7 @@ def test_a_driver_works_through_its_lane_while_the_shard_moves_back_and_forth(cl
 
     def work() -> None:
         try:
-            asyncio.run(LaneDriver(clusters.open(urls[0]), agent(owner, done), "d1").until_idle())
+            asyncio.run(LaneDriver(clusters.open(urls[0]), agent(owner, done, back), "d1").until_idle())
         except BaseException as problem:
             problems.append(problem)
 
@@ -140,8 +145,10 @@ def test_a_driver_works_through_its_lane_while_the_shard_moves_back_and_forth(cl
             add(TASKS + moved)
         moves.move(world, [vshard], ("db-2", "first")[moved % 2])
         moved += 1
+        if moved == 2:
+            back.set()
     assert problems == []
-    assert moved > 1
+    assert moved >= 2
     work()  # what came after the last look
     assert problems == []
     added = TASKS + min(moved, 10)
