@@ -48,6 +48,7 @@ from horae.ports.queues import Queue
 from horae.service.problems import OWN_CODES
 from horae.settings import Settings
 from horae.words.sentences import ROOMS
+from scripts.announcements import missing_lines, record_page
 from scripts.contents import index_page
 from scripts.description import description
 from scripts.governance_tables import explanation_page
@@ -646,6 +647,7 @@ def answered(endpoint: Method[..., Any, Any, Any]) -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "../contributing/requirements.md": requirements_page,
     "../explanation/governance.md": explanation_page,
+    "announced.txt": record_page,
     "attention.md": attention_page,
     "client.md": client_page,
     "command-line.md": command_line_page,
@@ -661,7 +663,9 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def main() -> int:
-    REFERENCE.mkdir(parents=True, exist_ok=True)
+    if missing := missing_lines():
+        print(missing, file=sys.stderr)
+        return 1
     for name, page in PAGES.items():
         (REFERENCE / name).write_text(page(), encoding="utf-8")
         print((REFERENCE / name).resolve().relative_to(REFERENCE.parents[1]))

@@ -1,18 +1,12 @@
-"""What is public is listed, changes only with a word in the changelog, and is all that our pages and examples use."""
+"""What is public is all that our pages and examples use."""
 
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from scripts.public_names import MODULES
 from tests.docs.snippets import ROOT, blocks, pages
 
-LISTING = ROOT / "docs" / "reference" / "public-names.txt"
-RELEASED = Path(__file__).with_name("public-names-released.txt")  # the list of the last release; the first: as of today
-CHANGELOG = ROOT / "CHANGELOG.md"
 INLINE = re.compile(r"from horae[\w.]* import \w+|import horae[\w.]*")
 
 
@@ -53,45 +47,3 @@ def strangers() -> dict[str, set[str]]:
 
 def test_pages_and_examples_import_public_modules_only() -> None:
     assert strangers() == {}
-
-
-def names_of(line: str) -> str:
-    """``class horae.Horae(…)`` as ``horae.Horae``."""
-    found = re.match(r"(?:class )?([\w.]+)", line)
-    assert found is not None
-    return found[1]
-
-
-def unannounced(before: str, now: str, unreleased: str) -> list[str]:
-    """Return the names that were added, removed or changed and that no code span of the changelog mentions."""
-    changed = set(before.splitlines()) ^ set(now.splitlines())
-    said = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", unreleased))))
-    return sorted({name for line in changed if (name := names_of(line)).split(".")[-1] not in said})
-
-
-def unreleased_section() -> str:
-    found = re.search(r"^## \[Unreleased\]\n(.*?)(?=^## \[|\Z)", CHANGELOG.read_text(encoding="utf-8"), re.M | re.S)
-    assert found is not None
-    return found[1]
-
-
-def test_every_change_of_a_public_name_is_in_the_changelog() -> None:
-    """The listing itself is compared with the code by test_reference."""
-    now = LISTING.read_text(encoding="utf-8").partition("\n")[2]
-
-    assert unannounced(RELEASED.read_text(encoding="utf-8").partition("\n")[2], now, unreleased_section()) == []
-
-
-@pytest.mark.parametrize(
-    ("now", "said", "missing"),
-    [
-        ("horae.f(a)\n", "", []),
-        ("horae.f(a, b)\n", "", ["horae.f"]),
-        ("horae.f(a, b)\n", "- `f` takes `b`.", []),
-        ("horae.f(a, b)\n", "- f takes b.", ["horae.f"]),
-        ("", "- `horae.f` is gone.", []),
-        ("horae.f(a)\nclass horae.New()\n", "", ["horae.New"]),
-    ],
-)
-def test_a_change_without_a_word_is_found(now: str, said: str, missing: list[str]) -> None:
-    assert unannounced("horae.f(a)\n", now, said) == missing
