@@ -25,6 +25,7 @@ MODULES = (
     "horae.alembic",
     "horae.alerts",
     "horae.attention",
+    "horae.bus",
     "horae.errors",
     "horae.executors",
     "horae.limits",
