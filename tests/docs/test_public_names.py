@@ -83,7 +83,7 @@ def test_pages_name_public_modules_only() -> None:
 
 
 def test_a_hidden_module_in_prose_is_found() -> None:
-    text = "`horae.core.jobs.job.JOB`, `horae.jobs`, `horae.bus.dispatch`, `horae.alerts.heartbeat.beat(app)`, horae.doctor"
+    text = "`horae.core.jobs.job.JOB`, `horae.jobs`, `horae.bus.dispatch`, `horae.alerts.heartbeat.b()`, horae.doctor"
     assert named_in_prose(text) == {"horae.core.jobs.job", "horae", "horae.alerts.heartbeat"}
 
 
