@@ -56,6 +56,14 @@ def test_a_tenant_sees_its_own_batches_only(rooms: Sent) -> None:
     rooms.house.batches.cancel(ours.id)
 
 
+def test_a_batch_says_in_the_audit_why_it_was_made(rooms: Sent, served: Served) -> None:
+    made = rooms.house.batches.create([Request("work", queue="why")], reason="the quarter has ended")
+    rooms.house.batches.cancel(made.id)
+    written = served.world.store.read(lambda tx: tx.audit.find(object_id=made.id, limit=10, before=None))
+
+    assert ("create_batch", "the quarter has ended") in [(entry.verb, entry.reason) for _, entry in written]
+
+
 def test_batches_and_their_jobs_are_listed(rooms: Sent) -> None:
     made = rooms.house.batches.create([Request("work", queue="listed")] * 3)
 
