@@ -48,12 +48,14 @@ def unannounced(record: Mapping[str, Announced], now: Mapping[str, str], unrelea
 
 
 def updated(record: Mapping[str, Announced], now: Mapping[str, str], unreleased: str) -> dict[str, Announced]:
-    """Return the record with every change that was announced; the others stay as they were."""
+    """Return the record of what is now; a change without a line stays as it was.
+
+    What did not change gets its lines too: one that named it by the way announces nothing later.
+    """
     missing = set(unannounced(record, now, unreleased))
-    announced = changes(record, now) - missing
-    lines = lines_by_name(announced, unreleased)
-    kept = {name: each for name, each in record.items() if name not in announced}
-    return kept | {name: Announced(now[name], lines[name]) for name in announced if name in now}
+    lines = lines_by_name(now.keys() - missing, unreleased)
+    kept = {name: each for name, each in record.items() if name in missing}
+    return kept | {name: Announced(now[name], each) for name, each in lines.items()}
 
 
 def changes(record: Mapping[str, Announced], now: Mapping[str, str]) -> set[str]:

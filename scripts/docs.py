@@ -48,7 +48,7 @@ from horae.ports.queues import Queue
 from horae.service.problems import OWN_CODES
 from horae.settings import Settings
 from horae.words.sentences import ROOMS
-from scripts.announcements import missing_lines, record_page
+from scripts.announcements import RECORD, missing_lines, record_page
 from scripts.contents import index_page
 from scripts.description import description
 from scripts.governance_tables import explanation_page
@@ -647,7 +647,6 @@ def answered(endpoint: Method[..., Any, Any, Any]) -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "../contributing/requirements.md": requirements_page,
     "../explanation/governance.md": explanation_page,
-    "announced.txt": record_page,
     "attention.md": attention_page,
     "client.md": client_page,
     "command-line.md": command_line_page,
@@ -669,6 +668,7 @@ def main() -> int:
     for name, page in PAGES.items():
         (REFERENCE / name).write_text(page(), encoding="utf-8")
         print((REFERENCE / name).resolve().relative_to(REFERENCE.parents[1]))
+    RECORD.write_text(record_page(), encoding="utf-8")
     return 0
 
 
