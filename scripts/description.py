@@ -1,12 +1,13 @@
-"""Write the HTTP API's description, openapi.json, and say which parts of it differ between two versions.
+"""Write the HTTP API's description, openapi.json, and a digest of each of its parts.
 
-`make docs` writes it to docs/reference/openapi.json. An operation or a model that differs from the last release needs a
-word in the changelog; `tests/docs/test_description.py` says which.
+`make docs` writes it to docs/reference/openapi.json. An operation or a model that changes needs a line of the
+changelog; `scripts/announcements.py` says which.
 """
 
 import hashlib
 import json
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NoReturn
 
 from horae.errors import StoreUnavailable
@@ -21,6 +22,7 @@ def nowhere() -> NoReturn:
     raise StoreUnavailable("Only the description is wanted.")
 
 
+@cache
 def description() -> str:
     """Return the description as text; the same code always gives the same text."""
     document = build(nowhere, Options(version=RELEASED)).openapi()

@@ -48,6 +48,7 @@ from horae.ports.queues import Queue
 from horae.service.problems import OWN_CODES
 from horae.settings import Settings
 from horae.words.sentences import ROOMS
+from scripts.announcements import RECORD, missing_lines, record_page
 from scripts.contents import index_page
 from scripts.description import description
 from scripts.governance_tables import explanation_page
@@ -661,10 +662,13 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def main() -> int:
-    REFERENCE.mkdir(parents=True, exist_ok=True)
+    if missing := missing_lines():
+        print(missing, file=sys.stderr)
+        return 1
     for name, page in PAGES.items():
         (REFERENCE / name).write_text(page(), encoding="utf-8")
         print((REFERENCE / name).resolve().relative_to(REFERENCE.parents[1]))
+    RECORD.write_text(record_page(), encoding="utf-8")
     return 0
 
 

@@ -1,7 +1,7 @@
 """List every public name with its signature, one line each: what a user's program may rely on.
 
-`make docs` writes the list to docs/reference/public-names.txt. A line that differs from the last release needs a word
-in the changelog; `tests/docs/test_public_names.py` says which.
+`make docs` writes the list to docs/reference/public-names.txt. A line that changes needs a line of the changelog;
+`scripts/announcements.py` says which.
 """
 
 import dataclasses
@@ -25,6 +25,7 @@ MODULES = (
     "horae.alembic",
     "horae.alerts",
     "horae.attention",
+    "horae.bus",
     "horae.errors",
     "horae.executors",
     "horae.limits",
@@ -45,6 +46,13 @@ def listing() -> str:
 def of_module(module: ModuleType) -> Iterator[str]:
     for name in sorted(public_names(module)):
         yield from of_value(f"{module.__name__}.{name}", getattr(module, name))
+
+
+def name_of(line: str) -> str:
+    """``class horae.Horae(…)`` as ``horae.Horae``."""
+    found = re.match(r"(?:class )?([\w.]+)", line)
+    assert found is not None
+    return found[1]
 
 
 def public_names(module: ModuleType) -> list[str]:

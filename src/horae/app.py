@@ -456,7 +456,7 @@ class Horae(Blueprint, Acting):
         """Lend the transaction of a caller's connection: SQLAlchemy's, Django's, or one of our drivers'."""
         if connection is None or hasattr(connection, "exec_driver_sql"):
             return nullcontext(connection)
-        from horae.stores.databases.joining import joined  # few callers bring a connection of another kind
+        from horae.stores.databases.joined_transaction import joined  # few callers bring a connection of another kind
 
         return joined(self.engine, connection)
 

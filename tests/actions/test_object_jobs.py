@@ -498,9 +498,11 @@ def test_a_new_policy_is_followed_at_once_by_a_replan(world: World, clock: Virtu
     set_policy(world, "memory", {"stability": 14 * 86_400, "target": 0.95}, owner=OWNER, caller=CAROL)
     would = replan(world, owner=OWNER)
     assert (len(would.moved), now_of(world, it)) == (1, it)
-    replan(world, owner=OWNER, dry_run=False)
+    replan(world, owner=OWNER, dry_run=False, reason="checked less often")
     after = now_of(world, it)
+    written = world.store.read(lambda tx: tx.audit.find(object_id=it.id, limit=10, before=None))
 
+    assert ("replanned", "checked less often") in [(entry.verb, entry.reason) for _, entry in written]
     assert after.next_action_at is not None
     assert clock.now() < after.next_action_at < clock.now() + 6 * DAY
     assert replan(world, owner=OWNER).moved == ()

@@ -28,6 +28,7 @@ from horae.outgoing.encryption import KeySealer
 from horae.testing import Lab
 from tests.adapters.dying import deaths, kill, process
 from tests.outgoing.ground import answering, serving
+from tests.support.refusals import refused
 
 SEALER = KeySealer(b"k" * 32)
 CREDENTIAL = "opaque-credential-17"
@@ -102,7 +103,7 @@ async def test_subscriptions_belong_to_their_users_and_hold_no_secret_as_text(da
 async def test_without_a_key_credentials_are_refused_instead_of_stored() -> None:
     with Horae("sqlite://") as app:
         configs = HoraePushConfigStore(app)
-        with pytest.raises(SecretsLocked, match="HORAE_SECRET_KEY"):
+        with refused(SecretsLocked, "secrets_without_key"):
             await configs.set_info("t-1", with_credentials("https://example.com/hook"), ALICE)
         assert await configs.get_info("t-1", ALICE) == []
 

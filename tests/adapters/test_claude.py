@@ -25,6 +25,7 @@ from horae.testing import Lab
 from horae.testing.clock import VirtualClock
 from tests.adapters.claude_hooks import PERMISSIONS, PRE_TOOL, SESSION, STOP, SUBAGENT_STOP, complaints
 from tests.adapters.dying import deaths, kill, process
+from tests.support.refusals import refused
 
 
 def listing(*crons: Any) -> dict[str, Any]:
@@ -352,5 +353,5 @@ async def test_sessions_are_resumed_by_the_sdk_where_it_is_installed(monkeypatch
 
 def test_without_the_sdk_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
-    with pytest.raises(MissingExtra, match=r"horae\[claude\]"):
+    with refused(MissingExtra, "adapter_extra_missing", extra="claude"):
         hook_matchers()

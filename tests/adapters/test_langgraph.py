@@ -28,6 +28,7 @@ from horae.ports.adapters import StoredCheckpoint
 from horae.stores.schema import migrate
 from horae.testing.clock import VirtualClock
 from tests.adapters.dying import deaths, kill, process, result_of
+from tests.support.refusals import refused
 
 
 async def test_the_saver_passes_langgraphs_conformance_suite(database_url: str) -> None:
@@ -46,7 +47,7 @@ async def test_the_saver_passes_langgraphs_conformance_suite(database_url: str) 
 def test_a_serialiser_that_pickles_is_refused() -> None:
     pickling = JsonPlusSerializer(pickle_fallback=True)
     for serde in (pickling, EncryptedSerializer(None, pickling)):  # type: ignore[arg-type]
-        with pytest.raises(DefinitionError, match="pickle"):
+        with refused(DefinitionError, "saver_would_pickle"):
             HoraeSaver(Horae("sqlite://"), serde=serde)
     assert not HoraeSaver(Horae("sqlite://")).serde.pickle_fallback  # type: ignore[attr-defined]
 
@@ -82,7 +83,7 @@ def test_idle_threads_are_pruned_to_their_newest_checkpoint() -> None:
         assert graph.get_state(thread("old")).values == {"n": 6}
         assert saver.prune_idle(timedelta(days=2), strategy="delete") == 1
         assert saver.get_tuple(thread("old")) is None
-        with pytest.raises(InvalidInput, match="strategy"):
+        with refused(InvalidInput, "choice_unknown", name="strategy"):
             saver.prune(["new"], strategy="keep_none")
 
 
@@ -102,7 +103,7 @@ def test_pruning_keeps_what_a_channel_of_differences_rests_on() -> None:
 
 
 def test_a_checkpoint_that_no_database_takes_is_refused_with_its_size() -> None:
-    with Horae("sqlite://") as app, pytest.raises(InvalidPayload, match="checkpoint"):
+    with Horae("sqlite://") as app, refused(InvalidPayload, "too_large", what="checkpoint"):
         HoraeSaver(app).put_writes(
             {"configurable": {"thread_id": "a", "checkpoint_id": "1"}}, [("n", "x" * 16_000_000)], "t"
         )
@@ -228,7 +229,7 @@ def test_answers_find_their_interrupts_and_each_has_its_own_deadline(app: Horae,
 
 
 def test_a_graph_needs_a_checkpointer_and_a_cancelled_task_ends(app: Horae) -> None:
-    with pytest.raises(DefinitionError, match="checkpointer"):
+    with refused(DefinitionError, "graph_without_checkpointer"):
         GraphCognition(StateGraph(Ticket).add_node(refund).add_edge(START, "refund").compile())
     agent = clerk(app, [], confirm=True)
     made = agent.add("ticket", {"order": "A-17"})
@@ -305,7 +306,7 @@ def test_a_changed_row_cannot_make_a_reader_call_what_it_names(database_url: str
             place, "1", "system", "t", "", None, None, "msgpack", _planted(made), "{}", app.world.clock.now()
         )
         checkpoints.put(app.world, row)
-        with pytest.raises(DefinitionError, match=r"os\.mkdir"):
+        with refused(DefinitionError, "checkpoint_type_refused", type="os.mkdir"):
             saver.get_tuple({"configurable": {"thread_id": "t"}})
     assert not made.exists()
 
@@ -321,7 +322,7 @@ def test_classes_of_the_application_are_read_back_where_they_are_named() -> None
     with Horae("sqlite://") as app:
         migrate(app.engine)
         graph(HoraeSaver(app)).invoke({}, where)
-        with pytest.raises(DefinitionError, match="Order"):
+        with refused(DefinitionError, "checkpoint_type_refused", type="tests.adapters.test_langgraph.Order"):
             HoraeSaver(app).get_tuple(where)
         known = HoraeSaver(app, types=[Order]).get_tuple(where)
     assert known is not None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pytest
-
 from horae.actions.jobs import claims, endings
 from horae.actions.jobs.requests import Request
 from horae.api.jobs.batch import JobBatch
@@ -49,13 +47,21 @@ def test_a_tenant_sees_its_own_batches_only(rooms: Sent) -> None:
 
     assert again.id == hers.id
     assert hers.owner == "alice"
-    with pytest.raises(NotFound, match=ours.id):
+    with refused(NotFound, "batch_unknown", id=ours.id):
         rooms.alice.batches.get(ours.id)
-    with pytest.raises(InvalidInput, match="at least one job"):
+    with refused(InvalidInput, "batch_empty"):
         rooms.alice.batches.create([])
     cancelled = rooms.alice.batches.cancel(hers.id, reason="no")
     assert (cancelled.state, cancelled.failed) == ("failed", 1)
     rooms.house.batches.cancel(ours.id)
+
+
+def test_a_batch_says_in_the_audit_why_it_was_made(rooms: Sent, served: Served) -> None:
+    made = rooms.house.batches.create([Request("work", queue="why")], reason="the quarter has ended")
+    rooms.house.batches.cancel(made.id)
+    written = served.world.store.read(lambda tx: tx.audit.find(object_id=made.id, limit=10, before=None))
+
+    assert ("create_batch", "the quarter has ended") in [(entry.verb, entry.reason) for _, entry in written]
 
 
 def test_batches_and_their_jobs_are_listed(rooms: Sent) -> None:

@@ -26,6 +26,17 @@ OURS = "horae.service.routes."
 # Doors without an operation: words of documents, and what a monitor or a reader of the description asks.
 OTHERS = ("horae.service.dialects.", "horae.service.health", "horae.service.metrics", "horae.service.documents")
 ASKED_OF_A_SERVICE = {"health.alive", "health.version", "health.metrics"}
+# Operations that change something without `reason=`; decision 0091 says why.
+TRAFFIC = {  # ordinary work, whose record is the job, the run, the task or the event itself
+    "jobs.enqueue", "jobs.enqueue_many", "attention.add", "attention.post",
+}  # fmt: skip
+OF_AN_ATTEMPT = {  # a worker's acts on the attempt that it holds; the run is their record
+    "jobs.claim", "jobs.peek", "jobs.renew", "jobs.settle", "jobs.ack", "jobs.fail", "jobs.progress",
+    "jobs.recall_step", "jobs.keep_step", "jobs.spend", "jobs.spent",
+}  # fmt: skip
+WITH_WORDS_OF_ITS_OWN = {"reviews.ask", "reviews.answer"}  # `question` and `note` are the reason, and kept as such
+ONLY_LOOKS = {"acts.preview", "scheduled_tasks.preview_new", "audit.verify"}  # POST, because they take a body
+WITHOUT_REASON = TRAFFIC | OF_AN_ATTEMPT | WITH_WORDS_OF_ITS_OWN | ONLY_LOOKS
 SAMPLES: dict[str, Any] = {
     "str": "a",
     "int": 1,
@@ -110,3 +121,13 @@ def test_every_operation_has_a_verb(name: str) -> None:
     else:
         assert isinstance(built, Call)
         assert built.verb is not None
+
+
+def test_every_changing_call_takes_a_reason_or_says_why_not() -> None:
+    without = {
+        name
+        for name, each in operations()
+        if each.method != "GET" and "reason" not in inspect.signature(each.__wrapped__).parameters
+    }
+
+    assert without == WITHOUT_REASON

@@ -152,7 +152,7 @@ def test_policies_are_set_by_an_operator_and_followed_by_a_replan(rooms: Sent, s
         rooms.house.policies.set("memory", {"colour": 1}, agent=agent, owner="alice")
     with pytest.raises(Forbidden):
         rooms.alice.policies.set("memory", {})
-    done = rooms.house.policies.replan(owner="alice")
+    done = rooms.house.policies.replan(owner="alice", reason="careful")
     assert (done.dry_run, done.looked_at >= 0) == (True, True)
 
 

@@ -61,17 +61,20 @@ def test_a_shared_view_is_seen_by_its_tenant_and_by_no_other(rooms: Sent, served
 
 def test_sharing_is_audited_and_a_private_view_is_not(rooms: Sent, served: Served, name: str) -> None:
     quiet = rooms.house.views.save(name, "")
-    loud = rooms.house.views.save(f"{name} b", "queue:mail", shared=True)
-    rooms.house.views.delete(loud.id)
+    loud = rooms.house.views.save(f"{name} b", "queue:mail", shared=True, reason="for the night shift")
+    rooms.house.views.share(loud.id, reason="still useful")
+    rooms.house.views.delete(loud.id, reason="nobody reads it")
     rooms.house.views.delete(quiet.id)
 
-    assert entries(served.world, loud.id) == ["delete", "put"]
+    assert entries(served.world, loud.id) == [
+        ("delete", "nobody reads it"), ("share", "still useful"), ("put", "for the night shift")
+    ]  # fmt: skip
     assert entries(served.world, quiet.id) == []
 
 
-def entries(world: World, view_id: str) -> list[str]:
+def entries(world: World, view_id: str) -> list[tuple[str, str | None]]:
     found = world.store.read(lambda tx: tx.audit.find(object_id=view_id, limit=10, before=None))
-    return [entry.verb for _, entry in found]
+    return [(entry.verb, entry.reason) for _, entry in found]
 
 
 def test_what_no_room_understands_is_refused(rooms: Sent, name: str) -> None:

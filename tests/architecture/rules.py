@@ -117,7 +117,7 @@ PAST_THE_ROOMS = {
     "mcp/http.py": "authenticates, which comes before a caller is known",
     "mcp/lane_sessions.py": "drives a lane",
     "mcp/turns.py": "drives a lane",
-    "mcp/waiting.py": "sleeps until a lane changes",
+    "mcp/long_calls.py": "sleeps until a lane changes",
 }
 VERBS_BEHIND_ROOMS = ("horae.actions", "horae.runtime", "horae.stores")
 

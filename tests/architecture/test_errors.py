@@ -36,6 +36,10 @@ def test_no_new_error_brings_its_own_sentence() -> None:
     assert errors.errors_with_sentences(SOURCE) == []
 
 
+def test_no_new_plain_error_brings_a_sentence() -> None:
+    assert errors.plain_errors_with_sentences(SOURCE) == []
+
+
 def test_every_sentence_is_whole() -> None:
     assert errors.broken_words(ENGLISH) == []
 
@@ -88,3 +92,19 @@ def test_a_number_that_is_needed_no_more_is_reported(tmp_path: Path) -> None:
     source = planted(tmp_path, 'raise NotFound("thing_unknown", thing=1)')
 
     assert len(errors.errors_with_sentences(source, {"thing.py": 1})) == 1
+
+
+@pytest.mark.parametrize("text", ['raise ValueError("give a or b")', 'raise ValueError(f"no {1} here")'])
+def test_a_plain_error_with_a_sentence_is_found(tmp_path: Path, text: str) -> None:
+    source = planted(tmp_path, text)
+
+    assert len(errors.plain_errors_with_sentences(source, {})) == 1
+    assert errors.plain_errors_with_sentences(source, {"thing.py": 1}) == []
+
+
+@pytest.mark.parametrize("text", ["raise ValueError(number)", 'raise ValueError("word")', "x = 1"])
+def test_a_plain_error_without_a_sentence_is_not_reported(tmp_path: Path, text: str) -> None:
+    source = planted(tmp_path, text)
+
+    assert errors.plain_errors_with_sentences(source, {}) == []
+    assert len(errors.plain_errors_with_sentences(source, {"thing.py": 1})) == 1

@@ -10,22 +10,28 @@ from tests.architecture import habits
 
 Rule = Callable[..., list[str]]
 
-WITHOUT_EXCEPTIONS: dict[Rule, tuple[Any, ...]] = {habits.overloaded_tests: ({},)}
+WITHOUT_EXCEPTIONS: dict[Rule, tuple[Any, ...]] = {habits.overloaded_tests: ({},), habits.matched_sentences: ({},)}
 PLANTED: list[tuple[Rule, str]] = [
     (habits.sleeping_tests, "import time\ntime.sleep(1)"),
     (habits.sleeping_tests, "from time import sleep as rest\nrest(0.1)"),
     (habits.sleeping_tests, "import asyncio\nasync def test_it():\n    await asyncio.sleep(0.1)"),
     (habits.sleeping_tests, "import threading\nthreading.Event().wait(1)"),
     (habits.overloaded_tests, "def test_it():\n" + "    assert True\n" * 13),
+    (habits.matched_sentences, "import pytest\nfrom horae.errors import NotFound\npytest.raises(NotFound, match='no')"),
+    (habits.matched_sentences, "import pytest\nfrom horae import errors\npytest.raises(errors.NotFound, match='no')"),
 ]
 INNOCENT: list[tuple[Rule, str]] = [
     (habits.sleeping_tests, "import asyncio\nasync def test_it():\n    await asyncio.sleep(0)"),
     (habits.overloaded_tests, "def test_it():\n" + "    assert True\n" * 12),
     (habits.overloaded_tests, "def helper():\n" + "    assert True\n" * 13),
+    (habits.matched_sentences, "import pytest\npytest.raises(ValueError, match='no')"),
+    (habits.matched_sentences, "import pytest\nfrom horae.errors import NotFound\npytest.raises(NotFound)"),
 ]
 
 
-@pytest.mark.parametrize("rule", [habits.sleeping_tests, habits.overloaded_tests], ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize(
+    "rule", [habits.sleeping_tests, habits.overloaded_tests, habits.matched_sentences], ids=lambda rule: rule.__name__
+)
 def test_our_tests_keep_the_habit(rule: Rule) -> None:
     assert "\n".join(rule(habits.TESTS)) == ""
 
@@ -46,6 +52,10 @@ def test_what_is_allowed_is_not_reported(rule: Rule, text: str, tmp_path: Path) 
 
 def test_an_exception_that_is_needed_no_more_is_reported(tmp_path: Path) -> None:
     assert len(habits.overloaded_tests(tmp_path, {"test_it.py::test_it": "long"})) == 1
+
+
+def test_a_number_of_sentences_that_is_too_high_is_reported(tmp_path: Path) -> None:
+    assert len(habits.matched_sentences(tmp_path, {"test_it.py": 1})) == 1
 
 
 def test_helpers_in_support_may_sleep(tmp_path: Path) -> None:

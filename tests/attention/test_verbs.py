@@ -250,12 +250,12 @@ async def test_a_result_is_there_when_the_task_is_done_and_else_says_why_not(lab
         return Fail("no paper") if turn.payload == "fail" else Done({"pages": 3})
 
     good, bad = agent.add("work").task.id, agent.add("work", "fail").task.id
-    with pytest.raises(Conflict, match="it is ready"):
+    with refused(Conflict, "task_not_ended", state="ready"):
         agent.result(good)
     await lab.settle()
     assert await agent.aio.result(good) == {"pages": 3}
     assert (await agent.aio.task(good)).turn == 1
-    with pytest.raises(Conflict, match="no paper"):
+    with refused(Conflict, "task_without_result", reason="no paper"):
         agent.result(bad, timeout=timedelta(seconds=1))
 
 

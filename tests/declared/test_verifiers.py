@@ -23,6 +23,7 @@ from horae.core.jobs.job import Filter
 from horae.core.jobs.machinery import ASK, MACHINERY
 from horae.errors import DefinitionError, InvalidInput
 from horae.testing import Lab
+from tests.support.refusals import refused
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
@@ -186,7 +187,7 @@ def test_a_verifier_that_cannot_work_is_refused(
 
 def test_a_kind_has_one_verifier(app: Horae) -> None:
     app.verifier("memory")(lambda memory: Verdict.confirmed())
-    with pytest.raises(DefinitionError, match=r"govern\.memory"):
+    with refused(DefinitionError, "job_declared_twice", handler="govern.memory"):
         app.verifier("memory")(lambda memory: Verdict.confirmed())
 
 

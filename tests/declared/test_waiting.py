@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import pytest
-
 from horae import Horae, Retry
 from horae.errors import JobFailed, NotAllowed, WaitTimeout
 from horae.testing import Lab
+from tests.support.refusals import refused
 
 
 def add(a: int, b: int) -> int:
@@ -27,10 +26,10 @@ async def test_an_enqueued_job_is_waited_for_by_itself(tmp_path: Path) -> None:
         assert await one.result_async("1m") == 3
         assert [await each.result_async(60) for each in many] == [0, 2, 4]
         assert (await app.enqueue("add", a=2, b=2).wait_async(60)).result == 4
-        with pytest.raises(JobFailed, match="ValueError: no such order"):
+        with refused(JobFailed, "job_is_dead", error="ValueError: no such order"):
             await failing.enqueue().result_async(60)
     assert (one.result(0), one.wait(0).state) == (3, "succeeded")
-    with pytest.raises(WaitTimeout, match="still queued"):
+    with refused(WaitTimeout, "job_not_ended_in_time", state="queued"):
         adding.using(delay="1h").enqueue(1, 1).result(0)
 
 
@@ -41,9 +40,9 @@ def test_a_job_of_an_open_transaction_cannot_be_waited_for_and_says_so(tmp_path:
     assert app.world.store is not None  # opened, with its tables
     with app.engine.begin() as connection:
         made = adding.using(connection=connection).enqueue(1, 2)
-        with pytest.raises(NotAllowed, match="Commit it, then wait"):
+        with refused(NotAllowed, "wait_before_commit"):
             made.wait(0)
-    with pytest.raises(WaitTimeout, match="still queued"):
+    with refused(WaitTimeout, "job_not_ended_in_time", state="queued"):
         made.result(0)
 
 

@@ -1,18 +1,16 @@
-"""What is public is listed, changes only with a word in the changelog, and is all that our pages and examples use."""
+"""What is public is all that our pages and examples use."""
 
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-
-from scripts.public_names import MODULES
+from scripts.docs import PUBLIC_MODULES
+from scripts.public_names import MODULES, listing, name_of
+from tests.architecture.reading import SOURCE
 from tests.docs.snippets import ROOT, blocks, pages
 
-LISTING = ROOT / "docs" / "reference" / "public-names.txt"
-RELEASED = Path(__file__).with_name("public-names-released.txt")  # the list of the last release; the first: as of today
-CHANGELOG = ROOT / "CHANGELOG.md"
+SPAN = re.compile(r"`[^`\n]+`")
+DOTTED = re.compile(r"\bhorae(?:\.[a-z_]\w*)+")
 INLINE = re.compile(r"from horae[\w.]* import \w+|import horae[\w.]*")
 
 
@@ -55,43 +53,39 @@ def test_pages_and_examples_import_public_modules_only() -> None:
     assert strangers() == {}
 
 
-def names_of(line: str) -> str:
-    """``class horae.Horae(…)`` as ``horae.Horae``."""
-    found = re.match(r"(?:class )?([\w.]+)", line)
-    assert found is not None
-    return found[1]
+BY_NAME = {"horae.django", "horae.testing.pytest"}  # Django and pytest load them: nobody imports anything from them
+LISTED = {name_of(line) for line in listing().splitlines()[1:]}
+FOR_CONTRIBUTORS = ("ARCHITECTURE.md", "docs/contributing/")
 
 
-def unannounced(before: str, now: str, unreleased: str) -> list[str]:
-    """Return the names that were added, removed or changed and that no code span of the changelog mentions."""
-    changed = set(before.splitlines()) ^ set(now.splitlines())
-    said = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", unreleased))))
-    return sorted({name for line in changed if (name := names_of(line)).split(".")[-1] not in said})
+def module_of(name: str) -> str:
+    """Return the module of a dotted name, or ``horae`` for what has none: a logger, an event, a file."""
+    while not (path := SOURCE.joinpath(*name.split(".")[1:])).with_suffix(".py").is_file() and not path.is_dir():
+        name = name.rpartition(".")[0]
+    return name
 
 
-def unreleased_section() -> str:
-    found = re.search(r"^## \[Unreleased\]\n(.*?)(?=^## \[|\Z)", CHANGELOG.read_text(encoding="utf-8"), re.M | re.S)
-    assert found is not None
-    return found[1]
+def named_in_prose(text: str) -> set[str]:
+    """Return the modules of ours that stand in the code spans of a page, except in names that are listed."""
+    return {module_of(name) for span in SPAN.findall(text) for name in DOTTED.findall(span) if name not in LISTED}
 
 
-def test_every_change_of_a_public_name_is_in_the_changelog() -> None:
-    """The listing itself is compared with the code by test_reference."""
-    now = LISTING.read_text(encoding="utf-8").partition("\n")[2]
+def test_pages_name_public_modules_only() -> None:
+    public = {*MODULES, *MADE_FROM_SETTINGS, *SUITES, *BY_NAME, "horae.adapters"}
+    found = {
+        place: hidden
+        for page in pages()
+        if not (place := str(page.relative_to(ROOT))).startswith(FOR_CONTRIBUTORS)
+        if (hidden := named_in_prose(page.read_text(encoding="utf-8")) - public)
+    }
 
-    assert unannounced(RELEASED.read_text(encoding="utf-8").partition("\n")[2], now, unreleased_section()) == []
+    assert found == {}
 
 
-@pytest.mark.parametrize(
-    ("now", "said", "missing"),
-    [
-        ("horae.f(a)\n", "", []),
-        ("horae.f(a, b)\n", "", ["horae.f"]),
-        ("horae.f(a, b)\n", "- `f` takes `b`.", []),
-        ("horae.f(a, b)\n", "- f takes b.", ["horae.f"]),
-        ("", "- `horae.f` is gone.", []),
-        ("horae.f(a)\nclass horae.New()\n", "", ["horae.New"]),
-    ],
-)
-def test_a_change_without_a_word_is_found(now: str, said: str, missing: list[str]) -> None:
-    assert unannounced("horae.f(a)\n", now, said) == missing
+def test_a_hidden_module_in_prose_is_found() -> None:
+    text = "`horae.core.jobs.job.JOB`, `horae.jobs`, `horae.bus.dispatch`, `horae.alerts.heartbeat.b()`, horae.doctor"
+    assert named_in_prose(text) == {"horae.core.jobs.job", "horae", "horae.alerts.heartbeat"}
+
+
+def test_every_module_of_the_reference_is_listed() -> None:
+    assert set(PUBLIC_MODULES) - set(MODULES) == set()

@@ -27,6 +27,7 @@ from horae.server.socket import listen
 from horae.service.guard.limits import Rates
 from horae.stores.schema import migrate
 from tests.mcp.conftest import Host
+from tests.support.refusals import refused
 
 SOON = 30.0
 
@@ -177,9 +178,9 @@ async def test_an_operator_answers_over_http_under_the_name_of_the_token(world: 
 def test_an_address_that_cannot_be_had_is_said_so() -> None:
     taken = listen("127.0.0.1", 0)
     try:
-        with pytest.raises(ConfigurationError, match="--port"):
+        with refused(ConfigurationError, "port_taken"):
             listen("127.0.0.1", taken.getsockname()[1])
-        with pytest.raises(InvalidInput, match="not an address"):
+        with refused(InvalidInput, "host_not_ours"):
             listen("nowhere.invalid", 0)
     finally:
         taken.close()

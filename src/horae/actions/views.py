@@ -17,8 +17,16 @@ MOST_LISTED = 1000
 
 
 def save_view(
-    world: World, name: str, filter: str, *, owner: str, author: str, room: ViewRoom = "jobs", shared: bool = False  # noqa: A002  # the public name of the field
-) -> View:  # fmt: skip
+    world: World,
+    name: str,
+    filter: str,  # noqa: A002  # the public name of the field
+    *,
+    owner: str,
+    author: str,
+    room: ViewRoom = "jobs",
+    shared: bool = False,
+    reason: str = "",
+) -> View:
     """Store a view, or give one of this name another filter."""
     now = world.clock.now()
     wanted = check_view(View(owner, author, room, name, filter, now, now, shared))
@@ -32,7 +40,7 @@ def save_view(
         else:
             saved = replace(before, filter=filter, shared=shared, updated_at=now)
             tx.views.put(saved)
-        _note(tx, "put", before, saved, author)
+        _note(tx, "put", before, saved, author, reason)
         return saved
 
     return world.route(owner=owner).store.transact(write)
@@ -43,7 +51,9 @@ def find_views(world: World, *, owner: str, author: str, room: ViewRoom | None =
     return world.route(owner=owner).store.read(lambda tx: tx.views.find(owner, author, room, limit=MOST_LISTED))
 
 
-def share_view(world: World, view_id: str, *, owner: str, author: str, shared: bool = True) -> View:
+def share_view(
+    world: World, view_id: str, *, owner: str, author: str, shared: bool = True, reason: str = ""
+) -> View:  # fmt: skip
     """Show a view to all of its tenant, or to its author alone."""
     now = world.clock.now()
 
@@ -51,19 +61,21 @@ def share_view(world: World, view_id: str, *, owner: str, author: str, shared: b
         before = _own(tx, view_id, owner, author)
         after = replace(before, shared=shared, updated_at=now)
         tx.views.put(after)
-        _note(tx, "share", before, after, author)
+        _note(tx, "share", before, after, author, reason)
         return after
 
     return world.route(owner=owner).store.transact(write)
 
 
-def delete_view(world: World, view_id: str, *, owner: str, author: str, any_author: bool = False) -> None:
+def delete_view(
+    world: World, view_id: str, *, owner: str, author: str, any_author: bool = False, reason: str = ""
+) -> None:
     """Delete a view of one's own; with *any_author* also one that another author shares."""
 
     def write(tx: Tx) -> None:
         before = _own(tx, view_id, owner, author, any_author=any_author)
         tx.views.remove(before.number)
-        _note(tx, "delete", before, None, author)
+        _note(tx, "delete", before, None, author, reason)
 
     world.route(owner=owner).store.transact(write)
 
@@ -78,13 +90,16 @@ def _own(tx: Tx, view_id: str, owner: str, author: str, *, any_author: bool = Fa
     return view
 
 
-def _note(tx: Tx, verb: str, before: View | None, after: View | None, actor: str) -> None:
+def _note(tx: Tx, verb: str, before: View | None, after: View | None, actor: str, reason: str) -> None:
     """Write the audit entry, where others see the view, or saw it."""
     seen = [each for each in (before, after) if each is not None and each.shared]
     if seen:
         at = seen[-1].updated_at
         old, new = ({} if each is None else _audited_fields(each) for each in (before, after))
-        tx.audit.append(Entry(at, actor, verb, "view", seen[-1].id, owner=seen[-1].owner, before=old, after=new))
+        entry = Entry(
+            at, actor, verb, "view", seen[-1].id, owner=seen[-1].owner, reason=reason or None, before=old, after=new
+        )
+        tx.audit.append(entry)
 
 
 def _audited_fields(view: View) -> dict[str, str | bool]:

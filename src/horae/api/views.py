@@ -47,7 +47,15 @@ class Views(Room[S]):
         return Call(tuple[View, ...], fetch, query=drop_none(room=room))
 
     @POST("/views", *READER)
-    def save(self, name: str, filter: str, *, room: ViewRoom = "jobs", shared: bool = False) -> Call[View]:  # noqa: A002  # the public name of the field
+    def save(
+        self,
+        name: str,
+        filter: str,  # noqa: A002  # the public name of the field
+        *,
+        room: ViewRoom = "jobs",
+        shared: bool = False,
+        reason: str = "",
+    ) -> Call[View]:
         """Save a filter under a name, in place of the caller's view of that name; *shared* shows it to its tenant.
 
         A filter of jobs is checked; a mistake is ``InvalidFilter`` with its position. Sharing needs more than the scope
@@ -58,26 +66,32 @@ class Views(Room[S]):
             if shared:
                 here.caller.require(*USER)
             return views.save_view(
-                here.world, name, filter, owner=here.owner, author=here.actor, room=room, shared=shared
+                here.world, name, filter, owner=here.owner, author=here.actor, room=room, shared=shared, reason=reason
             )  # fmt: skip
 
-        return Call(View, act, body={"name": name, "filter": filter, "room": room, "shared": shared}, repeats=True)
+        body = {"name": name, "filter": filter, "room": room, "shared": shared, **drop_none(reason=reason or None)}
+        return Call(View, act, body=body, repeats=True)
 
     @POST("/views/{view_id}/share", *USER)
-    def share(self, view_id: str, *, shared: bool = True) -> Call[View]:
+    def share(self, view_id: str, *, shared: bool = True, reason: str = "") -> Call[View]:
         """Show one of the caller's views to all of its tenant; with *shared* False to its author alone."""
 
         def act(here: Here) -> Any:
-            return views.share_view(here.world, view_id, owner=here.owner, author=here.actor, shared=shared)
+            return views.share_view(
+                here.world, view_id, owner=here.owner, author=here.actor, shared=shared, reason=reason
+            )
 
-        return Call(View, act, at={"view_id": view_id}, body={"shared": shared}, repeats=True)
+        body = {"shared": shared, **drop_none(reason=reason or None)}
+        return Call(View, act, at={"view_id": view_id}, body=body, repeats=True)
 
     @DELETE("/views/{view_id}", *READER)
-    def delete(self, view_id: str) -> Call[None]:
+    def delete(self, view_id: str, *, reason: str = "") -> Call[None]:
         """Delete a view of one's own; an operator also deletes one that another author shares."""
 
         def act(here: Here) -> None:
             is_admin = here.caller.may("admin")
-            views.delete_view(here.world, view_id, owner=here.owner, author=here.actor, any_author=is_admin)
+            views.delete_view(
+                here.world, view_id, owner=here.owner, author=here.actor, any_author=is_admin, reason=reason
+            )
 
-        return Call(None, act, at={"view_id": view_id})
+        return Call(None, act, at={"view_id": view_id}, query=drop_none(reason=reason or None))

@@ -20,7 +20,7 @@ from horae.actions.jobs.held_jobs import Ending
 from horae.api.jobs.room import Job
 from horae.api.problems import to_problem
 from horae.api.values import to_json
-from horae.bus.announcing import CALL_AGAIN, Announcer
+from horae.bus.announcements import CALL_AGAIN, Announcer
 from horae.bus.rooms import Rooms
 from horae.core.cluster.numbers import vshard_of_id
 from horae.core.dataclass import dataclass

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from horae.actions import bus
 from horae.actions import chores as verbs
 from horae.actions.chores import HeldChore
-from horae.bus.announcing import Announcer
+from horae.bus.announcements import Announcer
 from horae.bus.asks import Asks
 from horae.bus.inbox import Inbox
 from horae.bus.rooms import rooms_of

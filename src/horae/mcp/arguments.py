@@ -11,6 +11,7 @@ from horae.core.attention.task import HIGHEST, LOWEST
 from horae.core.governance.objects import MAX_SUBJECT
 from horae.core.governance.references import MAX_CITES
 from horae.core.governance.verdicts import MAX_EVIDENCE, MAX_REFERENCE
+from horae.errors import InvalidPayload
 
 MAX_GOAL = 4000
 MAX_REASON = 500
@@ -22,7 +23,7 @@ LONGEST_CALL = 50  # seconds that a call is held open: hosts give up after a min
 def storable(text: str) -> str:
     """Refuse text that a database would not keep as it is."""
     if "\x00" in text:
-        raise ValueError("a NUL character cannot be stored as text; remove it")
+        raise InvalidPayload("nul_character", what="text")
     return text
 
 

@@ -28,6 +28,7 @@ from horae.mcp.arguments import (
     TaskStates,
 )
 from horae.mcp.here import Here
+from horae.mcp.long_calls import until
 from horae.mcp.shapes import (
     Driver,
     EventKept,
@@ -40,7 +41,6 @@ from horae.mcp.shapes import (
     View,
     WholeTask,
 )
-from horae.mcp.waiting import until
 
 KIND = "goal"
 ASKED_BY = "asked_by"  # in the payload of a task whose asker waits for its end: the actor to whom that is told

@@ -42,8 +42,8 @@ from horae.mcp.arguments import (
 )
 from horae.mcp.here import Here
 from horae.mcp.lane_sessions import LaneSession
+from horae.mcp.long_calls import until
 from horae.mcp.shapes import ApprovedStep, Asked, FactLine, Redeemed, SafePoint, TaskEnded, TaskLine, WaitingTask
-from horae.mcp.waiting import until
 
 WHY = {
     "suspended": "interrupted",

@@ -17,8 +17,8 @@ from horae.api.operation import AsyncSender, Method, Sender
 from horae.api.rooms import Rooms
 from horae.api.senders.local import Local
 from horae.api.senders.local_async import LocalAsync
+from horae.api.translations import translated
 from horae.api.values import as_list, to_json
-from horae.api.wording import translated
 from horae.core.access.callers import Caller
 from horae.core.governance.objects import GOVERNANCE
 from horae.core.scheduled_tasks.task import Terms

@@ -108,6 +108,10 @@ ERRORS = {
     "limit_outside": "A limit of {value} cannot be kept; use a whole number from 1 to {most:,}.",
     "limit_scope_unknown": "{text!r} names no limit; write global, group:NAME or queue:NAME.",
     "no_jobs_given": "There is nothing to enqueue; give at least one job.",
+    "object_or_handler_missing": "Give object_type, object_id and action, or a handler.",
+    "object_parts_missing": "object_type, object_id and action go together. Give all three, or a handler and none "
+    "of them.",
+    "progress_empty": "Give a value, a checkpoint, or both.",
     "owner_needs_database": "owner={owner!r} cannot be chosen behind a service: there the token decides whose job it "
     "is. Leave owner out, or run this code where the database is.",
     "page_too_deep": "Pages by number end at row {most:,}; go on with the cursor of the last page.",
@@ -138,6 +142,9 @@ ERRORS = {
     "retry_type_twice": "on and never both name {name}; keep it in one of them.",
     "retry_type_unreadable": "{option}={value} is no exception; give a class, or its name such as "
     '"ConnectionError" or "requests.ConnectionError".',
+    "reschedule_empty": "Give a new run_at, a new priority, or both.",
+    "retry_none_with_attempts": "The retry kind none means one attempt. Leave max_attempts out, or choose another "
+    "kind.",
     "retry_types_too_many": "{option} names {count} exceptions; at most {most} are accepted. Name a class that "
     "they share.",
     "retry_unreadable": "retry={value} is no policy; write for example Retry.fixed(60, attempts=3).",

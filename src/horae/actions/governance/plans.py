@@ -82,11 +82,14 @@ def let_in_objects(world: World, numbers: Sequence[int]) -> int:
     return world.route().store.transact(write)
 
 
-def replan(world: World, *, owner: str | None = None, dry_run: bool = True, limit: int = 10_000) -> Replanned:
+def replan(
+    world: World, *, owner: str | None = None, dry_run: bool = True, limit: int = 10_000, reason: str = ""
+) -> Replanned:
     """Plan objects by the policies that hold now; a change of a policy is otherwise followed at the next action.
 
-    With *dry_run* only say what would move.
+    With *dry_run* only say what would move. The *reason* stands in the entry of each object that moves.
     """
+    by = By(GATES, reason or "the policy has changed")
     looked_at, after = 0, 0
     moved: list[tuple[GovernedObject, Planned | None]] = []
     store = world.route(owner=owner).store
@@ -98,7 +101,7 @@ def replan(world: World, *, owner: str | None = None, dry_run: bool = True, limi
         if dry_run:
             moved += store.read(partial(_would_move, world, page))
         else:
-            moved += store.transact(partial(_move, world, page))
+            moved += store.transact(partial(_move, world, page, by))
     return Replanned(looked_at, tuple(moved))
 
 
@@ -112,10 +115,10 @@ def _would_move(world: World, page: Sequence[GovernedObject], tx: Tx) -> list[tu
     return [(it, each) for it, each in planned if _differs(it, each, writer.now)]
 
 
-def _move(world: World, page: Sequence[GovernedObject], tx: Tx) -> list[tuple[GovernedObject, Planned | None]]:
+def _move(world: World, page: Sequence[GovernedObject], by: By, tx: Tx) -> list[tuple[GovernedObject, Planned | None]]:
     locked = list(tx.objects.lock(each.number for each in page).values())
     found = _would_move(world, locked, tx)
-    writer = ObjectWriter(world, tx, By(GATES, "the policy has changed"), world.clock.now())
+    writer = ObjectWriter(world, tx, by, world.clock.now())
     changes = [Change(it, _planned(it, each), "replanned", event_kind="policy_override") for it, each in found]
     writer.save_all(changes)
     return found

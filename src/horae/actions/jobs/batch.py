@@ -45,6 +45,7 @@ class BatchRequest:
     key: str | None = None
     owner: str = SYSTEM
     callbacks: Mapping[Callback, Request] = field(default_factory=dict)
+    reason: str = ""  # for the audit; the same key with another reason is the same batch
 
 
 def create(world: World, asked: BatchRequest, *, actor: str = SYSTEM, allowed: int = 0) -> tuple[Batch, list[int]]:
@@ -77,7 +78,8 @@ def create(world: World, asked: BatchRequest, *, actor: str = SYSTEM, allowed: i
         called: dict[str, Any] = dict(zip(callbacks, placed[len(members) :], strict=True))
         stored = replace(batch, number=number, **called)
         woken = tx.batches.fill(stored, placed[: len(members)], now, has_waiting=any(row.after for row in members))
-        tx.audit.append(_entry(stored, "create_batch", actor, now, after={"jobs": stored.total, "name": stored.name}))
+        after = {"jobs": stored.total, "name": stored.name}
+        tx.audit.append(_entry(stored, "create_batch", actor, now, reason=asked.reason, after=after))
         tx.wake(woken | {row.queue for row in members})
         return stored, placed[: len(members)]
 

@@ -119,11 +119,11 @@ class Policies(Room[S]):
         return Call(tuple[Policy, ...], fetch, query=drop_none(owner=owner))
 
     @POST("/governance/replan", *ADMIN)
-    def replan(self, *, dry_run: bool = True, owner: str | None = None) -> Call[Replanned]:
+    def replan(self, *, dry_run: bool = True, reason: str = "", owner: str | None = None) -> Call[Replanned]:
         """Plan objects by the policies that hold now; with *dry_run* only say what would move."""
 
         def act(here: Here) -> Replanned:
-            done = plans.replan(here.world, owner=here.caller.filter_owner(owner), dry_run=dry_run)
+            done = plans.replan(here.world, owner=here.caller.filter_owner(owner), dry_run=dry_run, reason=reason)
             first = tuple(
                 MovedObject(
                     object=to_public(GovernedObject, it),
@@ -135,4 +135,5 @@ class Policies(Room[S]):
             return Replanned(dry_run=dry_run, looked_at=done.looked_at, moved=len(done.moved), first=first)
 
         query, gather = drop_none(owner=owner), over_all(act, merges.merge_replanned)
-        return Call(Replanned, act, query=query, body={"dry_run": dry_run}, repeats=True, gather=gather)
+        body = {"dry_run": dry_run, **drop_none(reason=reason or None)}
+        return Call(Replanned, act, query=query, body=body, repeats=True, gather=gather)

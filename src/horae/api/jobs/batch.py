@@ -90,6 +90,7 @@ class Batches(Room[S]):
         on_end: Request | None = None,
         on_success: Request | None = None,
         on_failure: Request | None = None,
+        reason: str = "",
     ) -> Call[JobBatch]:
         """Store jobs as one batch: all of them, or, when one is refused, none.
 
@@ -105,9 +106,12 @@ class Batches(Room[S]):
         callbacks = {outcome: each for outcome, each in given.items() if each is not None}
 
         def store(here: Here) -> Any:
-            return local.create_batch(here, BatchRequest(asked, name, key, callbacks=callbacks))
+            return local.create_batch(here, BatchRequest(asked, name, key, callbacks=callbacks, reason=reason))
 
-        body = {"jobs": [request_body(each) for each in asked], **drop_none(name=name or None, key=key)}
+        body = {
+            "jobs": [request_body(each) for each in asked],
+            **drop_none(name=name or None, key=key, reason=reason or None),
+        }
         body |= {outcome: request_body(each) for outcome, each in callbacks.items()}
         return Call(JobBatch, store, body=body, creates=key is None, repeats=key is not None)
 

@@ -89,6 +89,7 @@ def create_batch(here: Here, asked: BatchRequest) -> Batch:
         asked.key,
         caller.owner,
         {name: _with_owner(each, caller.owner) for name, each in asked.callbacks.items()},
+        asked.reason,
     )
     return create(here.world, owned, actor=here.actor, allowed=_allowed(here))[0]
 

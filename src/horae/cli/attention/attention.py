@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from horae.api.translations import translated
 from horae.api.values import as_list, to_json
-from horae.api.wording import translated
 from horae.cli import words
 from horae.cli.arguments import arguments_from, instant_from
-from horae.cli.attention import anchor, screen, serving, top
+from horae.cli.attention import anchor, screen, serve, top
 from horae.cli.failures import Exit
 from horae.cli.jobs.bulk import Reason
 from horae.cli.terminal import Terminal, command
@@ -29,7 +29,7 @@ group = typer.Typer(
     rich_markup_mode=None,
 )
 MANY = 1000
-serving.register(group)
+serve.register(group)
 
 LaneOf = Annotated[str | None, typer.Option("--lane", metavar="NAME", help="The agent's lane; else the only one.")]
 OwnerOf = Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Whose lane it is; else the operator's.")]

@@ -9,8 +9,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from horae.api.translations import translated
 from horae.api.values import to_json
-from horae.api.wording import translated
 from horae.cli.attention.screen import heading, view_lines
 from horae.cli.terminal import Terminal
 from horae.errors import InvalidInput

@@ -8,6 +8,7 @@ import typer
 
 from horae.api.values import to_json
 from horae.cli import words
+from horae.cli.jobs.bulk import Reason
 from horae.cli.jobs.stats import sparkline
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
@@ -28,13 +29,14 @@ def replan(
     terminal: Terminal,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would move.")] = False,
     owner: Annotated[str | None, typer.Option("--owner", metavar="NAME", help="Only this tenant's objects.")] = None,
+    reason: Reason = "",
 ) -> None:
     """Plan objects by the policies that hold now, at once.
 
     Otherwise each follows a changed policy from its next action on.
     """
     with reached(terminal) as here:
-        done = here.policies.replan(dry_run=dry_run, owner=owner)
+        done = here.policies.replan(dry_run=dry_run, reason=reason, owner=owner)
         now = here.now()
     verb = "would move" if done.dry_run else "moved"
     lines = [f"{words.count(done.looked_at, 'object')} looked at, {done.moved:,} {verb}"]

@@ -8,6 +8,7 @@ import typer
 
 from horae.api.values import as_list, to_json
 from horae.cli import words
+from horae.cli.jobs.bulk import Reason
 from horae.cli.terminal import Terminal, command
 from horae.cli.verbs import reached
 
@@ -46,11 +47,12 @@ def save(
     filter: Annotated[str, typer.Argument(metavar="FILTER", help="The filter, as `horae job list --where` takes it.")],  # noqa: A002  # the argument's name on the command line
     room: Annotated[str, typer.Option("--room", metavar="NAME", help="The room that it filters.")] = "jobs",
     shared: Annotated[bool, typer.Option("--shared", help="Show it to all of the tenant.")] = False,
+    reason: Reason = "",
 ) -> None:
     """Save a filter under a name, in place of your view of that name."""
     with reached(terminal) as here:
         chosen: Any = room
-        saved = here.views.save(name, filter, room=chosen, shared=shared)
+        saved = here.views.save(name, filter, room=chosen, shared=shared, reason=reason)
     terminal.result(to_json(saved), f"{saved.name} is saved as {saved.id}")
 
 
@@ -59,16 +61,17 @@ def share(
     terminal: Terminal,
     id: Id,  # noqa: A002  # the argument's name on the command line
     private: Annotated[bool, typer.Option("--private", help="Show it to its author alone.")] = False,
+    reason: Reason = "",
 ) -> None:
     """Show one of your views to all of the tenant."""
     with reached(terminal) as here:
-        changed = here.views.share(id, shared=not private)
+        changed = here.views.share(id, shared=not private, reason=reason)
     terminal.result(to_json(changed), f"{changed.name} is {'shared' if changed.shared else 'yours alone'}")
 
 
 @command(group, "delete", by_url=True)
-def delete(terminal: Terminal, id: Id) -> None:  # noqa: A002  # the argument's name on the command line
+def delete(terminal: Terminal, id: Id, reason: Reason = "") -> None:  # noqa: A002  # the argument's name on the command line
     """Delete a view of your own."""
     with reached(terminal) as here:
-        here.views.delete(id)
+        here.views.delete(id, reason=reason)
     terminal.result({"id": id, "deleted": True}, f"{id} is deleted")

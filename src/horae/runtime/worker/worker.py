@@ -51,8 +51,8 @@ from horae.runtime.worker.remote import RemoteRuns
 from horae.runtime.worker.renewer import Key, Renewer
 from horae.runtime.worker.settings import WorkerSettings
 from horae.runtime.worker.settler import Settler, Written
+from horae.runtime.worker.spans import with_tracing
 from horae.runtime.worker.threads import Threads
-from horae.runtime.worker.tracing import with_tracing
 from horae.runtime.worker.turns import Turns
 from horae.runtime.worker.watchdog import Watchdog
 

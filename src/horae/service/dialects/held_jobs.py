@@ -116,7 +116,7 @@ class JobProgress(Held):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if not self.model_fields_set & {"value", "checkpoint"}:
-            raise ValueError("give a value, a checkpoint, or both")
+            raise InvalidInput("progress_empty")
         return self
 
 

@@ -119,11 +119,11 @@ class JobRequest(Body):
     def _is_whole(self) -> Self:
         named = [self.object_type, self.object_id, self.action]
         if any(part is not None for part in named) and None in named:
-            raise ValueError("object_type, object_id and action go together: give all three, or none and a handler")
+            raise InvalidInput("object_parts_missing")
         if self.handler is None and None in named:
-            raise ValueError("give object_type, object_id and action, or a handler")
+            raise InvalidInput("object_or_handler_missing")
         if self.retry is not None and self.retry.kind == "none" and self.max_attempts not in (None, 1):
-            raise ValueError("retry kind none means one attempt; leave max_attempts out, or choose another kind")
+            raise InvalidInput("retry_none_with_attempts")
         return self
 
     def request(self, owner: str, key: str | None = None) -> Request:
@@ -371,7 +371,7 @@ class RescheduleJob(ReasonBody):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if self.run_at is None and self.priority is None:
-            raise ValueError("give a new run_at, a new priority, or both")
+            raise InvalidInput("reschedule_empty")
         return self
 
 

@@ -13,7 +13,6 @@ from horae.api.jobs.batch import Batches, BatchJob, JobBatch, has_ended
 from horae.api.operation import Page
 from horae.core.jobs.batch import BatchState
 from horae.service.ending_waits import WaitSeconds, wait_for_end
-from horae.service.fields import Body
 from horae.service.inputs import ReasonBody, Tenant, check_one_line
 from horae.service.models import value_of
 from horae.service.paging import Cursor, Limit
@@ -30,7 +29,7 @@ States = Annotated[list[BatchState], Query(max_length=3)]
 NOTHING = ReasonBody()
 
 
-class NewBatch(Body):
+class NewBatch(ReasonBody):
     """Jobs that are stored together, and what follows when all of them have ended.
 
     Neither jobs nor callbacks have a `key` or a `unique` name of their own.
@@ -55,7 +54,7 @@ async def create(body: NewBatch, rooms: CallerRooms = rooms_for(Batches.create))
     jobs = [value_of(NewJob, each) for each in body.jobs]
     callbacks = {"on_end": body.on_end, "on_success": body.on_success, "on_failure": body.on_failure}
     called = {name: value_of(NewJob, each) for name, each in callbacks.items() if each is not None}
-    return answer(await rooms.batches.create(jobs, name=body.name, key=body.key, **called), 201)
+    return answer(await rooms.batches.create(jobs, name=body.name, key=body.key, reason=body.reason, **called), 201)
 
 
 @router.get(

@@ -128,7 +128,7 @@ class SetPolicy(ReasonBody):
     settings: dict[str, Any] = Field(examples=[{"verify_budget": 3, "stability": 1209600}])
 
 
-class Replan(Body):
+class Replan(ReasonBody):
     dry_run: bool = True
 
 

@@ -72,4 +72,4 @@ async def set_policy(
 )  # fmt: skip
 async def replan(body: Replan, owner: Tenant = None, rooms: CallerRooms = rooms_for(Policies.replan)) -> Response:
     """With `dry_run` only say what would move."""
-    return answer(await rooms.policies.replan(dry_run=body.dry_run, owner=owner))
+    return answer(await rooms.policies.replan(dry_run=body.dry_run, reason=body.reason, owner=owner))

@@ -11,8 +11,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from horae.api.operation import Page
 from horae.api.views import View, Views
 from horae.core.views import LONGEST_FILTER, LONGEST_NAME, ViewRoom
-from horae.service.fields import Body
-from horae.service.inputs import check_one_line, check_storable
+from horae.service.inputs import ReasonBody, ReasonQuery, check_one_line, check_storable
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
 from horae.service.router import make_router
@@ -21,7 +20,7 @@ router = make_router(prefix="/views", tags=["views"])
 ViewId = Annotated[str, Path(min_length=1, max_length=50, examples=["view_3"]), AfterValidator(check_one_line)]
 
 
-class SaveView(Body):
+class SaveView(ReasonBody):
     """A filter, and what to call it."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "Timeouts", "filter": "error:Timeout"}]})
@@ -32,7 +31,7 @@ class SaveView(Body):
     shared: bool = Field(default=False, description="Show it to all of the tenant.")
 
 
-class ShareView(Body):
+class ShareView(ReasonBody):
     """Who sees a view."""
 
     shared: bool = Field(default=True, description="false: its author alone.")
@@ -51,7 +50,10 @@ async def list_views(room: ViewRoom | None = None, rooms: CallerRooms = rooms_fo
 )
 async def save_view(body: SaveView, rooms: CallerRooms = rooms_for(Views.save)) -> Response:
     """A view of the same room and name is replaced. A filter of jobs is checked."""
-    return answer(await rooms.views.save(body.name, body.filter, room=body.room, shared=body.shared))
+    saved = await rooms.views.save(
+        body.name, body.filter, room=body.room, shared=body.shared, reason=body.reason
+    )  # fmt: skip
+    return answer(saved)
 
 
 @router.post(
@@ -61,12 +63,14 @@ async def save_view(body: SaveView, rooms: CallerRooms = rooms_for(Views.save)) 
 async def share_view(
     view_id: ViewId, body: ShareView = SHARED, rooms: CallerRooms = rooms_for(Views.share)
 ) -> Response:  # fmt: skip
-    return answer(await rooms.views.share(view_id, shared=body.shared))
+    return answer(await rooms.views.share(view_id, shared=body.shared, reason=body.reason))
 
 
 @router.delete(
     "/{view_id}", operation_id="delete_view", summary="Delete a view", status_code=204, responses=refuses(404)
 )
-async def delete_view(view_id: ViewId, rooms: CallerRooms = rooms_for(Views.delete)) -> Response:
-    await rooms.views.delete(view_id)
+async def delete_view(
+    view_id: ViewId, reason: ReasonQuery = "", rooms: CallerRooms = rooms_for(Views.delete)
+) -> Response:  # fmt: skip
+    await rooms.views.delete(view_id, reason=reason)
     return Response(status_code=204)

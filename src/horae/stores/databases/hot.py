@@ -22,7 +22,7 @@ from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
 from horae.stores.jobs.admission import Admission
 from horae.stores.jobs.asks import ASKED
-from horae.stores.jobs.cancelling import cancel_waiting
+from horae.stores.jobs.cancellations import cancel_waiting
 from horae.stores.jobs.claimed import COLUMNS, read_claimed
 from horae.stores.jobs.fair import Fair, QueueTurns, first_part, turn_size
 from horae.stores.jobs.links import Ended, Links

@@ -19,7 +19,7 @@ from horae.core.time.instants import micros
 from horae.stores.cluster.numbered import NumberedRows
 from horae.stores.databases.dialects import BY_NAME, Dialect
 from horae.stores.databases.driver import CallerDriver, Driver, marks
-from horae.stores.jobs.cancelling import cancel_waiting
+from horae.stores.jobs.cancellations import cancel_waiting
 from horae.stores.tables.batches import BATCHES, batch_jobs, batches
 
 CHUNK = 500

@@ -29,7 +29,7 @@ from horae.stores.databases.dialects import Dialect
 from horae.stores.databases.driver import Driver, marks
 from horae.stores.jobs.asks import Asks, numbered_in_cluster
 from horae.stores.jobs.batch import BatchEnds
-from horae.stores.jobs.cancelling import cancel_waiting
+from horae.stores.jobs.cancellations import cancel_waiting
 from horae.stores.tables.jobs import ATTEMPT, SNAPSHOT
 
 INLINE = 100

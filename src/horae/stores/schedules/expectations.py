@@ -100,8 +100,8 @@ class Expectations(NumberedRows):
         query = select(*EXPECTATIONS.select).where(or_(missing, over)).order_by(c.id).limit(limit)
         return [EXPECTATIONS.read(row) for row in self.connection.execute(query)]
 
-    def tell(self, number: int, told: int) -> None:
-        self.connection.execute(update(expectations).where(c.id == number, c.told < told).values(told=told))
+    def tell(self, number: int, news: int) -> None:
+        self.connection.execute(update(expectations).where(c.id == number, c.told < news).values(told=news))
 
     def forget(self, before: datetime, *, limit: int) -> int:
         old = (c.state.in_(("recovered", "dropped")), c.ended_at < micros(before))

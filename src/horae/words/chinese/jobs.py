@@ -93,6 +93,9 @@ ERRORS = {
     "limit_outside": "上限 {value} 无法执行；请用 1 到 {most:,} 之间的整数。",
     "limit_scope_unknown": "{text!r} 没有指明上限；请写 global、group:NAME 或 queue:NAME。",
     "no_jobs_given": "没有可入队的内容；请至少给出一个任务。",
+    "object_or_handler_missing": "请给出 object_type、object_id 和 action，或者给出 handler。",
+    "object_parts_missing": "object_type、object_id 和 action 必须一起给出。请三项都给，或者只给 handler。",
+    "progress_empty": "请给出 value、checkpoint，或两者都给。",
     "owner_needs_database": "通过服务时不能选择 owner={owner!r}：任务归谁由令牌决定。请去掉 owner，或在数据库所在"
     "处运行这段代码。",
     "page_too_deep": "按页号翻页只到第 {most:,} 行；请改用最后一页的游标继续。",
@@ -121,6 +124,8 @@ ERRORS = {
     "retry_type_twice": "on 与 never 都写了 {name}；请只留一处。",
     "retry_type_unreadable": '{option}={value} 不是异常；请给出异常类，或它的名称，例如 "ConnectionError"、'
     '"requests.ConnectionError"。',
+    "reschedule_empty": "请给出新的 run_at、新的 priority，或两者都给。",
+    "retry_none_with_attempts": "重试方式 none 表示只尝试一次。请去掉 max_attempts，或选择其他方式。",
     "retry_types_too_many": "{option} 写了 {count} 个异常；最多接受 {most} 个。请改用它们共同的基类。",
     "retry_unreadable": "retry={value} 不是重试策略；请写成 Retry.fixed(60, attempts=3) 这样的形式。",
     "run_age_missing": "before 与 older_than 请给出其中一个：要清除多久以前的运行记录。",
