@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,7 +18,7 @@ from horae.api.here import Here
 from horae.api.jobs import local
 from horae.api.jobs.logs import AttemptLog, read_logs
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
-from horae.api.values import Get, drop_none, to_json
+from horae.api.values import Free, Get, drop_none, free, to_json
 from horae.api.waits import WAIT, WAIT_TIMEOUT, Wait, check_timeout
 from horae.core.cluster.numbers import job_id
 from horae.core.cluster.shard_keys import without_shard
@@ -441,7 +441,9 @@ class Jobs(Room[S]):
         def rerun_job(here: Here) -> Any:
             return verbs.rerun(here.world, job_id, payload=payload, actor=here.actor, reason=reason, **here.reach)
 
-        return Call(Enqueued, rerun_job, at={"job_id": job_id}, body=drop_none(payload=payload, reason=reason or None))
+        return Call(
+            Enqueued, rerun_job, at={"job_id": job_id}, body=drop_none(payload=free(payload), reason=reason or None)
+        )
 
     # -- a worker's side -------------------------------------------------------------------------------------------
 
@@ -517,7 +519,7 @@ class Jobs(Room[S]):
         return Call(
             tuple[Settled, ...],
             lambda here: settle_held(here.world, ended, by=here.actor, **here.reach),
-            body=drop_none(endings=ended),
+            body={"endings": [_ending_body(each) for each in ended]},
         )
 
     @POST("/jobs/{job_id}/ack", "worker", by_queue=True)
@@ -538,7 +540,7 @@ class Jobs(Room[S]):
         from horae.actions.jobs import endings
 
         fields = {"result": result, "next_action_at": next_action_at, "audit_event_id": audit_event_id, "spent": spent}
-        return _hold(endings.ack, job_id, token, fields, with_actor=True)
+        return _hold(endings.ack, job_id, token, fields, with_actor=True, sent={"result": free(result, "result")})
 
     @POST("/jobs/{job_id}/fail", "worker", by_queue=True)
     def fail(
@@ -573,7 +575,8 @@ class Jobs(Room[S]):
         from horae.api.jobs import held
 
         fields = {"value": value, "checkpoint": checkpoint}
-        return _hold(held.note_progress, job_id, token, fields, repeats=True)
+        sent = {"value": free(value, "progress"), "checkpoint": free(checkpoint, "checkpoint")}
+        return _hold(held.note_progress, job_id, token, fields, repeats=True, sent=sent)
 
     @POST("/jobs/{job_id}/steps/recall", "worker", by_queue=True)
     def recall_step(self, job_id: str, token: int, name: str) -> Call[StepResult]:
@@ -591,12 +594,13 @@ class Jobs(Room[S]):
 
         LeaseLost means that another worker holds the job now: the step has run, and its result is not kept.
         """
+        from horae.actions.jobs.steps import encode_result
         from horae.api.jobs import held
 
         def act(here: Here) -> Any:
             return held.keep_step(here.world, job_id, token, name, value, **here.reach)
 
-        body = {"token": token, "name": name, "value": value}
+        body = {"token": token, "name": name, "value": Free(value, check=lambda made: encode_result(name, made))}
         return Call(StepResult, act, at={"job_id": job_id}, body=body, repeats=True)
 
     @GET("/jobs/{job_id}/parents", "worker", by_queue=True)
@@ -696,13 +700,20 @@ def _act(verb: Any, job_id: str, reason: str, **changes: Any) -> Call[Job]:
 
 
 def _hold(
-    verb: Any, job_id: str, token: int, fields: dict[str, Any], *, repeats: bool = False, with_actor: bool = False
+    verb: Any,
+    job_id: str,
+    token: int,
+    fields: dict[str, Any],
+    *,
+    repeats: bool = False,
+    with_actor: bool = False,
+    sent: Mapping[str, Free | None] | None = None,
 ) -> Call[Job]:
     def act(here: Here) -> Any:
         by = {"by": here.actor} if with_actor else {}
         return verb(here.world, job_id, token, **fields, **by, **here.reach)
 
-    body = {"token": token, **drop_none(**fields)}
+    body = {"token": token, **drop_none(**{**fields, **(sent or {})})}
     return Call(Job, act, at={"job_id": job_id}, body=body, repeats=repeats, is_whole=True)
 
 
@@ -714,4 +725,10 @@ def options_of(request: Request) -> dict[str, Any]:
 def request_body(request: Request) -> dict[str, Any]:
     """Return a request as JSON, without values that are the default."""
     options = options_of(request)
-    return {name: to_json(value) for name, value in options.items() if value != getattr(DEFAULT, name)}
+    given = {name: value for name, value in options.items() if value != getattr(DEFAULT, name)}
+    return {name: Free(value) if name == "payload" else to_json(value) for name, value in given.items()}
+
+
+def _ending_body(ending: Ending) -> dict[str, Any]:
+    body: dict[str, Any] = to_json(replace(ending, result=None))
+    return body if ending.result is None else {**body, "result": Free(ending.result, "result")}

@@ -30,7 +30,7 @@ from horae.api.schedules.values import (
     Version,
     schedule_fields,
 )
-from horae.api.values import drop_none, to_json
+from horae.api.values import Free, drop_none, free, to_json
 from horae.core.jobs.payloads import label
 from horae.core.schedules.schedule import Kind, Mode
 from horae.core.schedules.schedule import Schedule as Stored
@@ -163,7 +163,7 @@ class Schedules(Room[S]):
             new = Stored(key=key, owner=owned_by, sources=zone, **{**_inherited(here, fields), **values})
             return local.create(here, new, reason)
 
-        body = {"key": key, **to_json(fields), **drop_none(reason=reason or None)}
+        body = {"key": key, **_fields_body(fields), **drop_none(reason=reason or None)}
         return Call(Schedule, make, query=drop_none(owner=owner), body=body)
 
     @PATCH("/schedules/{key}", *ADMIN)
@@ -188,7 +188,7 @@ class Schedules(Room[S]):
             wanted = {**_inherited(here, fields), **changes}
             return schedules.change(here.world, key, wanted, owner=owned_by, version=version, actor=by, reason=reason)
 
-        body = {**to_json(fields), **drop_none(reason=reason or None)}
+        body = {**_fields_body(fields), **drop_none(reason=reason or None)}
         return Call(
             Schedule, act, at=_at(key), query=drop_none(owner=owner), body=body, headers=if_match_header(version)
         )
@@ -233,7 +233,8 @@ class Schedules(Room[S]):
         self, key: str, parameters: Mapping[str, Any] | None = None, *, owner: str | None = None, reason: str = ""
     ) -> Call[Triggered]:
         """Run it once, now, on or off; *parameters* win over its own. It obeys overlap and is not retried."""
-        return _act(Triggered, firing.trigger, _at(key), owner, reason, parameters=parameters)
+        sent = {"parameters": free(parameters)}
+        return _act(Triggered, firing.trigger, _at(key), owner, reason, sent=sent, parameters=parameters)
 
     @POST("/schedules/{key}/backfill", *ADMIN)
     def backfill(
@@ -259,6 +260,10 @@ def _at(key: str) -> dict[str, str]:
     return {"key": label(key, "schedule key", 200)}
 
 
+def _fields_body(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: Free(value) if name == "payload" else to_json(value) for name, value in fields.items()}
+
+
 def _inherited(here: Here, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return what cron takes over from the application unless it is given."""
     return {"lenient": True} if here.world.lenient and fields.get("cron") else {}
@@ -279,11 +284,12 @@ def _act(
     reason: str,
     *,
     repeats: bool = False,
+    sent: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Call[Any]:
     def act(here: Here) -> Any:
         owned_by = here.caller.resolve_owner(owner)
         return verb(here.world, *at.values(), **more, owner=owned_by, actor=here.actor, reason=reason)
 
-    body = drop_none(**more, reason=reason or None)
+    body = drop_none(**{**more, **(sent or {})}, reason=reason or None)
     return Call(answer, act, at=at, query=drop_none(owner=owner), body=body, repeats=repeats)
