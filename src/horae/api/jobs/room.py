@@ -20,6 +20,7 @@ from horae.api.jobs.logs import AttemptLog, read_logs
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Free, Get, drop_none, free, to_json
 from horae.api.waits import WAIT, WAIT_TIMEOUT, Wait, check_timeout
+from horae.core.checks import check_instant, texts
 from horae.core.cluster.numbers import job_id
 from horae.core.cluster.shard_keys import without_shard
 from horae.core.dataclass import dataclass
@@ -287,16 +288,16 @@ class Jobs(Room[S]):
             payload,
             queue=queue,
             priority=priority,
-            run_at=run_at,
+            run_at=check_instant(run_at, "run_at"),
             delay=_check_delay(delay),
             key=key,
             unique=unique,
             retry=retry,
             timeout=time_limit(timeout),
-            tags=tuple(tags),
+            tags=texts(tags, "tags"),
             concurrency_key=concurrency_key,
             concurrency_limit=concurrency_limit,
-            after=tuple(after),
+            after=texts(after, "after"),
             on_parent_dead=on_parent_dead,
             trace_id=trace_id,
             object_type=object_type,
@@ -428,7 +429,7 @@ class Jobs(Room[S]):
         self, job_id: str, *, run_at: datetime | None = None, priority: Priority | None = None, reason: str = ""
     ) -> Call[Job]:
         """Move a waiting job to another time or priority; its planned time and its key stay what they were."""
-        return _act(verbs.reschedule, job_id, reason, run_at=run_at, priority=priority)
+        return _act(verbs.reschedule, job_id, reason, run_at=check_instant(run_at, "run_at"), priority=priority)
 
     @POST("/jobs/{job_id}/rerun", *USER_OR_WORKER, by_queue=True)
     def rerun(self, job_id: str, *, payload: Any = None, reason: str = "") -> Call[Enqueued]:
@@ -463,7 +464,7 @@ class Jobs(Room[S]):
         """
         from horae.api.jobs import held
 
-        names, held_for, patience = tuple(dict.fromkeys(queues)), span(lease), span(wait)
+        names, held_for, patience = tuple(dict.fromkeys(texts(queues, "queues"))), span(lease), span(wait)
         body = drop_none(worker_id=worker_id, queues=names, limit=limit, lease=held_for, wait=patience or None)
         return Call(
             tuple[Job, ...],
@@ -489,7 +490,7 @@ class Jobs(Room[S]):
         """
         from horae.api.jobs import held
 
-        names = tuple(dict.fromkeys(queues))
+        names = tuple(dict.fromkeys(texts(queues, "queues")))
         return Call(
             held.Upcoming,
             lambda here: held.peek(here, names, worker_id, worker, node_id),
