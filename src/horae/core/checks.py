@@ -20,11 +20,12 @@ def whole_number(value: int, what: str, least: int, most: int) -> int:
 
 def texts(values: Iterable[str], what: str) -> tuple[str, ...]:
     """Return several texts as a tuple. A single text is refused: its characters would be taken for texts."""
-    if type(values) is tuple:
-        return values
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise InvalidInput("type_wrong", name=what, value=repr(values), expected="a list of texts")
-    return tuple(values)
+    found = tuple(values)
+    if not all(isinstance(each, str) for each in found):
+        raise InvalidInput("type_wrong", name=what, value=repr(found), expected="a list of texts")
+    return found
 
 
 def check_instant(value: datetime | None, what: str) -> datetime | None:

@@ -20,13 +20,15 @@ from horae.api.jobs.logs import AttemptLog, read_logs
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Free, Get, drop_none, free, to_json
 from horae.api.waits import WAIT, WAIT_TIMEOUT, Wait, check_timeout
-from horae.core.checks import check_instant, texts
+from horae.core.checks import check_instant, texts, whole_number
 from horae.core.cluster.numbers import job_id
 from horae.core.cluster.shard_keys import without_shard
+from horae.core.cursors import LARGEST
 from horae.core.dataclass import dataclass
 from horae.core.jobs.gathering import Collect, Debounce, collected
-from horae.core.jobs.job import LIVE, NOT_KEPT, Filter, OnParentDead, Priority, State
+from horae.core.jobs.job import LIVE, NOT_KEPT, Filter, OnParentDead, Priority, State, job_number
 from horae.core.jobs.parents import ParentResult
+from horae.core.jobs.payloads import label
 from horae.core.jobs.retry import DEFAULT_RETRY, Retry, time_limit
 from horae.core.jobs.steps import StepResult
 from horae.core.time.spans import Span, span
@@ -283,6 +285,8 @@ class Jobs(Room[S]):
         "within 10m" of being due or "by 06:00", a job that has not succeeded by then is recorded and alerted.
         In a cluster *shard_key* decides where a job of the house is kept; its other keys are unique within it.
         """
+        if not isinstance(retry, Retry):
+            raise InvalidInput("retry_unreadable", value=repr(retry))
         request = Request(
             handler,
             payload,
@@ -330,7 +334,7 @@ class Jobs(Room[S]):
     @GET("/jobs/{job_id}", *USER_OR_WORKER, by_queue=True)
     def get(self, job_id: str) -> Call[Job]:
         """Return one job, live or finished."""
-        return Call(Job, lambda here: verbs.get(here.world, job_id, **here.reach), at={"job_id": job_id})
+        return Call(Job, lambda here: verbs.get(here.world, job_id, **here.reach), at=_at(job_id))
 
     @PAGES("/jobs", *USER_OR_WORKER, by_queue=True)
     def list(
@@ -375,7 +379,7 @@ class Jobs(Room[S]):
     @GET("/jobs/{job_id}/runs", *USER_OR_WORKER, by_queue=True)
     def runs(self, job_id: str) -> Call[tuple[Run, ...]]:
         """Return every attempt at a job, the oldest first."""
-        return Call(tuple[Run, ...], lambda here: local.runs(here, job_id), at={"job_id": job_id})
+        return Call(tuple[Run, ...], lambda here: local.runs(here, job_id), at=_at(job_id))
 
     @GET("/jobs/{job_id}/logs", *USER_OR_WORKER, by_queue=True)
     def logs(self, job_id: str) -> Call[tuple[AttemptLog, ...]]:
@@ -384,17 +388,17 @@ class Jobs(Room[S]):
         The last 200 lines of an attempt are kept, up to 64 KiB, with secrets masked, for as long as its run. Attempts
         that logged nothing are left out, and so are lost ones, whose worker died with its lines.
         """
-        return Call(tuple[AttemptLog, ...], lambda here: read_logs(here, job_id), at={"job_id": job_id})
+        return Call(tuple[AttemptLog, ...], lambda here: read_logs(here, job_id), at=_at(job_id))
 
     @GET("/jobs/{job_id}/why", *USER_OR_WORKER, by_queue=True)
     def why(self, job_id: str) -> Call[tuple[Reason, ...]]:
         """Return the reasons for a job's state, the strongest first."""
-        return Call(tuple[Reason, ...], lambda here: local.reasons(here, job_id), at={"job_id": job_id})
+        return Call(tuple[Reason, ...], lambda here: local.reasons(here, job_id), at=_at(job_id))
 
     @GET("/jobs/{job_id}/related", *USER_OR_WORKER, by_queue=True)
     def related(self, job_id: str) -> Call[Related]:
         """Return what a job belongs to: its schedule, the jobs it waits for and some that wait for it."""
-        return Call(Related, lambda here: local.related(here, job_id), at={"job_id": job_id})
+        return Call(Related, lambda here: local.related(here, job_id), at=_at(job_id))
 
     @WAIT("/jobs/{job_id}/wait", *USER_OR_WORKER, by_queue=True)
     def wait(self, job_id: str, *, timeout: Span = WAIT_TIMEOUT) -> Wait[Job]:
@@ -442,9 +446,7 @@ class Jobs(Room[S]):
         def rerun_job(here: Here) -> Any:
             return verbs.rerun(here.world, job_id, payload=payload, actor=here.actor, reason=reason, **here.reach)
 
-        return Call(
-            Enqueued, rerun_job, at={"job_id": job_id}, body=drop_none(payload=free(payload), reason=reason or None)
-        )
+        return Call(Enqueued, rerun_job, at=_at(job_id), body=drop_none(payload=free(payload), reason=reason or None))
 
     # -- a worker's side -------------------------------------------------------------------------------------------
 
@@ -464,7 +466,8 @@ class Jobs(Room[S]):
         """
         from horae.api.jobs import held
 
-        names, held_for, patience = tuple(dict.fromkeys(texts(queues, "queues"))), span(lease), span(wait)
+        names = held.check_queues(texts(queues, "queues"))
+        held_for, patience = span(lease), held.check_wait(span(wait))
         body = drop_none(worker_id=worker_id, queues=names, limit=limit, lease=held_for, wait=patience or None)
         return Call(
             tuple[Job, ...],
@@ -491,6 +494,9 @@ class Jobs(Room[S]):
         from horae.api.jobs import held
 
         names = tuple(dict.fromkeys(texts(queues, "queues")))
+        for known, what in ((worker_id, "worker id"), (node_id, "node id")):
+            if known is not None:
+                label(known, what, 200)
         return Call(
             held.Upcoming,
             lambda here: held.peek(here, names, worker_id, worker, node_id),
@@ -514,9 +520,13 @@ class Jobs(Room[S]):
     @POST("/jobs/settle", "worker", by_queue=True)
     def settle(self, endings: Iterable[Ending]) -> Call[tuple[Settled, ...]]:
         """End attempts; each is answered by itself, and one that came too late stops no other."""
-        from horae.actions.jobs.held_jobs import Settled, settle_held
+        from horae.actions.jobs.held_jobs import OUTCOMES, Settled, settle_held
 
         ended = list(endings)
+        for each in ended:
+            _check_delay(each.delay)
+            if each.outcome not in OUTCOMES:
+                raise InvalidInput("choice_unknown", name="outcome", value=str(each.outcome), choices=list(OUTCOMES))
         return Call(
             tuple[Settled, ...],
             lambda here: settle_held(here.world, ended, by=here.actor, **here.reach),
@@ -587,7 +597,7 @@ class Jobs(Room[S]):
         def read(here: Here) -> Any:
             return held.recall_step(here.world, job_id, token, name, **here.reach)
 
-        return Call(StepResult, read, at={"job_id": job_id}, body={"token": token, "name": name}, repeats=True)
+        return Call(StepResult, read, at=_held(job_id, token), body={"token": token, "name": name}, repeats=True)
 
     @POST("/jobs/{job_id}/steps", "worker", by_queue=True)
     def keep_step(self, job_id: str, token: int, name: str, value: Any = None) -> Call[StepResult]:
@@ -602,7 +612,7 @@ class Jobs(Room[S]):
             return held.keep_step(here.world, job_id, token, name, value, **here.reach)
 
         body = {"token": token, "name": name, "value": Free(value, check=lambda made: encode_result(name, made))}
-        return Call(StepResult, act, at={"job_id": job_id}, body=body, repeats=True)
+        return Call(StepResult, act, at=_held(job_id, token), body=body, repeats=True)
 
     @GET("/jobs/{job_id}/parents", "worker", by_queue=True)
     def parents(self, job_id: str) -> Call[tuple[ParentResult, ...]]:
@@ -611,7 +621,7 @@ class Jobs(Room[S]):
         def read(here: Here) -> Any:
             return verbs.parent_results(here.world, job_id, **here.reach)
 
-        return Call(tuple[ParentResult, ...], read, at={"job_id": job_id}, is_whole=True)
+        return Call(tuple[ParentResult, ...], read, at=_at(job_id), is_whole=True)
 
     @POST("/jobs/{job_id}/spend", "worker", by_queue=True)
     def spend(self, job_id: str, token: int, cost: Mapping[str, int], *, key: str) -> Call[Spending]:
@@ -628,7 +638,7 @@ class Jobs(Room[S]):
             return held.spend(here.world, job_id, token, amounts, key, **here.reach)
 
         body = {"token": token, "cost": amounts, "key": key}
-        return Call(Spending, act, at={"job_id": job_id}, body=body, repeats=True)
+        return Call(Spending, act, at=_held(job_id, token), body=body, repeats=True)
 
     @POST("/jobs/{job_id}/spent", "worker", by_queue=True)
     def spent(self, job_id: str, token: int, cost: Mapping[str, int], *, key: str | None = None) -> Call[Job]:
@@ -640,6 +650,19 @@ class Jobs(Room[S]):
 
 
 # -- the parts ---------------------------------------------------------------------------------------------------------
+
+
+def _at(job_id: str) -> dict[str, str]:
+    """Return the id of a job as part of an address, which nothing but an id may be."""
+    if not job_id.startswith("job_"):
+        raise NotFound("job_id_unreadable", id=job_id)
+    job_number(job_id)
+    return {"job_id": job_id}
+
+
+def _held(job_id: str, token: int) -> dict[str, str]:
+    whole_number(token, "token", 0, LARGEST)
+    return _at(job_id)
 
 
 def has_ended(job: Job) -> bool:
@@ -656,7 +679,7 @@ def _wait(
         return Call(
             Job,
             lambda here: verbs.get(here.world, job_id, **here.reach),
-            at={"job_id": job_id},
+            at=_at(job_id),
             query={"timeout": seconds},
             longer=seconds,
             is_whole=is_whole,
@@ -697,7 +720,7 @@ def _act(verb: Any, job_id: str, reason: str, **changes: Any) -> Call[Job]:
     def act(here: Here) -> Any:
         return verb(here.world, job_id, actor=here.actor, reason=reason, **changes, **here.reach)
 
-    return Call(Job, act, at={"job_id": job_id}, body=drop_none(reason=reason or None, **changes))
+    return Call(Job, act, at=_at(job_id), body=drop_none(reason=reason or None, **changes))
 
 
 def _hold(
@@ -715,7 +738,7 @@ def _hold(
         return verb(here.world, job_id, token, **fields, **by, **here.reach)
 
     body = {"token": token, **drop_none(**{**fields, **(sent or {})})}
-    return Call(Job, act, at={"job_id": job_id}, body=body, repeats=repeats, is_whole=True)
+    return Call(Job, act, at=_held(job_id, token), body=body, repeats=repeats, is_whole=True)
 
 
 def options_of(request: Request) -> dict[str, Any]:

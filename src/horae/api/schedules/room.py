@@ -15,6 +15,7 @@ from horae.api.everywhere import over_all
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, PAGES, PATCH, POST, Call, Listing, Page, Room, S, if_match_header
 from horae.api.schedules import local
+from horae.api.schedules.keys import schedule_key
 from horae.api.schedules.timetable import Timetable
 from horae.api.schedules.values import (
     Backfilled,
@@ -35,6 +36,7 @@ from horae.core.jobs.payloads import label
 from horae.core.schedules.schedule import Kind, Mode
 from horae.core.schedules.schedule import Schedule as Stored
 from horae.core.time.spans import Span, span
+from horae.errors import InvalidInput
 from horae.ports.schedules import ScheduleFilter
 
 ADMIN = ("admin",)
@@ -154,7 +156,9 @@ class Schedules(Room[S]):
 
         The handler is called like the schedule unless it is named.
         """
+        schedule_key(key)
         fields = dict(timing)
+        _check_payload(fields)
         values = {"handler": key, **schedule_fields(fields, new=True)}
 
         def make(here: Here) -> Any:
@@ -181,6 +185,7 @@ class Schedules(Room[S]):
         With *version*, only if it is still of that version; else VersionConflict.
         """
         fields = dict(timing)
+        _check_payload(fields)
         changes = schedule_fields(fields, new=False)
 
         def act(here: Here) -> Any:
@@ -258,6 +263,11 @@ class Schedules(Room[S]):
 
 def _at(key: str) -> dict[str, str]:
     return {"key": label(key, "schedule key", 200)}
+
+
+def _check_payload(fields: Mapping[str, Any]) -> None:
+    if not isinstance(fields.get("payload"), dict | None):
+        raise InvalidInput("schedule_payload_no_object")
 
 
 def _fields_body(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query
 from fastapi.responses import Response, StreamingResponse
 
 from horae.api.audit import Audit, AuditEntry, Verification, parse_heads
 from horae.api.operation import Page
+from horae.service.fields import Query
 from horae.service.inputs import Tenant, TextFilter
 from horae.service.lines import DESCRIBED, answer_lines
 from horae.service.paging import Cursor, Limit
