@@ -18,7 +18,8 @@ from horae.errors import Forbidden, InvalidInput, NotAllowed, NotFound
 from horae.ports.definitions import StoredDefinition
 from horae.ports.logs import Logged
 from horae.testing.builders import a_schedule
-from tests.api.conftest import Sent
+from tests.api.conftest import FOUND, Sent
+from tests.support.refusals import refused
 from tests.support.serving import Served
 
 names = (f"logged{number}" for number in count())
@@ -104,9 +105,9 @@ def test_how_long_runs_are_kept_is_stored_by_queue_and_outcome(rooms: Sent, name
     for wrong in ({"keep": 60}, {"keep": day, "outcome": "merry"}):
         with pytest.raises(InvalidInput):
             rooms.house.admin.set_retention(**wrong)
-    for refused in (rooms.alice.admin.retention, lambda: rooms.alice.admin.set_retention(day)):
+    for call in (rooms.alice.admin.retention, lambda: rooms.alice.admin.set_retention(day)):
         with pytest.raises(Forbidden):
-            refused()
+            call()
 
 
 def test_a_worker_of_the_house_stores_what_it_can_run(rooms: Sent, name: str) -> None:
@@ -165,3 +166,14 @@ def test_settings_are_refused_to_readers_and_where_nobody_offers_them(rooms: Sen
         rooms.alice.admin.settings()
     with pytest.raises(NotAllowed, match="does not show its settings"):
         rooms.house.admin.settings()
+
+
+def test_the_doctor_says_what_he_found_to_the_operator_alone(rooms: Sent) -> None:
+    assert rooms.house.admin.doctor() == FOUND
+    with pytest.raises(Forbidden):
+        rooms.alice.admin.doctor()
+
+
+def test_a_process_without_a_doctor_says_so(keyless: Sent) -> None:
+    with refused(NotAllowed, "doctor_not_offered"):
+        keyless.house.admin.doctor()

@@ -109,6 +109,19 @@ def test_a_life_by_its_verbs(rooms: Sent, subject: str, carol: Any) -> None:
     assert [each.verb for each in rooms.alice.objects.history(made.id).page(None, limit=2).items] == verbs[:2]
 
 
+def test_a_person_says_that_a_suspected_memory_is_forged(rooms: Sent, subject: str, carol: Any) -> None:
+    made = a_memory(rooms, subject)
+    rooms.alice.objects.conclude(made.id, "confirmed", evidence=["web:1"], confidence=0.9)
+    rooms.alice.objects.contest(made.id, evidence=["web:8"], reason="she said no")
+    with refused(Forbidden, "scope_missing", needed=["review"]):
+        rooms.alice.objects.reject(made.id)
+
+    rejected = carol.objects.reject(made.id, owner="alice", reason="forged")
+
+    assert isinstance(rejected, GovernedObject)
+    assert rooms.alice.objects.get(made.id).status == rejected.status == "rejected_poisoned"
+
+
 def test_why_and_forecast_say_what_comes(rooms: Sent, subject: str) -> None:
     made = a_memory(rooms, subject)
     why = rooms.alice.objects.why(made.id)
