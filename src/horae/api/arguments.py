@@ -14,7 +14,6 @@ from datetime import datetime
 from typing import Any, Literal, Union, Unpack, get_args, get_origin, get_type_hints, is_typeddict
 
 from horae.core.checks import texts
-from horae.core.dataclass import dataclass
 from horae.core.jobs.payloads import ANY_SIZE, encode
 from horae.errors import InvalidInput
 
@@ -28,14 +27,17 @@ LISTED = frozenset({list, tuple, set, frozenset, str, bytes, dict})
 NOTHING: Any = type(None)
 
 
-@dataclass(frozen=True, slots=True)
 class Expected:
     """What an argument may be: of one of these types, or one of these texts."""
 
-    fits: frozenset[type]  # seen at once
-    kinds: tuple[type, ...] = ()
-    choices: tuple[str, ...] = ()
-    is_list: bool = False
+    def __init__(
+        self,
+        fits: frozenset[type],  # seen at once
+        kinds: tuple[type, ...] = (),
+        choices: tuple[str, ...] = (),
+        is_list: bool = False,
+    ) -> None:
+        self.fits, self.kinds, self.choices, self.is_list = fits, kinds, choices, is_list
 
     def check(self, name: str, value: Any) -> None:
         if value in self.choices or type(value) in self.fits:

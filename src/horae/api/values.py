@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from horae.core.dataclass import dataclass
 from horae.core.jobs.payloads import check_plain, refuse_key
 from horae.core.time.instants import aware, from_iso, iso
 from horae.core.time.spans import span
@@ -113,16 +112,16 @@ def _getter(name: str, hint: Any) -> Get:
 # -- to JSON -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
 class Free:
     """JSON that a user has made, on its way to a service: checked as where it is stored, and never converted.
 
     The check runs when it is sent. In this process the verb does it.
     """
 
-    value: Any
-    what: str = "payload"
-    check: Callable[[Any], object] | None = None
+    __slots__ = ("check", "value", "what")
+
+    def __init__(self, value: Any, what: str = "payload", check: Callable[[Any], object] | None = None) -> None:
+        self.value, self.what, self.check = value, what, check
 
     def checked(self) -> Any:
         if self.check is None:
