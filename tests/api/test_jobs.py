@@ -21,13 +21,14 @@ from horae.core.jobs import job as core
 from horae.core.jobs.lines import LogLine
 from horae.core.jobs.steps import StepResult
 from horae.errors import (
-    Forbidden,
     InvalidFilter,
     InvalidInput,
+    InvalidName,
     KeyConflict,
     LeaseLost,
     NotAllowed,
     NotFound,
+    ReservedQueue,
 )
 from tests.api.conftest import Sent
 from tests.support.refusals import refused
@@ -214,18 +215,24 @@ def test_nobody_reaches_somebody_elses_job(rooms: Sent, queue: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"handler": "no spaces"}, {"handler": "a", "queue": ""}, {"handler": "a", "timeout": 0},
-     {"handler": "a", "delay": -1}, {"handler": "a", "concurrency_limit": 0}],
+    ("wrong", "kind", "reason", "facts"),
+    [({"handler": "no spaces"}, InvalidName, "name_unreadable", {"what": "handler", "value": "'no spaces'"}),
+     ({"handler": "a", "queue": ""}, InvalidName, "name_unreadable", {"what": "queue", "value": "''"}),
+     ({"handler": "a", "timeout": 0}, InvalidInput, "no_time_left", {"name": "timeout", "value": 0.0}),
+     ({"handler": "a", "delay": -1}, InvalidInput, "delay_negative", {"delay": -1.0}),
+     ({"handler": "a", "concurrency_limit": 0}, InvalidInput, "out_of_range", {"name": "concurrency_limit"})],
     ids=str,
 )  # fmt: skip
-def test_what_cannot_be_stored_is_refused_alike(rooms: Sent, wrong: dict[str, object]) -> None:
-    with pytest.raises(InvalidInput):
+def test_what_cannot_be_stored_is_refused_alike(
+    rooms: Sent, wrong: dict[str, object], kind: type[InvalidInput], reason: str, facts: dict[str, object]
+) -> None:
+    with refused(kind, reason, **facts) as caught:
         rooms.house.jobs.enqueue(**wrong)
+    assert type(caught.value) is kind
 
 
 def test_horaes_own_queue_is_refused(rooms: Sent) -> None:
-    with pytest.raises((NotAllowed, Forbidden)):
+    with refused(ReservedQueue, "queue_reserved", queue="horae"):
         rooms.house.jobs.enqueue("a", queue="horae")
 
 

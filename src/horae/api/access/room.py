@@ -121,6 +121,7 @@ class Sessions(Room[S]):
         caller has no token, with a new one that is valid for a week.
         """
         may = _words(scopes)
+        _check_owner(owner)
 
         def act(here: Here) -> LoginCode:
             token_id = here.caller.token_id

@@ -48,6 +48,7 @@ DEFAULT = Request("")
 # Of a request: what a caller does not decide.
 NOT_SENT = {"owner", "planned_at", "part_of", "strict", "checkpoint", "rerun_of"}
 USER_OR_WORKER = ("tasks", "worker")
+LONGEST_DELAY = timedelta(days=3660)  # before the next attempt
 HTTP_LEASE = timedelta(seconds=120)  # of a worker over HTTP, unless it asks for another
 
 
@@ -524,7 +525,7 @@ class Jobs(Room[S]):
 
         ended = list(endings)
         for each in ended:
-            _check_delay(each.delay)
+            _check_retry_delay(each.delay, "delay")
             if each.outcome not in OUTCOMES:
                 raise InvalidInput("choice_unknown", name="outcome", value=str(each.outcome), choices=list(OUTCOMES))
         return Call(
@@ -567,7 +568,7 @@ class Jobs(Room[S]):
         """End the attempt as failed. It is retried by its policy or after *retry_delay*; with *final* never."""
         from horae.actions.jobs import endings
 
-        delay = None if retry_delay is None else span(retry_delay)
+        delay = _check_retry_delay(retry_delay, "retry_delay")
         fields = {"error": error, "retry_delay": delay, "final": final, "spent": spent}
         return _hold(endings.fail, job_id, token, fields)
 
@@ -713,6 +714,14 @@ def _check_delay(delay: Span | None) -> timedelta | None:
     wait = None if delay is None else span(delay)
     if wait is not None and wait < timedelta(0):
         raise InvalidInput("delay_negative", delay=wait.total_seconds())
+    return wait
+
+
+def _check_retry_delay(delay: Span | None, what: str) -> timedelta | None:
+    wait = _check_delay(delay)
+    if wait is not None and wait > LONGEST_DELAY:
+        value, most = wait.total_seconds(), LONGEST_DELAY.days
+        raise InvalidInput("span_too_long", name=what, value=value, most_days=most)
     return wait
 
 
