@@ -49,6 +49,7 @@ DEFAULT = Request("")
 NOT_SENT = {"owner", "planned_at", "part_of", "strict", "checkpoint", "rerun_of"}
 USER_OR_WORKER = ("tasks", "worker")
 LONGEST_DELAY = timedelta(days=3660)  # before the next attempt
+LONGEST_ERROR = 100_000  # characters that are sent; fewer are kept
 HTTP_LEASE = timedelta(seconds=120)  # of a worker over HTTP, unless it asks for another
 
 
@@ -569,6 +570,8 @@ class Jobs(Room[S]):
         from horae.actions.jobs import endings
 
         delay = _check_retry_delay(retry_delay, "retry_delay")
+        if len(error) > LONGEST_ERROR:
+            raise InvalidInput("text_too_long", name="error", length=len(error), most=LONGEST_ERROR)
         fields = {"error": error, "retry_delay": delay, "final": final, "spent": spent}
         return _hold(endings.fail, job_id, token, fields)
 
