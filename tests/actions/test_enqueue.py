@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from horae.actions.jobs import claims, endings, jobs
+from horae.actions.jobs import claims, endings, jobs, queues
 from horae.actions.jobs.requests import Request
-from horae.core.jobs.retry import Retry
+from horae.core.jobs.retry import Retry, time_limit
 from horae.errors import HoraeError, InvalidInput, InvalidName, InvalidPayload, KeyConflict, PastDue
 from horae.ports.world import World
 from horae.testing.builders import a_request
 from horae.testing.clock import NOON, VirtualClock
+from tests.support.refusals import refused
 
 SECOND = timedelta(seconds=1)
 
@@ -79,6 +80,33 @@ REFUSED: list[tuple[dict[str, Any], type[HoraeError]]] = [
     ({"object_type": "memory", "object_id": "o", "action": "explode"}, InvalidInput),
     ({"object_type": "memory", "action": "verify"}, InvalidInput),
 ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [({"concurrency_limit": "5"}, "a whole number"), ({"concurrency_limit": 1.5}, "a whole number"),
+     ({"concurrency_limit": True}, "a whole number"), ({"run_at": "2030-01-07T06:00:00Z"}, "an aware datetime"),
+     ({"tags": "mail"}, "a list of texts"), ({"tags": 5}, "a list of texts"), ({"after": "job_1"}, "a list of texts")],
+    ids=str,
+)  # fmt: skip
+def test_a_value_of_another_type_is_refused_by_its_name(world: World, wrong: dict[str, Any], expected: str) -> None:
+    ((name, value),) = wrong.items()
+    with refused(InvalidInput, "type_wrong", name=name, value=repr(value), expected=expected):
+        jobs.enqueue(world, a_request(**wrong))
+    assert stored(world) == 0
+
+
+def test_true_is_no_span() -> None:
+    with refused(InvalidInput, "span_unreadable", value="True"):
+        Retry.fixed(True)
+    with refused(InvalidInput, "span_unreadable", value="True"):
+        time_limit(True)
+
+
+@pytest.mark.parametrize("limit", ["5", 1.5, True], ids=repr)
+def test_a_limit_that_is_no_whole_number_is_refused(world: World, limit: Any) -> None:
+    with refused(InvalidInput, "limit_outside", value=repr(limit)):
+        queues.limit_queue(world, "mail", limit)
 
 
 @pytest.mark.parametrize(

@@ -5,20 +5,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 import horae
 from horae.api.application import Acting
+from horae.api.examination import Examination, Finding
 from horae.api.here import Here, house
 from horae.api.operation import AsyncPages, Page
 from horae.outgoing.encryption import KeySealer
+from horae.ports.world import World
 from horae.service.options import Options
 from tests.support.serving import Served, serving
 
 SENDERS = ("local", "local async", "http", "http async")
 SEALER = KeySealer(b"k" * 32)
+FOUND = Examination(
+    healthy=True,
+    complete=True,
+    checked_at=datetime(2030, 1, 7, tzinfo=UTC),
+    findings=(Finding(check="clock", level="ok", text="The clock is right.", facts={"off": 0.5}),),
+)
+
+
+def examine(_: World) -> Examination:
+    return FOUND
 
 
 class Waited:
@@ -86,7 +99,7 @@ class WaitedRooms:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("rooms")
-    options = Options(version="test", sealer=SEALER)
+    options = Options(version="test", sealer=SEALER, doctor=examine)
     with serving(f"sqlite:///{folder / 'horae.db'}", options) as running:
         yield running
 
@@ -101,7 +114,7 @@ def keyless(served: Served) -> Sent:
 @pytest.fixture(params=SENDERS)
 def rooms(request: pytest.FixtureRequest, served: Served) -> Iterator[Sent]:
     """The same rooms over each sender in turn."""
-    near = Acting(lambda: Here(served.world, house("app/test"), sealer=lambda: SEALER))
+    near = Acting(lambda: Here(served.world, house("app/test"), sealer=lambda: SEALER, doctor=examine))
     tokens = served.token("system", "admin"), served.token("alice", "tasks", "worker", "read")
     if request.param == "local":
         yield Sent(near, near.for_owner("alice"))

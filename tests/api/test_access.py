@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 
+from horae.actions.access import sessions
 from horae.api.access import room
-from horae.api.access.values import Owner, Secret, SecretMade, Token, TokenMade
+from horae.api.access.values import LoginCode, Owner, Secret, SecretMade, Session, Token, TokenMade
 from horae.core.access import callers as core
 from horae.core.access.owners import OwnerSettings
 from horae.errors import Forbidden, InvalidInput, NotAllowed, NotFound, SecretsLocked
 from horae.ports.access import Sealed
 from tests.api.conftest import Sent
+from tests.support.refusals import refused
+from tests.support.serving import Served
 
 names = (f"tenant{number}" for number in count())
 WHSEC = "whsec_"
@@ -161,3 +164,21 @@ def test_every_stored_field_is_public_or_hidden() -> None:
     assert names_of(core.Token) - room.HIDDEN - {"token_id"} == names_of(Token) - {"id", "state"}
     assert names_of(OwnerSettings) == names_of(Owner) - {"owner"}
     assert names_of(Sealed) - {"text", "previous"} == names_of(Secret)
+
+
+def test_a_browser_is_logged_in_by_a_code_listed_and_logged_out(rooms: Sent, served: Served, name: str) -> None:
+    code = rooms.house.sessions.create_code(owner=name, scopes=["read"], name="desk", reason="a visit")
+    session, _ = sessions.redeem_code(served.world, code.code, address="10.0.0.1")
+
+    (listed,) = rooms.house.sessions.list(owner=name)
+
+    assert isinstance(code, LoginCode)
+    assert isinstance(listed, Session)
+    assert (listed.id, listed.owner, listed.scopes) == (session.session_id, name, ("read",))
+    assert (listed.token_id, listed.address) == (code.token_id, "10.0.0.1")
+    assert rooms.house.sessions.end(listed.id, reason="gone") is None
+    assert list(rooms.house.sessions.list(owner=name)) == []
+    with refused(NotFound, "session_unknown", id=listed.id):
+        rooms.house.sessions.end(listed.id)
+    with pytest.raises(Forbidden):
+        list(rooms.alice.sessions.list())

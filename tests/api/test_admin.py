@@ -18,7 +18,7 @@ from horae.errors import Forbidden, InvalidInput, NotAllowed, NotFound
 from horae.ports.definitions import StoredDefinition
 from horae.ports.logs import Logged
 from horae.testing.builders import a_schedule
-from tests.api.conftest import Sent
+from tests.api.conftest import FOUND, Sent
 from tests.support.refusals import refused
 from tests.support.serving import Served
 
@@ -60,15 +60,15 @@ def test_runs_are_listed_narrowed_and_shown(rooms: Sent, served: Served, name: s
 
 
 def test_runs_that_are_not_there_are_not_found(rooms: Sent, name: str) -> None:
-    with pytest.raises(NotFound):
+    with refused(NotFound, "run_unknown"):
         rooms.house.admin.run("job_999999.1")
-    with pytest.raises(NotFound):
+    with refused(NotFound, "schedule_unknown"):
         rooms.house.admin.runs(schedule=f"{name}-never").page()
-    with pytest.raises(NotFound):
+    with refused(NotFound, "schedule_unknown"):
         rooms.alice.admin.runs(schedule=name).page()
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "choice_unknown"):
         rooms.house.admin.runs(outcome="splendid").page()
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "cursor_invalid"):
         rooms.house.admin.runs().page("nonsense")
 
 
@@ -82,9 +82,9 @@ def test_runs_are_counted_before_they_are_forgotten(rooms: Sent, served: Served,
     assert (done.removed, done.dry_run, done.more) == (1, False, False)
     assert list(rooms.house.admin.runs(schedule=name)) == []
     assert next(iter(rooms.house.audit.list(object_id="job-log"))).reason == "full disk"
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "run_age_missing"):
         rooms.house.admin.clean_runs()
-    with pytest.raises(Forbidden):
+    with refused(Forbidden, "scope_missing"):
         rooms.alice.admin.clean_runs(older_than=0)
 
 
@@ -124,11 +124,11 @@ def test_a_worker_of_the_house_stores_what_it_can_run(rooms: Sent, name: str) ->
     assert (mine[name], mine[name].app) == (stored[0], "images")
     assert hers[name] == Definition(name=name, queue="images", tenants=True)
     assert f"{name}.own" not in hers
-    with pytest.raises(Forbidden):
+    with refused(Forbidden, "definitions_for_house_only"):
         rooms.alice.admin.store_definitions([{"name": name}])
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "name_unreadable"):
         rooms.house.admin.store_definitions([{"name": "a b"}])
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "definition_field_unknown"):
         rooms.house.admin.store_definitions([{"name": name, "open": True}])
 
 
@@ -162,7 +162,18 @@ def test_settings_are_shown_where_the_process_offers_that(served: Served) -> Non
 
 
 def test_settings_are_refused_to_readers_and_where_nobody_offers_them(rooms: Sent) -> None:
-    with pytest.raises(Forbidden):
+    with refused(Forbidden, "scope_missing"):
         rooms.alice.admin.settings()
     with refused(NotAllowed, "settings_not_offered"):
         rooms.house.admin.settings()
+
+
+def test_the_doctor_says_what_he_found_to_the_operator_alone(rooms: Sent) -> None:
+    assert rooms.house.admin.doctor() == FOUND
+    with refused(Forbidden, "scope_missing"):
+        rooms.alice.admin.doctor()
+
+
+def test_a_process_without_a_doctor_says_so(keyless: Sent) -> None:
+    with refused(NotAllowed, "doctor_not_offered"):
+        keyless.house.admin.doctor()

@@ -32,6 +32,7 @@ from horae.core.attention.task import Control, Policy
 from horae.errors import Conflict, Forbidden, InvalidInput, InvalidName, NotFound
 from tests.api.conftest import Sent
 from tests.support.governed import keep
+from tests.support.refusals import refused
 from tests.support.serving import Served
 
 LATER = datetime(2040, 1, 7, 6, tzinfo=UTC)
@@ -82,7 +83,7 @@ def test_a_task_is_kept_as_it_was_asked_for(rooms: Sent, lane: str) -> None:
 def test_the_same_key_is_the_same_task_and_another_payload_is_refused(rooms: Sent, lane: str) -> None:
     first = rooms.alice.attention.add(lane, "report", 7, key="r:7")
     again = rooms.alice.attention.add(lane, "report", 7, key="r:7")
-    with pytest.raises(Conflict):
+    with refused(Conflict, "task_key_taken"):
         rooms.alice.attention.add(lane, "report", 8, key="r:7")
 
     assert (first.deduplicated, again) == (False, replace(first, deduplicated=True))
@@ -91,7 +92,7 @@ def test_the_same_key_is_the_same_task_and_another_payload_is_refused(rooms: Sen
 def test_a_task_may_begin_after_a_while_but_not_in_two_ways(rooms: Sent, lane: str) -> None:
     spans = (timedelta(hours=1), 3600)
     made = [rooms.alice.attention.add(lane, "report", delay=span) for span in spans]
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "start_at_and_delay"):
         rooms.alice.attention.add(lane, "report", delay=60, start_at=LATER)
 
     assert [each.state for each in made] == ["created", "created"]
@@ -111,15 +112,15 @@ def test_tasks_are_listed_by_state_page_by_page(rooms: Sent, lane: str) -> None:
     assert [each.id for each in rooms.alice.attention.tasks(lane, limit=2)] == [ids[4], ids[3]]
     (gone,) = rooms.alice.attention.tasks(lane, state=["cancelled", "failed"])
     assert (type(gone), gone.id, gone.reason) == (public.Task, ids[1], "not needed")
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "cursor_invalid"):
         rooms.alice.attention.tasks(lane).page("nonsense")
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "choice_unknown"):
         rooms.alice.attention.tasks(lane, state="happy").page()
 
 
 def test_a_task_is_cancelled_twice_and_killed_by_an_operator_alone(rooms: Sent, lane: str) -> None:
     first, second = (rooms.alice.attention.add(lane, "report").id for _ in range(2))
-    with pytest.raises(Forbidden):
+    with refused(Forbidden, "scope_missing"):
         rooms.alice.attention.kill(lane, first)
 
     cancelled = [rooms.alice.attention.cancel(lane, first, graceful=True) for _ in range(2)]
@@ -165,7 +166,7 @@ def test_lanes_are_listed_page_by_page_and_an_operator_sees_all(rooms: Sent, lan
     assert [each.owner for each in every if each.name == lane] == ["alice", "system"]
     assert {each.owner for each in rooms.house.attention.lanes(owner="system")} == {"system"}
     assert {each.owner for each in rooms.alice.attention.lanes()} == {"alice"}
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "out_of_range"):
         rooms.house.attention.lanes().page(limit=1001)
 
 
@@ -191,13 +192,13 @@ def test_what_cannot_be_an_address_is_refused(rooms: Sent, lane: str) -> None:
     for wrong in ("two words", f"{lane}/tasks", ""):
         with pytest.raises(InvalidName):
             hers.get(wrong)
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "task_id_malformed"):
         hers.task(lane, "12")
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "task_id_malformed"):
         hers.journal(lane, task="12").page()
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "out_of_range"):
         rooms.house.attention.confirm(lane, 0, True)
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "out_of_range"):
         hers.journal(lane, since=-1).page()
 
 
@@ -222,7 +223,7 @@ def test_an_event_wakes_who_waits_for_it_or_is_kept(rooms: Sent, lane: str, deci
     assert (used.deduplicated, again) == (False, replace(used, deduplicated=True))
     assert (kept.state, kept.task, kept.event_id, kept.deduplicated) == ("pending", None, None, False)
     assert rooms.alice.attention.task(lane, task).state == "ready"
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "label_unreadable"):
         rooms.alice.attention.post(lane, "two\nlines")
 
 
@@ -230,11 +231,11 @@ def test_only_an_operator_answers_and_the_first_answer_counts(rooms: Sent, lane:
     task = rooms.alice.attention.add(lane, "refund").id
     decide(lane, Act("refund", {"amount": 40}))
     (asked,) = rooms.alice.attention.confirmations(lane)
-    with pytest.raises(Forbidden):
+    with refused(Forbidden, "scope_missing"):
         rooms.alice.attention.confirm(lane, asked.id, True)
 
     answered = [rooms.house.attention.confirm(lane, asked.id, True, reason="called", owner="alice") for _ in range(2)]
-    with pytest.raises(Conflict):
+    with refused(Conflict, "confirmation_decided"):
         rooms.house.attention.confirm(lane, asked.id, False, owner="alice")
 
     assert isinstance(asked, Confirmation)
@@ -259,9 +260,9 @@ def test_a_confirmation_is_found_by_its_number_alone_in_the_callers_own_lanes(
     assert seen[0] == seen[1] == public.LaneConfirmation(**vars(asked), lane=lane, owner="alice")
     rooms.house.attention.confirm(seen[1].lane, asked.id, True, owner=seen[1].owner)
     assert rooms.alice.attention.confirmation(asked.id).approved is True
-    with pytest.raises(NotFound):
+    with refused(NotFound, "confirmation_number_unknown"):
         rooms.house.attention.confirmation(asked.id + 10**9)
-    with pytest.raises(NotFound):
+    with refused(NotFound, "confirmation_number_unknown"):
         queries.confirmation(served.world, asked.id, owner="bob")
 
 
@@ -288,13 +289,13 @@ def test_an_answer_that_nobody_needs_any_more_is_a_conflict(rooms: Sent, lane: s
     (asked,) = rooms.alice.attention.confirmations(lane)
     rooms.alice.attention.cancel(lane, task)
 
-    with pytest.raises(Conflict):
+    with refused(Conflict, "confirmation_not_needed"):
         rooms.house.attention.confirm(lane, asked.id, True, owner="alice")
 
 
 def test_control_replaces_what_was_forbidden(rooms: Sent, lane: str) -> None:
     rooms.alice.attention.add(lane, "report")
-    with pytest.raises(Forbidden):
+    with refused(Forbidden, "scope_missing"):
         rooms.alice.attention.control(lane, auto_continue=False)
 
     narrowed = rooms.house.attention.control(
@@ -305,7 +306,7 @@ def test_control_replaces_what_was_forbidden(rooms: Sent, lane: str) -> None:
 
     assert narrowed == LaneControl(auto_continue=False, must_confirm=("page", "refund"))
     assert (seen, lifted) == (narrowed, LaneControl())
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "label_unreadable"):
         rooms.house.attention.control(lane, must_confirm=["a\n"], owner="alice")
 
 
@@ -327,7 +328,7 @@ def test_a_journal_is_read_page_by_page_verified_and_travelled(rooms: Sent, lane
     assert rooms.alice.attention.verify(lane) == VerifiedJournal(lane=lane, sound=True, lines=4, sealed=4)
     assert isinstance(past, PastLane)
     assert (past.seq, list(past.tasks), past.tasks[first]["state"]) == (1, [first], "created")
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "journal_line_unknown"):
         rooms.alice.attention.at(lane, 999)
 
 
@@ -405,7 +406,7 @@ def test_the_story_of_a_task_has_its_waits_and_what_it_was_told_and_no_secret(
     assert (story.facts[0].data, story.facts[0].about["key"]) == ({"by": "bob", "token": "[masked]"}, "ack")
     assert [each.turn for each in story.facts] == [None, 1]
     assert len(few.facts) == 1
-    with pytest.raises(NotFound):
+    with refused(NotFound, "task_unknown"):
         rooms.alice.attention.story(lane, "t999999")
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import fields
 from itertools import count
 
-import pytest
-
 from horae.api.audit import AuditEntry, Verification, verify_export
 from horae.core.audit.entries import Entry
 from horae.core.audit.exports import write_line
 from horae.errors import Forbidden, InvalidInput, NotFound
 from tests.api.conftest import Sent
+from tests.support.refusals import refused
 
 names = (f"audited{number}" for number in count())
 
@@ -33,9 +32,9 @@ def test_acts_are_listed_newest_first_page_by_page(rooms: Sent) -> None:
 
 def test_a_tenant_sees_what_concerns_it(rooms: Sent) -> None:
     assert {each.owner for each in rooms.alice.audit.list()} <= {"alice"}
-    with pytest.raises(NotFound):
+    with refused(NotFound, "tenant_unknown"):
         rooms.alice.audit.list(owner="system").page()
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "cursor_invalid"):
         rooms.house.audit.list().page("nonsense")
 
 
@@ -47,7 +46,7 @@ def test_chains_are_verified(rooms: Sent) -> None:
     assert isinstance(found, Verification)
     assert (found.sound, one.sound) == (True, True)
     assert one.chains == tuple(each for each in found.chains if each.owner == "system")
-    with pytest.raises(Forbidden):
+    with refused(Forbidden, "scope_missing"):
         rooms.alice.audit.verify()
 
 
@@ -80,7 +79,7 @@ def test_a_tenant_exports_its_own_chain(rooms: Sent) -> None:
 
     assert {line["owner"] for line in lines if "hash" in line} <= {"alice"}
     assert verify_export(map(write_line, lines)).sound
-    with pytest.raises(NotFound):
+    with refused(NotFound, "tenant_unknown"):
         list(rooms.alice.audit.export(owner="system"))
 
 

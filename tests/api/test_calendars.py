@@ -10,6 +10,7 @@ import pytest
 from horae.api.schedules.calendars import Calendar, CalendarDetail
 from horae.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
 from tests.api.conftest import Sent
+from tests.support.refusals import refused
 
 numbers = count()
 
@@ -31,7 +32,7 @@ def test_a_calendar_is_set_shown_listed_and_deleted(rooms: Sent, name: str) -> N
     assert isinstance(found, CalendarDetail)
     assert (found.days, found.version, found.schedules) == (("sat",), 2, ())
     assert changed in listed
-    with pytest.raises(NotFound):
+    with refused(NotFound, "calendar_unknown"):
         rooms.house.calendars.get(name)
 
 
@@ -41,7 +42,7 @@ def test_a_schedule_heeds_its_calendar_and_its_quiet_hours(rooms: Sent, name: st
     made = rooms.house.schedules.create(f"s-{name}", handler="h", cron="0 6 * * 6", **terms)
     ahead = rooms.house.schedules.preview(made.key, count=2).fires
     used = rooms.house.calendars.get(name).schedules
-    with pytest.raises(Conflict):
+    with refused(Conflict, "calendar_in_use"):
         rooms.house.calendars.delete(name)
     plain = rooms.house.schedules.change(made.key, calendar=None, quiet_hours=None)
 
@@ -52,15 +53,15 @@ def test_a_schedule_heeds_its_calendar_and_its_quiet_hours(rooms: Sent, name: st
 
 
 def test_what_cannot_be_kept_is_refused_by_every_door(rooms: Sent, name: str) -> None:
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "calendar_day_unreadable"):
         rooms.house.calendars.set(name, ["someday"])
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "calendar_missing"):
         rooms.house.schedules.create(f"s-{name}", handler="h", cron="0 6 * * 6", calendar=name)
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "quiet_unreadable"):
         rooms.house.schedules.create(f"s-{name}", handler="h", cron="0 6 * * 6", quiet_hours="late")
-    with pytest.raises(VersionConflict):
+    with refused(VersionConflict, "calendar_version_old"):
         rooms.house.calendars.set(name, ["sat"], version=7)
-    with pytest.raises(Forbidden):
+    with refused(Forbidden, "scope_missing"):
         rooms.alice.calendars.set(name, ["sat"])
 
 
@@ -87,7 +88,7 @@ def test_pauses_end_by_themselves_and_queues_have_quiet_hours(rooms: Sent, name:
     assert rooms.house.schedules.get(f"s-{name}").paused_until == until
     assert (queue.paused_until, quiet.paused_until) == (until, until)
     assert (quiet.quiet_hours, quiet.quiet_zone, lifted.quiet_hours) == ("22:00-07:00", "Asia/Shanghai", None)
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "pause_end_passed"):
         rooms.house.queues.pause(name, until=datetime(2000, 1, 1, tzinfo=UTC))
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "quiet_unreadable"):
         rooms.house.queues.quiet(name, "night")

@@ -22,6 +22,7 @@ from horae.core.governance.reviews import Review
 from horae.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
 from tests.api.conftest import SENDERS, WaitedRooms
 from tests.support.governed import OWNER, keep, link
+from tests.support.refusals import refused
 from tests.support.serving import Served
 
 numbers = count()
@@ -88,7 +89,7 @@ def test_an_agent_decides_and_a_person_approves(rooms: People, memory: str) -> N
     assert isinstance(asked, reviews.Review)
     assert (asked.about, asked.decision, asked.state, asked.kind) == (memory, made.id, "open", "decision")
     assert asked in list(rooms.carol.reviews.list(state="open", limit=5))
-    with pytest.raises(Forbidden):
+    with refused(Forbidden, "person_needed"):
         rooms.planner.reviews.answer(asked.id, "approve")
 
     answered = rooms.carol.reviews.answer(asked.id, "approve", note="I called them")
@@ -97,7 +98,7 @@ def test_an_agent_decides_and_a_person_approves(rooms: People, memory: str) -> N
     second = rooms.planner.decisions.get(answered.successor)
     assert (second.outcome, second.predecessor, second.review) == ("limited", made.id, asked.id)
     assert rooms.planner.decisions.get(made.id).successor == second.id
-    with pytest.raises(Conflict):
+    with refused(Conflict, "review_answered"):
         rooms.carol.reviews.answer(asked.id, "reject")
 
 
@@ -115,20 +116,20 @@ def test_decisions_come_page_by_page(rooms: People) -> None:
 
 
 def test_a_token_of_an_agent_decides_for_no_other(rooms: People) -> None:
-    with pytest.raises(Forbidden):
+    with refused(Forbidden, "agent_of_token"):
         rooms.planner.decisions.decide("pay", agent="other")
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "cite_unreadable"):
         rooms.planner.decisions.decide("pay", cites=["mem_1"])
-    with pytest.raises(NotFound):
+    with refused(NotFound, "object_unknown"):
         rooms.planner.decisions.decide("pay", cites=["memory:none"])
-    with pytest.raises(NotFound):
+    with refused(NotFound, "decision_unknown"):
         rooms.planner.decisions.get("dec_none")
 
 
 def test_a_persona_is_set_by_a_person(rooms: People) -> None:
     agent = f"agent{next(numbers)}"
     for caller in (rooms.planner, rooms.carol):
-        with pytest.raises(Forbidden):
+        with refused(Forbidden, "scope_missing"):
             caller.personas.set(agent, boundaries=["pay"])
     limit = Boundary(text="refund", effect="limit")
     first = rooms.operator.personas.set(agent, boundaries=["pay"], owner=OWNER, reason="new")
@@ -142,9 +143,9 @@ def test_a_persona_is_set_by_a_person(rooms: People) -> None:
     assert second in rooms.carol.personas.list()
     history = list(rooms.carol.personas.history(agent))
     assert [(each.reason, len(each.boundaries)) for each in history] == [(None, 2), ("new", 1)]
-    with pytest.raises(VersionConflict):
+    with refused(VersionConflict, "persona_version_old"):
         rooms.operator.personas.set(agent, owner=OWNER, expected_version=1)
-    with pytest.raises(NotFound):
+    with refused(NotFound, "persona_unknown"):
         rooms.planner.personas.get("none")
 
 
@@ -153,9 +154,9 @@ def test_anybody_who_works_for_the_owner_may_ask(rooms: People, memory: str) -> 
     again = rooms.planner.reviews.ask(memory, "Is it?")
 
     assert (asked.question, asked.kind, again) == ("Is it still so?", "asked", asked)
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "cite_unreadable"):
         rooms.planner.reviews.ask("mem_1", "Is it?")
-    with pytest.raises(NotFound):
+    with refused(NotFound, "review_unknown"):
         rooms.carol.reviews.answer("rev_none", "approve")
     assert rooms.carol.reviews.answer(asked.id, "ask_more").successor is None
 
@@ -178,7 +179,7 @@ def test_a_person_rolls_back_a_forged_memory_and_an_operator_erases_it(rooms: Pe
     (forged,), (experience,) = keep(served.world, name, state="quarantine"), keep(served.world, above)
     link(served.world, (experience, forged))
 
-    with pytest.raises(Forbidden):
+    with refused(Forbidden, "person_needed"):
         rooms.planner.objects.rollback(name)
     seen = rooms.carol.objects.rollback(name, dry_run=True)
     done = rooms.carol.objects.rollback(name, reason="made up")
@@ -186,11 +187,11 @@ def test_a_person_rolls_back_a_forged_memory_and_an_operator_erases_it(rooms: Pe
     assert (seen.state, seen.found, seen.first) == ("dry_run", 1, (f"experience:{above}",))
     assert (done.state, done.found, done.moved, done.about) == ("done", 1, 1, f"memory:{name}")
     assert rooms.carol.objects.get_rollback(done.id) == done
-    with pytest.raises(NotFound):
+    with refused(NotFound, "rollback_unknown"):
         rooms.carol.objects.get_rollback("rol_none")
-    with pytest.raises(Forbidden):
+    with refused(Forbidden, "scope_missing"):
         rooms.carol.objects.erase(name)
     erased = rooms.operator.objects.erase(name, owner=OWNER, reason="asked for it")
     assert (erased.objects, erased.more) == (1, False)
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "erase_one_of"):
         rooms.operator.objects.erase(owner=OWNER)

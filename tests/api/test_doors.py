@@ -6,6 +6,7 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,7 +113,9 @@ def test_every_operation_has_a_verb(name: str) -> None:
     given = dict(NEEDED.get(name, {}))
     for parameter in list(inspect.signature(operation.__wrapped__).parameters.values())[1:]:
         if parameter.default is inspect.Parameter.empty and parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-            given.setdefault(parameter.name, SAMPLES.get(str(parameter.annotation), "a"))
+            given.setdefault(
+                parameter.name, "job_1" if parameter.name == "job_id" else SAMPLES.get(str(parameter.annotation), "a")
+            )
     built = operation.__wrapped__(None, **given)
     if isinstance(built, Wait):
         built = built.round(0.0)
@@ -131,3 +134,14 @@ def test_every_changing_call_takes_a_reason_or_says_why_not() -> None:
     }
 
     assert without == WITHOUT_REASON
+
+
+def test_every_operation_is_called_through_all_senders() -> None:
+    """Every operation is named in a test of this folder, whose fixture calls it over each sender."""
+    texts = [path.read_text() for path in Path(__file__).parent.glob("test_*.py")]
+    called = {
+        name
+        for name in OPERATIONS
+        if name.startswith("health.") or any(re.search(rf"\b{re.escape(name)}\(", text) for text in texts)
+    }
+    assert sorted(set(OPERATIONS) - called) == []

@@ -14,6 +14,7 @@ from horae.core.schedules.expectations import MissedRun as Record
 from horae.errors import InvalidInput
 from horae.ports.store import Tx
 from tests.api.conftest import Sent
+from tests.support.refusals import refused
 from tests.support.serving import Served
 
 numbers = count()
@@ -59,7 +60,7 @@ def test_the_list_is_narrowed_and_paged(rooms: Sent, key: str) -> None:
     assert ([each.state for each in rest.items], rest.next_cursor) == (["recovered"], None)
     assert [each.state for each in rooms.house.expectations.list(schedule=key, state="recovered")] == ["recovered"]
     assert list(rooms.house.expectations.list(schedule="no such")) == []
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "choice_unknown"):
         list(rooms.house.expectations.list(state="lost"))
 
 
@@ -75,7 +76,7 @@ def test_a_schedule_says_what_is_expected_of_it(rooms: Sent, key: str) -> None:
 
     assert (made.expect, changed.expect, lifted.expect) == ("within 1h30m", "by 06:00 Europe/Berlin", None)
     assert made.missed_at is None
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "expect_bare_span"):
         rooms.house.schedules.create(key, handler="h", cron="0 2 * * *", expect="10m")
 
 

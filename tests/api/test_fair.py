@@ -8,6 +8,7 @@ import pytest
 
 from horae.errors import Forbidden, InvalidInput
 from tests.api.conftest import Sent
+from tests.support.refusals import refused
 
 numbers = count()
 
@@ -30,9 +31,9 @@ def test_a_queue_is_shared_and_no_longer_shared_and_the_audit_knows(rooms: Sent,
 
 
 def test_only_an_operator_shares_a_queue_and_only_between_owners(rooms: Sent, name: str) -> None:
-    with pytest.raises(Forbidden):
+    with refused(Forbidden, "scope_missing"):
         rooms.alice.queues.share(name, "owner")
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "choice_unknown"):
         rooms.house.queues.share(name, "handler")
 
 
@@ -40,7 +41,7 @@ def test_an_owner_has_a_weight(rooms: Sent, name: str) -> None:
     assert rooms.house.owners.get(name).weight == 1
     assert rooms.house.owners.put(name, weight=3).weight == 3
     assert rooms.house.owners.get(name).weight == 3
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "weight_outside"):
         rooms.house.owners.put(name, weight=0)
 
 

@@ -10,6 +10,7 @@ from horae import Collect, Debounce
 from horae.actions.jobs.requests import Request
 from horae.errors import InvalidInput
 from tests.api.conftest import Sent
+from tests.support.refusals import refused
 
 numbers = count()
 
@@ -72,5 +73,5 @@ def test_what_cannot_be_joined_is_refused_by_every_door(rooms: Sent, key: str) -
     ):
         with pytest.raises(InvalidInput):
             rooms.house.jobs.enqueue("index", payload, **options)
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "gather_not_with"):
         rooms.house.batches.create([Request("index", {"items": [1]}, collect=Collect())])

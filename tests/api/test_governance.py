@@ -12,6 +12,7 @@ from horae.api.governance.report import GovernanceReport
 from horae.api.values import to_json
 from horae.errors import InvalidInput, NotFound
 from tests.api.conftest import Sent
+from tests.support.refusals import refused
 
 
 def test_the_report_is_read_by_the_house_and_by_a_tenant(rooms: Sent) -> None:
@@ -32,9 +33,9 @@ def test_the_report_is_read_by_the_house_and_by_a_tenant(rooms: Sent) -> None:
 
 
 def test_a_report_beyond_what_is_kept_or_of_others_is_refused(rooms: Sent) -> None:
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "report_period_unfit"):
         rooms.house.governance.report(period=timedelta(days=1000))
-    with pytest.raises(NotFound):
+    with refused(NotFound, "tenant_unknown"):
         rooms.alice.governance.report(owner="bob")
 
 
@@ -44,9 +45,9 @@ def test_many_objects_are_proposed_as_mappings(rooms: Sent) -> None:
     made = rooms.alice.objects.propose_many(given)
 
     assert [(each.kind, each.status, each.subject) for each in made] == [("memory", "candidate", "bulk")] * 3
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "choice_unknown"):
         rooms.alice.objects.propose_many([{"kind": "memory", "content": "a", "colour": "red"}])
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "choice_unknown"):
         rooms.alice.objects.propose_many([{"content": "without a kind"}])
 
 

@@ -14,17 +14,21 @@ from horae.actions.jobs.held_jobs import ASK_AGAIN, Ending, Hold
 from horae.actions.jobs.requests import Request
 from horae.api.jobs import room
 from horae.api.jobs.held import Heartbeat, Upcoming
-from horae.api.jobs.room import Enqueued, Job, Run
+from horae.api.jobs.logs import AttemptLog
+from horae.api.jobs.room import Enqueued, Job, JobCounts, Run
 from horae.core.cursors import MAX_PAGE
 from horae.core.jobs import job as core
+from horae.core.jobs.lines import LogLine
+from horae.core.jobs.steps import StepResult
 from horae.errors import (
-    Forbidden,
     InvalidFilter,
     InvalidInput,
+    InvalidName,
     KeyConflict,
     LeaseLost,
     NotAllowed,
     NotFound,
+    ReservedQueue,
 )
 from tests.api.conftest import Sent
 from tests.support.refusals import refused
@@ -211,18 +215,24 @@ def test_nobody_reaches_somebody_elses_job(rooms: Sent, queue: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"handler": "no spaces"}, {"handler": "a", "queue": ""}, {"handler": "a", "timeout": 0},
-     {"handler": "a", "delay": -1}, {"handler": "a", "concurrency_limit": 0}],
+    ("wrong", "kind", "reason", "facts"),
+    [({"handler": "no spaces"}, InvalidName, "name_unreadable", {"what": "handler", "value": "'no spaces'"}),
+     ({"handler": "a", "queue": ""}, InvalidName, "name_unreadable", {"what": "queue", "value": "''"}),
+     ({"handler": "a", "timeout": 0}, InvalidInput, "no_time_left", {"name": "timeout", "value": 0.0}),
+     ({"handler": "a", "delay": -1}, InvalidInput, "delay_negative", {"delay": -1.0}),
+     ({"handler": "a", "concurrency_limit": 0}, InvalidInput, "out_of_range", {"name": "concurrency_limit"})],
     ids=str,
 )  # fmt: skip
-def test_what_cannot_be_stored_is_refused_alike(rooms: Sent, wrong: dict[str, object]) -> None:
-    with pytest.raises(InvalidInput):
+def test_what_cannot_be_stored_is_refused_alike(
+    rooms: Sent, wrong: dict[str, object], kind: type[InvalidInput], reason: str, facts: dict[str, object]
+) -> None:
+    with refused(kind, reason, **facts) as caught:
         rooms.house.jobs.enqueue(**wrong)
+    assert type(caught.value) is kind
 
 
 def test_horaes_own_queue_is_refused(rooms: Sent) -> None:
-    with pytest.raises((NotAllowed, Forbidden)):
+    with refused(ReservedQueue, "queue_reserved", queue="horae"):
         rooms.house.jobs.enqueue("a", queue="horae")
 
 
@@ -296,3 +306,47 @@ def test_a_filter_does_not_reach_into_another_tenant(rooms: Sent, queue: str) ->
     assert list(rooms.alice.jobs.list(where="owner:sys*")) == []
     with pytest.raises(NotFound):
         list(rooms.alice.jobs.list(where="owner:system"))
+
+
+def test_jobs_are_counted_by_state_queue_and_handler(rooms: Sent, queue: str) -> None:
+    for handler in ("a", "a", "b"):
+        rooms.house.jobs.enqueue(handler, queue=queue)
+
+    counted = rooms.house.jobs.counts(where=f"queue:{queue}")
+
+    assert isinstance(counted, JobCounts)
+    assert [(each.state, each.queue, each.handler, each.count) for each in counted.groups] == [
+        ("queued", queue, "a", 2), ("queued", queue, "b", 1),
+    ]  # fmt: skip
+    assert rooms.alice.jobs.counts(where=f"queue:{queue}").groups == ()
+    with refused(InvalidFilter, "filter_field_unknown", field="quue"):
+        rooms.house.jobs.counts(where="quue:a")
+
+
+def test_what_an_attempt_has_logged_is_read_by_those_who_see_the_job(rooms: Sent, queue: str) -> None:
+    rooms.house.jobs.enqueue("a", queue=queue)
+    (job,) = rooms.house.jobs.claim("w", queues=[queue])
+    line = LogLine(LATER, "INFO", "resized")
+    rooms.house.jobs.settle([Ending(job.id, job.token, "succeeded", lines=(line,), lines_dropped=2)])
+
+    (log,) = rooms.house.jobs.logs(job.id)
+
+    assert log == AttemptLog(run_id=job.run_id, attempt=log.attempt, lines=log.lines, dropped=2)
+    assert [(each.at, each.level, each.text) for each in log.lines] == [(LATER, "INFO", "resized")]
+    with refused(NotFound, "job_unknown", id=job.id):
+        rooms.alice.jobs.logs(job.id)
+
+
+def test_the_result_of_a_step_is_kept_once_and_recalled(rooms: Sent, queue: str) -> None:
+    rooms.alice.jobs.enqueue("a", queue=queue)
+    (job,) = rooms.alice.jobs.claim("w", queues=[queue])
+
+    before = rooms.alice.jobs.recall_step(job.id, job.token, "charge")
+    kept = rooms.alice.jobs.keep_step(job.id, job.token, "charge", {"paid": 7})
+    again = rooms.alice.jobs.keep_step(job.id, job.token, "charge", {"paid": 8})
+
+    assert before == StepResult(kept=False)
+    assert kept == again == rooms.alice.jobs.recall_step(job.id, job.token, "charge")
+    assert kept == StepResult(kept=True, value={"paid": 7})
+    with refused(LeaseLost, "lease_lost_after_step", job_id=job.id, token=job.token + 1, step="charge"):
+        rooms.alice.jobs.keep_step(job.id, job.token + 1, "charge", 1)

@@ -15,6 +15,7 @@ from horae.core.jobs.masking import MASK
 from horae.errors import InvalidPayload
 from horae.service.asgi import ROUTERS
 from tests.api.conftest import Sent
+from tests.support.refusals import refused
 from tests.support.serving import Served
 
 SECRET, IBAN = "hunter2-hunter2", "DE02-1234-5678"
@@ -63,7 +64,7 @@ def test_a_rerun_with_edits_keeps_what_is_still_masked(rooms: Sent, name: str) -
     (again,) = rooms.house.jobs.claim("w", queues=[name])
 
     assert again.payload == {**PAYLOAD, "user": "bob"}
-    with pytest.raises(InvalidPayload):
+    with refused(InvalidPayload, "mask_without_value"):
         rooms.house.jobs.rerun(job.id, payload={"new": MASK})
 
 
@@ -79,7 +80,7 @@ def test_a_schedule_is_masked_and_changed_around_its_secrets(rooms: Sent, served
     assert stored.payload == {**PAYLOAD, "user": "bob"}
     assert SECRET not in told, "the audit keeps it for ever"
     assert IBAN not in told
-    with pytest.raises(InvalidPayload):
+    with refused(InvalidPayload, "mask_without_value"):
         rooms.house.schedules.change(name, handler="other", payload={"password": MASK})
 
 

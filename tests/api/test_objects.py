@@ -109,6 +109,19 @@ def test_a_life_by_its_verbs(rooms: Sent, subject: str, carol: Any) -> None:
     assert [each.verb for each in rooms.alice.objects.history(made.id).page(None, limit=2).items] == verbs[:2]
 
 
+def test_a_person_says_that_a_suspected_memory_is_forged(rooms: Sent, subject: str, carol: Any) -> None:
+    made = a_memory(rooms, subject)
+    rooms.alice.objects.conclude(made.id, "confirmed", evidence=["web:1"], confidence=0.9)
+    rooms.alice.objects.contest(made.id, evidence=["web:8"], reason="she said no")
+    with refused(Forbidden, "scope_missing", needed=["review"]):
+        rooms.alice.objects.reject(made.id)
+
+    rejected = carol.objects.reject(made.id, owner="alice", reason="forged")
+
+    assert isinstance(rejected, GovernedObject)
+    assert rooms.alice.objects.get(made.id).status == rejected.status == "rejected_poisoned"
+
+
 def test_why_and_forecast_say_what_comes(rooms: Sent, subject: str) -> None:
     made = a_memory(rooms, subject)
     why = rooms.alice.objects.why(made.id)
@@ -129,11 +142,11 @@ def test_what_is_wrong_is_refused_alike(rooms: Sent, subject: str) -> None:
         rooms.alice.objects.get("mem_none")
     with refused(ContentTooLarge, "content_too_large"):
         a_memory(rooms, subject, "x" * 300_000)
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "choice_unknown"):
         rooms.alice.objects.propose("dream", "x")
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "evidence_without_reference"):
         rooms.alice.objects.evidence(made.id, [""])
-    with pytest.raises(Forbidden):
+    with refused(Forbidden, "scope_missing"):
         rooms.alice.objects.clear(made.id)
 
 
@@ -146,11 +159,11 @@ def test_policies_are_set_by_an_operator_and_followed_by_a_replan(rooms: Sent, s
     assert kinds == ["memory", "experience", "cognition"]
     assert (changed.version, changed.changed, found) == (1, ("verify_budget",), changed)
     assert (found.settings["verify_budget"], found.settings["stability"]) == (5, 14 * 86_400)
-    with pytest.raises(VersionConflict):
+    with refused(VersionConflict, "policy_version_old"):
         rooms.house.policies.set("memory", {}, agent=agent, owner="alice", expected_version=9)
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "policy_field_unknown"):
         rooms.house.policies.set("memory", {"colour": 1}, agent=agent, owner="alice")
-    with pytest.raises(Forbidden):
+    with refused(Forbidden, "scope_missing"):
         rooms.alice.policies.set("memory", {})
     done = rooms.house.policies.replan(owner="alice", reason="careful")
     assert (done.dry_run, done.looked_at >= 0) == (True, True)
@@ -208,7 +221,7 @@ def test_an_object_shows_what_it_rests_on_what_rests_on_it_and_what_cites_it(roo
     ]
     assert ([each.id for each in down.rests_on], down.carries, down.decisions) == ([ground.id], (), ())
     assert (up.more, rooms.alice.objects.links(ground.id, limit=1).more) == (False, True)
-    with pytest.raises(NotFound):
+    with refused(NotFound, "object_unknown"):
         rooms.alice.objects.links("mem_unknown")
 
 
@@ -295,5 +308,5 @@ def test_a_tenant_exports_its_own_objects_only(rooms: Sent, subject: str) -> Non
 
     owners = {each["object"]["owner"] for each in rooms.house.objects.export() if "object" in each}
     assert {"alice", "system"} <= owners
-    with pytest.raises(NotFound):
+    with refused(NotFound, "tenant_unknown"):
         list(rooms.alice.objects.export(owner="system"))

@@ -16,6 +16,7 @@ from horae.errors import Forbidden, InvalidInput, NotAllowed, NotFound
 from horae.ports.queues import Queue as StoredQueue
 from horae.testing.clock import NOON
 from tests.api.conftest import Sent
+from tests.support.refusals import refused
 
 names = (f"line{number}" for number in count())
 
@@ -47,13 +48,13 @@ def test_a_queue_is_limited_and_ordered(rooms: Sent, name: str) -> None:
     lifted = rooms.house.queues.limit(name, None)
 
     assert (limited.max_running, ordered.order, lifted.max_running) == (2, "run_at", None)
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "queue_limit_too_low"):
         rooms.house.queues.limit(name, 0)
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "choice_unknown"):
         rooms.house.queues.order(name, "alphabet")
-    with pytest.raises(NotFound):
+    with refused(NotFound, "queue_unknown"):
         rooms.house.queues.get(f"{name}-never")
-    with pytest.raises(NotAllowed):
+    with refused(NotAllowed, "queue_reserved"):
         rooms.house.queues.pause("horae")
 
 
@@ -67,15 +68,15 @@ def test_a_limit_is_set_and_forgotten(rooms: Sent, name: str) -> None:
     assert listed[f"group:{name}"] == limit
     assert limit.decisive is not None
     assert (limit.decisive.app, gone.max_running, gone.decisive) == (None, None, None)
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "limit_scope_unknown"):
         rooms.house.limits.set("somewhere", 3)
 
 
 def test_tenants_change_no_queue_and_see_no_worker(rooms: Sent, name: str) -> None:
     for act in (rooms.alice.queues.pause, rooms.alice.queues.resume):
-        with pytest.raises(Forbidden):
+        with refused(Forbidden, "scope_missing"):
             act(name)
-    with pytest.raises(Forbidden):
+    with refused(Forbidden, "scope_missing"):
         rooms.alice.limits.set("global", 1)
     assert rooms.house.workers.list() == ()
 
@@ -103,17 +104,17 @@ def test_a_worker_is_looked_at_drained_and_resumed(rooms: Sent, name: str) -> No
     assert (told.drain, hers.drain) == ("leave", None)
     assert (idle.state, idle.running) == ("drained", 0)
     assert resumed.drain is None
-    with pytest.raises(NotFound):
+    with refused(NotFound, "worker_unknown"):
         rooms.house.workers.drain(beat.id)
     for act in (rooms.alice.workers.drain, rooms.alice.workers.resume):
-        with pytest.raises(Forbidden):
+        with refused(Forbidden, "scope_missing"):
             act("w")
 
 
 @pytest.mark.parametrize("wrong", [{"busy": {"a": -1}}, {"loop_lag": timedelta(seconds=-1)}, {"memory": 2**61}])
 def test_figures_that_no_worker_can_have_are_refused(rooms: Sent, name: str, wrong: dict[str, Any]) -> None:
     beat = Heartbeat(id=f"w:{name}", host="h", pid=7, version="1", started_at=NOON, **wrong)
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "out_of_range"):
         rooms.house.jobs.peek([], worker=beat)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from horae.errors import Forbidden, InvalidInput, NotFound
 from tests.api.conftest import Sent
+from tests.support.refusals import refused
 
 ALL_DAY = "00:01-00:00"
 
@@ -25,7 +26,7 @@ def test_an_owners_hours_are_set_listed_shown_and_lifted(rooms: Sent) -> None:
         rooms.house.schedules.preview("quiet-owners", count=2).fires
     )
     assert "alice" not in [each.owner for each in rooms.house.owners.list_quiet()]
-    with pytest.raises(NotFound):
+    with refused(NotFound, "owner_without_hours"):
         rooms.house.owners.lift_quiet("alice")
     rooms.house.schedules.delete("quiet-owners")
 
@@ -48,5 +49,5 @@ def test_what_cannot_be_kept_is_refused_by_every_door(rooms: Sent) -> None:
     for owner, hours in (("system", "22:00-07:00"), ("alice", "late")):
         with pytest.raises(InvalidInput):
             rooms.house.owners.quiet(owner, hours)
-    with pytest.raises(Forbidden):
+    with refused(Forbidden, "scope_missing"):
         rooms.alice.owners.quiet("alice", "22:00-07:00")

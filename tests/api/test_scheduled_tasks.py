@@ -24,6 +24,7 @@ from horae.errors import (
     VersionConflict,
 )
 from tests.api.conftest import Sent
+from tests.support.refusals import refused
 
 numbers = count()
 NEVER = f"task_{'0' * 32}"
@@ -74,12 +75,12 @@ def test_the_same_key_is_the_same_task_and_other_terms_are_refused(rooms: Sent, 
     key = f"k{next(numbers)}"
     first = rooms.alice.scheduled_tasks.create(key=key, payload={"text": "x"})
     again = rooms.alice.scheduled_tasks.create(key=key, payload={"text": "x"})
-    with pytest.raises(KeyConflict):
+    with refused(KeyConflict, "key_taken"):
         rooms.alice.scheduled_tasks.create(key=key, payload={"text": "y"})
 
     assert (again.id, first.deduplicated, again.deduplicated) == (first.id, False, True)
     rooms.alice.scheduled_tasks.delete(first.id)
-    with pytest.raises(Conflict):
+    with refused(Conflict, "task_key_of_deleted"):
         rooms.alice.scheduled_tasks.create(key=key, payload={"text": "x"})
 
 
@@ -98,9 +99,9 @@ def test_a_change_keeps_the_rest(rooms: Sent, task: ScheduledTask) -> None:
     assert (changed.enabled, changed.name, changed.version, changed.next_run_at) == (False, "stand-up", 2, None)
     assert (either.name, either.version) == ("later", 3)
     assert rooms.alice.scheduled_tasks.why(task.id).status == "disabled"
-    with pytest.raises(VersionConflict):
+    with refused(VersionConflict, "task_version_old"):
         rooms.alice.scheduled_tasks.change(task.id, enabled=True, version=1)
-    with pytest.raises(VersionConflict):
+    with refused(VersionConflict, "task_version_old"):
         rooms.alice.scheduled_tasks.delete(task.id, version=1)
     assert [each.reason for each in rooms.house.schedules.versions(task.id, owner="alice")] == [None, "holiday", None]
 
@@ -119,10 +120,10 @@ def test_what_lies_ahead_is_told_of_a_task_and_of_a_thought(rooms: Sent, task: S
 
 
 def test_a_task_is_triggered_run_and_taken_from_its_worker(rooms: Sent, task: ScheduledTask) -> None:
-    with pytest.raises(NotAllowed):
+    with refused(NotAllowed, "task_not_running"):
         rooms.alice.scheduled_tasks.release(task.id)
     done = rooms.alice.scheduled_tasks.trigger(task.id, {"text": "now"}, reason="asked for")
-    with pytest.raises(Conflict):
+    with refused(Conflict, "task_running"):
         rooms.alice.scheduled_tasks.trigger(task.id)
 
     (job,) = rooms.alice.jobs.claim("w1", queues=["default"])
@@ -148,9 +149,9 @@ def test_pages_go_on_where_the_one_before_ended(rooms: Sent, task: ScheduledTask
 
     assert [each.id for each in (*first.items, *second.items)] == [*reversed(made), task.id]
     for pages in (rooms.alice.scheduled_tasks.list(), rooms.alice.scheduled_tasks.runs(task.id)):
-        with pytest.raises(InvalidInput):
+        with refused(InvalidInput, "cursor_invalid"):
             pages.page("nonsense")
-        with pytest.raises(InvalidInput):
+        with refused(InvalidInput, "out_of_range"):
             pages.page(limit=5000)
 
 
@@ -182,9 +183,9 @@ def test_nobody_reaches_somebody_elses_task(rooms: Sent, task: ScheduledTask) ->
     room = rooms.alice.scheduled_tasks
     for act in (room.get, room.change, room.delete, room.trigger, room.preview, room.why, room.release):
         for unknown in (theirs.id, NEVER):
-            with pytest.raises(NotFound):
+            with refused(NotFound, "scheduled_task_unknown"):
                 act(unknown)
-    with pytest.raises(NotFound):
+    with refused(NotFound, "tenant_unknown"):
         list(room.list(user_id="bob"))
     rooms.house.scheduled_tasks.delete(theirs.id, reason="done")
 

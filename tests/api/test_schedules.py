@@ -19,6 +19,7 @@ from horae.core.schedules import schedule as fires
 from horae.errors import Conflict, Forbidden, InvalidInput, InvalidInterval, NotFound, VersionConflict
 from horae.ports.schedules import Tally
 from tests.api.conftest import Sent
+from tests.support.refusals import refused
 
 START = datetime(2040, 1, 7, 6, tzinfo=UTC)
 keys = (f"s{number}" for number in count())
@@ -88,22 +89,22 @@ def test_every_kind_of_rule_can_be_given(
 def test_what_cannot_work_is_refused_alike(rooms: Sent, key: str, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         rooms.house.schedules.create(key, **wrong)
-    with pytest.raises(NotFound):
+    with refused(NotFound, "schedule_unknown"):
         rooms.house.schedules.get(key)
 
 
 def test_refusals_have_their_own_kinds(rooms: Sent, key: str) -> None:
-    with pytest.raises(InvalidInterval):
+    with refused(InvalidInterval, "interval_too_short"):
         rooms.house.schedules.create(key, every=0)
-    with pytest.raises(NotFound):
+    with refused(NotFound, "followed_unknown"):
         rooms.house.schedules.create(key, after=[f"{key}-never"])
     rooms.house.schedules.create(key, every=60)
-    with pytest.raises(Conflict):
+    with refused(Conflict, "schedule_exists"):
         rooms.house.schedules.create(key, every=60)
     for act in (rooms.house.schedules.pause, rooms.house.schedules.trigger, rooms.house.schedules.preview):
-        with pytest.raises(NotFound):
+        with refused(NotFound, "schedule_unknown"):
             act(f"{key}-never")
-        with pytest.raises(InvalidInput):
+        with refused(InvalidInput, "label_unreadable"):
             act("a\x00b")
 
 
@@ -114,9 +115,9 @@ def test_a_change_touches_only_what_it_names(rooms: Sent, key: str) -> None:
 
     assert (changed.kind, changed.expression, changed.zone) == ("every", "3600", "Asia/Shanghai")
     assert (changed.group, changed.max_fires, changed.version) == (None, 3, 2)
-    with pytest.raises(VersionConflict):
+    with refused(VersionConflict, "schedule_version_old"):
         rooms.house.schedules.change(key, enabled=False, version=1)
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "choice_unknown"):
         rooms.house.schedules.change(key, misfire="hope")
     assert [each.reason for each in rooms.house.schedules.versions(key, limit=1)] == ["oftener"]
 
@@ -130,7 +131,7 @@ def test_a_schedule_is_paused_resumed_and_deleted(rooms: Sent, key: str) -> None
     assert (paused.status, paused.pause_reason, paused.next_fire_at) == ("paused", "moving", None)
     assert ([reason.code for reason in why], resumed.status) == (["paused"], "active")
     assert rooms.house.schedules.delete(key, reason="done") is None
-    with pytest.raises(NotFound):
+    with refused(NotFound, "schedule_unknown"):
         rooms.house.schedules.delete(key)
 
 
@@ -143,7 +144,7 @@ def test_a_group_is_paused_and_resumed_together(rooms: Sent, key: str) -> None:
     resumed = rooms.house.schedules.resume_group(key)
 
     assert (paused.group, paused.changed, resumed.changed) == (key, (f"{key}-1",), (f"{key}-0", f"{key}-1"))
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "name_unreadable"):
         rooms.house.schedules.pause_group("no spaces")
 
 
@@ -178,9 +179,9 @@ def test_pages_go_on_where_the_one_before_ended(rooms: Sent, key: str) -> None:
     newest = fires.page(limit=2)
     assert [*newest.items, *fires.page(newest.next_cursor, limit=2).items] == list(fires)
     for pages in (fires, rooms.house.schedules.list()):
-        with pytest.raises(InvalidInput):
+        with refused(InvalidInput, "cursor_invalid"):
             pages.page("nonsense")
-        with pytest.raises(InvalidInput):
+        with refused(InvalidInput, "out_of_range"):
             pages.page(limit=5000)
 
 
@@ -199,9 +200,9 @@ def test_what_lies_ahead_is_told(rooms: Sent, key: str) -> None:
     assert (ahead.key, len(ahead.fires), ahead.fires[2] - ahead.fires[1]) == (key, 3, timedelta(minutes=10))
     assert [(each.key, each.at) for each in forecast.fires[:2]] == [(key, each) for each in ahead.fires[:2]]
     assert (forecast.complete, forecast.until - forecast.since >= timedelta(hours=1)) == (True, True)
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "out_of_range"):
         rooms.house.schedules.preview(key, count=0, owner=key)
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "hours_outside"):
         rooms.house.schedules.forecast(hours=0)
 
 
@@ -216,7 +217,7 @@ def test_a_backfill_counts_first(rooms: Sent, key: str) -> None:
     assert (counted.missing, counted.job_ids, counted.dry_run) == (3, (), True)
     assert (done.fires, len(done.job_ids), done.dry_run) == (counted.fires, 3, False)
     assert (again.missing, again.present) == (0, 3)
-    with pytest.raises(InvalidInput):
+    with refused(InvalidInput, "end_before_start"):
         rooms.house.schedules.backfill(key, *reversed(days))
 
 
@@ -227,12 +228,12 @@ def test_an_operator_names_a_tenant_and_a_tenant_changes_nothing(rooms: Sent, ke
     assert hers.owner == "alice"
     assert rooms.house.schedules.pause(key, owner="alice").owner == "alice"
     assert [each.key for each in rooms.house.schedules.list(owner="alice") if each.key == key] == [key]
-    with pytest.raises(NotFound):
+    with refused(NotFound, "schedule_unknown"):
         rooms.house.schedules.get(key)
     for act in (rooms.alice.schedules.pause, rooms.alice.schedules.trigger, rooms.alice.schedules.delete):
-        with pytest.raises(Forbidden):
+        with refused(Forbidden, "scope_missing"):
             act(key)
-    with pytest.raises(Forbidden):
+    with refused(Forbidden, "scope_missing"):
         rooms.alice.schedules.create(f"{key}-mine", every=3600)
 
 

@@ -12,6 +12,7 @@ from horae.core.views import MOST
 from horae.errors import Conflict, Forbidden, InvalidFilter, InvalidInput, NotFound
 from horae.ports.world import World
 from tests.api.conftest import Sent
+from tests.support.refusals import refused
 from tests.support.serving import Served
 
 names = (f"view {number}" for number in count())
@@ -35,7 +36,7 @@ def test_a_view_is_saved_changed_listed_and_deleted(rooms: Sent, name: str) -> N
     assert other not in listed
     assert other in rooms.house.views.list()
     assert saved.id not in [each.id for each in rooms.house.views.list()]
-    with pytest.raises(NotFound):
+    with refused(NotFound, "view_unknown"):
         rooms.house.views.delete(saved.id)
 
 
@@ -45,17 +46,17 @@ def test_a_shared_view_is_seen_by_its_tenant_and_by_no_other(rooms: Sent, served
         before = [each.id for each in colleague.views.list()]
         rooms.alice.views.share(hers.id)
         after = [each.id for each in colleague.views.list()]
-        with pytest.raises(Forbidden):
+        with refused(Forbidden, "view_of_another"):
             colleague.views.delete(hers.id)
-        with pytest.raises(Forbidden):
+        with refused(Forbidden, "view_of_another"):
             colleague.views.share(hers.id, shared=False)
         rooms.alice.views.share(hers.id, shared=False)
-        with pytest.raises(NotFound):
+        with refused(NotFound, "view_unknown"):
             colleague.views.delete(hers.id)
 
     assert (hers.id in before, hers.id in after) == (False, True)
     assert hers.id not in [each.id for each in rooms.house.views.list()]
-    with pytest.raises(NotFound):
+    with refused(NotFound, "view_unknown"):
         rooms.house.views.delete(hers.id)
 
 
@@ -78,7 +79,7 @@ def entries(world: World, view_id: str) -> list[tuple[str, str | None]]:
 
 
 def test_what_no_room_understands_is_refused(rooms: Sent, name: str) -> None:
-    with pytest.raises(InvalidFilter):
+    with refused(InvalidFilter, "filter_field_unknown"):
         rooms.house.views.save(name, "colour:red")
     for wrong in ({"room": "kitchen"}, {"room": "audit", "filter": "x" * 2001}, {"room": "audit", "filter": "a\nb"}):
         with pytest.raises(InvalidInput):
@@ -88,9 +89,9 @@ def test_what_no_room_understands_is_refused(rooms: Sent, name: str) -> None:
 def test_a_reader_keeps_own_views_and_shares_none(rooms: Sent, served: Served, name: str) -> None:
     with horae.Client(served.url, served.token("system", "read")) as reader:
         own = reader.views.save(name, "state:dead")
-        with pytest.raises(Forbidden):
+        with refused(Forbidden, "scope_missing"):
             reader.views.save(name, "state:dead", shared=True)
-        with pytest.raises(Forbidden):
+        with refused(Forbidden, "scope_missing"):
             reader.views.share(own.id)
         reader.views.delete(own.id)
 
@@ -101,5 +102,5 @@ def test_one_person_has_a_bounded_number_of_views(rooms: Sent, name: str) -> Non
     for number in range(MOST):
         person.views.save(f"{name} {number}", "")
     person.views.save(f"{name} 0", "queue:mail")
-    with pytest.raises(Conflict):
+    with refused(Conflict, "too_many_views"):
         person.views.save(f"{name} {MOST}", "")

@@ -17,6 +17,7 @@ from horae.api.here import Here
 from horae.api.jobs.room import Run
 from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, enrich, to_json, to_public
+from horae.core.checks import whole_number
 from horae.core.cursors import cursor_from, read_cursor
 from horae.core.dataclass import dataclass
 from horae.core.governance.budgets import job_budget
@@ -32,6 +33,7 @@ ADMIN = ("admin",)
 GIVEN = ("name", "queue", "tenants", "sensitive", "parameters", "description", "budget", "cost")
 SCHEDULER = "scheduler"  # the queue of handlers that are declared over HTTP and name none
 Trigger = Literal["schedule", "manual", "backfill", "job"]
+MOST_AT_ONCE = 1000  # definitions of one call
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,6 +303,7 @@ class Admin(Room[S]):
         Needs a caller of the house; returns all that were named, as they are stored now.
         """
         wanted = [_new_definition(each) for each in definitions]
+        whole_number(len(wanted), "the number of definitions", 1, MOST_AT_ONCE)
         body = {
             "definitions": [definition_body(each) for each in wanted],
             **drop_none(app=app or None, reason=reason or None),

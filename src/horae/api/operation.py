@@ -14,6 +14,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar, overload
 from urllib.parse import quote
 
+from horae.api.arguments import Arguments
 from horae.api.gathering import Join, Merged
 from horae.core.cursors import MAX_PAGE, page_size
 from horae.core.dataclass import dataclass
@@ -272,6 +273,7 @@ class Method(Generic[P, B, R, A]):
         self.__doc__, self.__name__, self.__wrapped__ = build.__doc__, getattr(build, "__name__", ""), build
         self.method, self.path, self.needs = method, path, needs
         self._build = build
+        self._arguments: Arguments | None = None
 
     @overload
     def __get__(self, room: None, kind: type) -> Self: ...
@@ -288,6 +290,9 @@ class Method(Generic[P, B, R, A]):
 
         @functools.wraps(self._build)
         def run(*args: P.args, **kwargs: P.kwargs) -> Any:
+            if (arguments := self._arguments) is None:
+                arguments = self._arguments = Arguments(self._build)
+            arguments.check(args, kwargs)
             return self._run(room._sender, self._build(room, *args, **kwargs))
 
         return run

@@ -14,6 +14,7 @@ from horae.api.operation import GET, Call, Room, S
 from horae.api.values import Get, drop_none
 from horae.core.cursors import page_size
 from horae.core.dataclass import dataclass
+from horae.core.jobs.payloads import label
 from horae.core.statistics import MOST_NAMES, Grain, Scope
 from horae.core.values import PYDANTIC
 
@@ -119,6 +120,8 @@ class Statistics(Room[S]):
                 here.world, by, name, grain=grain, since=since, until=until, owner=here.caller.sees
             )  # fmt: skip
 
+        if name:
+            label(name, "name")
         query = drop_none(name=name or None, grain=grain, since=since, until=until)
         gather = over_all(fetch, merges.merge_figures, drained=True)
         return Call(tuple[Figures, ...], fetch, at={"by": by}, query=query, gather=gather, is_scattered=True)

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from horae.core.jobs.payloads import check_plain, refuse_key
 from horae.core.time.instants import aware, from_iso, iso
 from horae.core.time.spans import span
 from horae.errors import DefinitionError
@@ -111,6 +112,30 @@ def _getter(name: str, hint: Any) -> Get:
 # -- to JSON -----------------------------------------------------------------------------------------------------------
 
 
+class Free:
+    """JSON that a user has made, on its way to a service: checked as where it is stored, and never converted.
+
+    The check runs when it is sent. In this process the verb does it.
+    """
+
+    __slots__ = ("check", "value", "what")
+
+    def __init__(self, value: Any, what: str = "payload", check: Callable[[Any], object] | None = None) -> None:
+        self.value, self.what, self.check = value, what, check
+
+    def checked(self) -> Any:
+        if self.check is None:
+            check_plain(self.value, self.what)
+        else:
+            self.check(self.value)
+        return self.value
+
+
+def free(value: Any, what: str = "payload") -> Free | None:
+    """Return a user's JSON as a field of a body; None where there is none."""
+    return None if value is None else Free(value, what)
+
+
 def to_json(value: Any) -> Any:
     """Return a value as plain JSON: dataclasses by their field names, instants as text, spans in seconds."""
     kind: Any = type(value)
@@ -126,13 +151,21 @@ def _writer(kind: type) -> Get:
         return lambda value: iso(aware(value))
     if issubclass(kind, timedelta):
         return timedelta.total_seconds
+    if issubclass(kind, Free):
+        return Free.checked
     if is_dataclass(kind):
         return _field_writer(_names(kind))
     if issubclass(kind, Mapping):
-        return lambda value: {str(name): to_json(each) for name, each in value.items()}
+        return lambda value: {_key(name): to_json(each) for name, each in value.items()}
     if issubclass(kind, list | tuple | set | frozenset):
         return lambda value: [to_json(each) for each in value]
     return _same
+
+
+def _key(name: Any) -> str:
+    if not isinstance(name, str):
+        refuse_key(name, "object")
+    return str(name)
 
 
 def _field_writer(names: Sequence[str]) -> Get:
@@ -165,8 +198,10 @@ def _names(kind: Any) -> tuple[str, ...]:
 
 
 def drop_none(**values: Any) -> dict[str, Any]:
-    """Return values as JSON, without those that are None."""
-    return {name: to_json(value) for name, value in values.items() if value is not None}
+    """Return values as JSON, without those that are None; a user's own JSON is left alone."""
+    return {
+        name: value if type(value) is Free else to_json(value) for name, value in values.items() if value is not None
+    }
 
 
 # -- from JSON ---------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import httpx
 from horae.api.operation import Answer, Call, name_missing
 from horae.api.values import Unreadable, from_json
 from horae.client.problems import error_from, retry_after
+from horae.client.requests import encode_body, query_parameters
 from horae.client.streams import Events
 from horae.clock import SystemClock, SystemDice, pause, pause_async
 from horae.core.dataclass import dataclass
@@ -97,14 +98,14 @@ class Tries:
         content = None
         if call.body is not None:
             headers["Content-Type"] = "application/json"
-            content = _encode(call.body)
+            content = encode_body(call.body)
         timeout = httpx.Timeout(
             self._endpoint.patience.timeout + call.longer, connect=self._endpoint.patience.connect_timeout
         )
         return http.build_request(
             call.method,
             call.url.lstrip("/"),
-            params=_parameters(call.query),
+            params=query_parameters(call.query),
             content=content,
             headers=headers,
             timeout=timeout,
@@ -369,13 +370,6 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _encode(body: Any) -> bytes:
-    try:
-        return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    except (TypeError, ValueError) as problem:
-        raise InvalidInput("request_not_json", problem=str(problem)) from None
-
-
 def _decode(answer: httpx.Response) -> Any:
     if "json" not in answer.headers.get("Content-Type", "") or not answer.content:
         return None
@@ -383,16 +377,6 @@ def _decode(answer: httpx.Response) -> Any:
         return answer.json()
     except ValueError:
         return None
-
-
-def _parameters(query: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return query parameters: lists are repeated, None is left out, booleans are lower case."""
-    return tuple(
-        (name, str(each).lower() if isinstance(each, bool) else str(each))
-        for name, value in query.items()
-        if value is not None
-        for each in (value if isinstance(value, list | tuple) else [value])
-    )
 
 
 def _without_credentials(url: str) -> str:

@@ -10,6 +10,7 @@ import base64
 import json
 from typing import Any
 
+from horae.core.checks import whole_number
 from horae.errors import InvalidInput
 
 MAX_PAGE = 1000  # rows that are handed out at once
@@ -18,9 +19,7 @@ LARGEST = 2**63 - 1  # what a column of numbers can hold
 
 def page_size(limit: int, most: int = MAX_PAGE) -> int:
     """Return how many rows are wanted at once; none, or more than *most*, are refused."""
-    if not 1 <= limit <= most:
-        raise InvalidInput("out_of_range", name="limit", value=limit, least=1, most=most)
-    return limit
+    return whole_number(limit, "limit", 1, most)
 
 
 def cursor_from(values: list[Any]) -> str:

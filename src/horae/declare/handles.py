@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from horae.actions.jobs.requests import AlikeRequests, Checked, Enqueued, Request, make_request
 from horae.actions.schedules.exclusive import start_exclusively
+from horae.core.checks import texts
 from horae.core.dataclass import dataclass
 from horae.core.jobs.expectations import NOTHING, job_expect
 from horae.core.jobs.gathering import Collect, Debounce
@@ -140,7 +141,7 @@ class JobHandle(Generic[P, R]):
             "owner": owner,
             "after": None if after is None else tuple(each if isinstance(each, str) else each.id for each in after),
             "on_parent_dead": on_parent_dead,
-            "tags": None if tags is None else tuple(tags),
+            "tags": None if tags is None else texts(tags, "tags"),
             "trace_id": trace_id,
             "strict": strict,
             "connection": connection,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import Path
+import fastapi
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -16,7 +17,10 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     PlainSerializer,
+    ValidationError,
     WithJsonSchema,
+    WrapValidator,
+    field_validator,
 )
 from pydantic_core import CoreSchema, core_schema
 
@@ -68,6 +72,7 @@ WaitField = Annotated[float, Field(ge=0, le=30, allow_inf_nan=False), AS_TEXT_TO
 Token = Annotated[int, Field(ge=0, le=MOST, description="The `token` of the pull: who holds the job.")]
 
 
+WHOLE = re.compile(r"-?[0-9]{1,30}")
 JOB_ID = re.compile(r"^job_([0-9]{1,4}x)?[0-9]{1,19}$")
 
 
@@ -79,9 +84,50 @@ def check_job_id(text: str) -> str:
 
 JobId = Annotated[
     str,
-    Path(description="As in `job_12`.", examples=["job_12"], json_schema_extra={"pattern": JOB_ID.pattern}),
+    fastapi.Path(description="As in `job_12`.", examples=["job_12"], json_schema_extra={"pattern": JOB_ID.pattern}),
     AfterValidator(check_job_id),
 ]
+
+
+# What a schema says about size and choice. The operation refuses it, as in the library: by class, reason and facts.
+ONE_LINE = "one_line"
+NUMERIC = frozenset({"greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"})
+BOUNDS = NUMERIC | {
+    "literal_error", "string_pattern_mismatch", "string_too_long", "string_too_short", "too_long", "too_short",
+    ONE_LINE,
+}  # fmt: skip
+
+
+def leave_bounds(value: Any, check: Callable[[Any], Any]) -> Any:
+    """Leave a value that is only out of bounds to the operation; one of another shape is refused here."""
+    try:
+        return check(value)
+    except ValidationError as problem:
+        kinds = {each["type"] for each in problem.errors(include_url=False, include_input=False)}
+        parts = value if isinstance(value, list) else [value]
+        if not kinds <= BOUNDS or not all(isinstance(each, str | int | float) for each in parts):
+            raise
+        return _number(value) if isinstance(value, str) and kinds <= NUMERIC else value
+
+
+def _number(text: str) -> int | float:
+    """Read a number, or a span, that was written as text."""
+    return int(text) if WHOLE.fullmatch(text) else span_from(text).total_seconds()
+
+
+def Query(*arguments: Any, **options: Any) -> Any:
+    """Declare a parameter whose bounds its operation checks."""
+    return _leaving_bounds(fastapi.Query(*arguments, **options))
+
+
+def Path(*arguments: Any, **options: Any) -> Any:
+    """Declare a part of a path whose bounds its operation checks."""
+    return _leaving_bounds(fastapi.Path(*arguments, **options))
+
+
+def _leaving_bounds(declared: Any) -> Any:
+    declared.metadata.append(WrapValidator(leave_bounds))
+    return declared
 
 
 class Body(BaseModel):
@@ -90,3 +136,9 @@ class Body(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class OperationBody(Body):
+    """A body of our own doors, whose bounds an operation checks."""
+
+    _leave_bounds = field_validator("*", mode="wrap")(leave_bounds)

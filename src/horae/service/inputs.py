@@ -9,16 +9,17 @@ from typing import Annotated
 
 from fastapi import Header, Path, Query
 from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from horae.errors import InvalidInput
-from horae.service.fields import Body
+from horae.service.fields import JOB_ID, ONE_LINE, Body, OperationBody
 
 _ETAG = re.compile(r'(?:W/)?"([0-9]{1,9})"')
 
 
 def check_one_line(value: str) -> str:
     if not value.isprintable():
-        raise ValueError("use printable characters on one line")
+        raise PydanticCustomError(ONE_LINE, "use printable characters on one line")
     return value
 
 
@@ -28,6 +29,9 @@ def check_storable(value: str) -> str:
     return value
 
 
+JobId = Annotated[
+    str, Path(description="As in `job_12`.", examples=["job_12"], json_schema_extra={"pattern": JOB_ID.pattern})
+]
 Line = Annotated[str, Field(max_length=255), AfterValidator(check_one_line)]
 AuditReason = Annotated[str, Field(max_length=2000, description="For the audit."), AfterValidator(check_storable)]
 ReasonQuery = Annotated[str, Query(max_length=2000, description="For the audit."), AfterValidator(check_storable)]
@@ -52,6 +56,10 @@ class ReasonBody(Body):
     """An act by hand, and why."""
 
     reason: AuditReason = ""
+
+
+class OperationReason(OperationBody, ReasonBody):
+    """An act by hand with more fields, whose bounds its operation checks."""
 
 
 def seconds_text(seconds: float) -> str:

@@ -16,10 +16,10 @@ from pydantic import Field, create_model
 
 from horae.api.values import Unreadable, from_json, is_value
 from horae.errors import DefinitionError, InvalidInput
-from horae.service.fields import Body, Instant, SpanField
+from horae.service.fields import Instant, OperationBody, SpanField
 
 
-class Model(Body):
+class Model(OperationBody):
     """A request body that stands for a value."""
 
 

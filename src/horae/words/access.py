@@ -24,6 +24,8 @@ ERRORS = {
     "tenants_for_operator_only": "Only an operator sees tenants. Use a token with the scope admin, or a token of the "
     "house.",
     "token_invalid": "The token is not valid: unknown, expired or revoked. Ask the operator for a new one.",
+    "token_life_too_long": "A token cannot live for {expires_in:span}; expires_in may be at most {most_days:,} days, "
+    "or None.",
     "token_life_too_short": "A token cannot live for {expires_in:span}; expires_in must be at least one minute.",
     "token_missing": "Missing token. Send the header Authorization: Bearer <token>.",
     "token_unknown": "There is no token {id}; `horae token list` shows those there are.",

@@ -28,6 +28,7 @@ ERRORS = {
     "span_too_long": "{name}={value:span} is too long to be kept; {most_days:,} days fit.",
     "span_unreadable": "{value} is not a number of seconds, a timedelta or text such as 5m.",
     "text_not_storable": "{name} contains a NUL or half a character, which cannot be stored as text. Remove it.",
+    "text_too_long": "{name} has {length:,} characters; at most {most:,} are kept. Shorten it.",
     "too_deep": "The {what} is nested deeper than {most} levels. Flatten it, or send it as a string.",
     "too_large": "The {what} has {size:,} bytes; at most {most:,} are accepted. Store the data elsewhere and send a "
     "reference to it.",

@@ -67,6 +67,12 @@ ERRORS = {
     "schedule_key_used": "That key made {key}, which has been deleted since. Choose another key.",
     "schedule_just_changed": "Schedule {key} was changed meanwhile; read it again and repeat.",
     "schedule_just_made": "Another process has just made a schedule {key!r}; look again.",
+    "schedule_key_means_group": "The key {key!r} would be taken for a group, because it begins with groups/; choose "
+    "another, say {another!r}.",
+    "schedule_key_means_verb": "The key {key!r} would be taken for a verb, because it ends in /{verb}; choose another, "
+    "say {another!r}.",
+    "schedule_key_not_sent": "The key {key!r} has a part that clients and proxies take out of a path; choose another, "
+    "say {another!r}.",
     "schedule_path_ambiguous": "This address means {meaning} as well as the schedule {key!r}, so nothing was done. Use "
     "the command line (horae schedule), or give that schedule another key.",
     "schedule_payload_no_object": "The payload of a schedule is an object: the arguments of its handler by name.",

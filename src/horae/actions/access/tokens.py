@@ -32,6 +32,7 @@ from horae.ports.world import World
 
 DEFAULT_LIFE = timedelta(days=90)
 SHORTEST_LIFE = timedelta(minutes=1)
+LONGEST_LIFE = timedelta(days=3650)
 USED_EVERY = timedelta(minutes=1)  # precision of "last used", so that not every call writes
 
 
@@ -53,6 +54,8 @@ def create_token(
     """
     if expires_in is not None and expires_in < SHORTEST_LIFE:
         raise InvalidInput("token_life_too_short", expires_in=expires_in.total_seconds())
+    if expires_in is not None and expires_in > LONGEST_LIFE:
+        raise InvalidInput("token_life_too_long", expires_in=expires_in.total_seconds(), most_days=LONGEST_LIFE.days)
     now = world.clock.now()
     secret = world.dice.name(SECRET_LENGTH)
     owner, shard_map = label(owner, "owner"), world.shard_map

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from horae.actions.jobs.claims import DEFAULT_LEASE, MAX_PULL, check_lease, peek, renew
 from horae.actions.jobs.endings import lose_expired, settle
@@ -31,6 +31,7 @@ log = logging.getLogger("horae.jobs")
 ASK_AGAIN = timedelta(milliseconds=500)  # shorter than the longest sleep of an idle worker that hears no hints
 MOST_DROPPED = 2**31 - 1
 EndingOutcome = Literal["succeeded", "failed", "timed_out", "snoozed", "cancelled", "released"]
+OUTCOMES: tuple[EndingOutcome, ...] = get_args(EndingOutcome)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def resume_queue(
 
 def limit_queue(world: World, queue: str, max_running: int | None, *, actor: str = SYSTEM, reason: str = "") -> Queue:
     """Let at most so many jobs of the queue run at once, over all workers; None lifts the limit."""
-    if max_running is not None and max_running < 1:
+    if type(max_running) is int and max_running < 1:
         raise InvalidInput("queue_limit_too_low", max_running=max_running)
     limit = set_limit(world, limit_name(queue=queue), max_running, actor=actor, reason=reason)
     found = world.route().store.read(

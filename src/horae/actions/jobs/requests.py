@@ -13,6 +13,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from horae.core.checks import texts, whole_number
 from horae.core.cluster.numbers import job_id
 from horae.core.cluster.shard_keys import LONGEST_SHARD_KEY, in_shard
 from horae.core.dataclass import dataclass
@@ -212,12 +213,10 @@ def new_job(world: World, request: Request, now: datetime) -> NewJob:
     run_at = _run_at(request, now)
     check_run_at(run_at, now=now, strict=request.strict)
     planned_at = run_at if request.planned_at is None else aware(request.planned_at, "planned_at")
-    if len(request.tags) > MAX_TAGS:
-        raise InvalidInput("too_many_tags", count=len(request.tags), most=MAX_TAGS)
-    if not 1 <= request.concurrency_limit <= MAX_RUNNING:
-        raise InvalidInput(
-            "out_of_range", name="concurrency_limit", value=request.concurrency_limit, least=1, most=MAX_RUNNING
-        )
+    tags = request.tags if type(request.tags) is tuple else texts(request.tags, "tags")
+    if len(tags) > MAX_TAGS:
+        raise InvalidInput("too_many_tags", count=len(tags), most=MAX_TAGS)
+    whole_number(request.concurrency_limit, "concurrency_limit", 1, MAX_RUNNING)
     if not isinstance(request.retry, Retry):
         raise InvalidInput("retry_unreadable", value=repr(request.retry))
     if request.handler == WEBHOOK:
@@ -236,7 +235,8 @@ def new_job(world: World, request: Request, now: datetime) -> NewJob:
     if request.shard_key is not None and world.cluster is not None and request.owner == SYSTEM:
         key, typed, unique, serial = in_shard(request.shard_key, key, typed, unique, serial)
         gather = gather if gather is None or unique is None else replace(gather, name=unique)
-    if len(needs := request.after) > MOST_PARENTS:
+    needs = request.after if type(request.after) is tuple else texts(request.after, "after")
+    if len(needs) > MOST_PARENTS:
         raise InvalidInput("too_many_parents", count=len(needs), most=MOST_PARENTS)
     if request.on_parent_dead not in ON_PARENT_DEAD:
         known = list(ON_PARENT_DEAD)
@@ -256,7 +256,7 @@ def new_job(world: World, request: Request, now: datetime) -> NewJob:
         unique,
         serial,
         request.concurrency_limit,
-        encode([label(tag, "tag", 100) for tag in request.tags]) if request.tags else None,
+        encode([label(tag, "tag", 100) for tag in tags]) if tags else None,
         _optional(_trace(world, request), "trace id", 64),
         request.object_type,
         request.object_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from horae.core.jobs.job import Lease
-from horae.core.jobs.payloads import decode, encode, label
+from horae.core.jobs.payloads import ANY_SIZE, decode, encode, label
 from horae.core.jobs.steps import KeptResult
 from horae.errors import InvalidPayload, LeaseLost
 from horae.ports.store import Tx
@@ -41,7 +41,7 @@ def keep_step(world: World, lease: Lease, name: str, value: Any) -> Any:
     return decode(world.route(id=lease.job_id).store.transact(write))["value"]
 
 
-def encode_result(name: str, value: Any, max_bytes: int) -> str:
+def encode_result(name: str, value: Any, max_bytes: int = ANY_SIZE) -> str:
     """Return the result of a step as it is stored; a refusal says that the step has run."""
     try:
         return encode({"value": value}, "result", max_bytes)

@@ -31,13 +31,15 @@ from horae.core.access.owners import OwnerSettings
 from horae.core.access.sessions import LONGEST
 from horae.core.cursors import cursor_from, not_ours, read_cursor
 from horae.core.jobs.job import SYSTEM
+from horae.core.jobs.payloads import label
 from horae.core.time.instants import instant, micros
 from horae.core.time.spans import Span, span
-from horae.errors import Forbidden, SecretsLocked
+from horae.errors import Forbidden, InvalidInput, SecretsLocked
 from horae.ports.access import Sealed, Sealer
 
 ADMIN, TENANT = ("admin",), ("tasks",)
 HIDDEN = {"digest"}  # fields of a stored token that are not public
+MOST_SCOPES = 10  # words of one call
 LATEST = 2**55  # microseconds: no token was made later, and a year can still be written
 
 
@@ -60,7 +62,7 @@ class Tokens(Room[S]):
 
         With *agent* it is held by that agent: it acts for no other, and can never answer as a person.
         """
-        may, serves = [word.strip() for word in scopes if word.strip()], list(queues)
+        may, serves = _words(scopes), list(queues)
         life = None if expires_in is None else span(expires_in)
 
         def act(here: Here) -> TokenMade:
@@ -91,6 +93,7 @@ class Tokens(Room[S]):
             further = None if last is None else cursor_from([micros(last.created_at), last.token_id])
             return [Token(**_facts(each, now)) for each in found], further
 
+        _check_owner(owner)
         first = Call[Page[Token]](Page[Token], query=drop_none(owner=owner))
         return Listing(first, limit, fetch, order=attrgetter("created_at", "id"))
 
@@ -117,7 +120,8 @@ class Sessions(Room[S]):
         The browser acts with the token of the caller. With *owner* or *scopes*, which needs ``admin``, or where the
         caller has no token, with a new one that is valid for a week.
         """
-        may = [word.strip() for word in scopes if word.strip()]
+        may = _words(scopes)
+        _check_owner(owner)
 
         def act(here: Here) -> LoginCode:
             token_id = here.caller.token_id
@@ -149,6 +153,7 @@ class Sessions(Room[S]):
             further = None if last is None else cursor_from([micros(last.seen_at), last.session_id])
             return [enrich(Session, each, id=each.session_id) for each in found], further
 
+        _check_owner(owner)
         first = Call[Page[Session]](Page[Session], query=drop_none(owner=owner))
         return Listing(first, limit, fetch, order=attrgetter("seen_at", "id"))
 
@@ -317,6 +322,18 @@ class Secrets(Room[S]):
             return Resealed(resealed=done)
 
         return Call(Resealed, act, body=drop_none(reason=reason or None) or None, repeats=True)
+
+
+def _words(scopes: Iterable[str]) -> list[str]:
+    words = [word.strip() for word in scopes if word.strip()]
+    if len(words) > MOST_SCOPES:
+        raise InvalidInput("out_of_range", name="the number of scopes", value=len(words), least=1, most=MOST_SCOPES)
+    return words
+
+
+def _check_owner(owner: str | None) -> None:
+    if owner is not None:
+        label(owner, "owner")
 
 
 def _facts(token: core.Token, now: datetime) -> dict[str, Any]:

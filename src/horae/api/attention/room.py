@@ -28,7 +28,7 @@ from horae.api.attention.values import (
 )
 from horae.api.here import Here
 from horae.api.operation import GET, PAGES, POST, PUT, STREAM, Call, Listing, Page, Room, S
-from horae.api.values import drop_none, to_public
+from horae.api.values import drop_none, free, to_public
 from horae.core.attention.lanes import lane_name
 from horae.core.attention.task import NORMAL, Reach, TaskState
 from horae.core.cursors import LARGEST
@@ -154,7 +154,7 @@ class Attention(Room[S]):
             lambda here: local.add(here, name, kind, payload, owner, options),
             at={"lane": name},
             query=drop_none(owner=owner),
-            body=drop_none(kind=kind, payload=payload, **options),
+            body=drop_none(kind=kind, payload=free(payload), **options),
             creates=key is None,
             repeats=key is not None,
         )
@@ -181,7 +181,7 @@ class Attention(Room[S]):
             lambda here: local.post(here, name, key, data, event_id, to, owner),
             at={"lane": name},
             query=drop_none(owner=owner),
-            body=drop_none(key=key, data=data, event_id=event_id, to=to),
+            body=drop_none(key=key, data=free(data, "event data"), event_id=event_id, to=to),
             repeats=event_id is not None,
         )
 

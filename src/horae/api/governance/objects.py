@@ -16,6 +16,8 @@ from horae.api.governance.object_verbs import ObjectVerbs
 from horae.api.here import Here
 from horae.api.operation import POST, Call, S
 from horae.api.values import drop_none, enrich, to_json
+from horae.core.checks import whole_number
+from horae.core.cursors import MAX_PAGE
 from horae.core.governance.machines import Kind
 from horae.core.governance.policies import Category, Impact, Mode, Risk, UnknownType
 from horae.core.governance.proposals import Proposal
@@ -90,6 +92,7 @@ class Objects(ObjectLooks[S], ObjectVerbs[S]):
         Each is a mapping of what :meth:`propose` takes: ``{"kind": "memory", "content": "Ann likes tea", "id": "m1"}``.
         """
         given = [each if isinstance(each, Proposal) else _proposal(each) for each in objects]
+        whole_number(len(given), "the number of objects", 1, MAX_PAGE)
 
         def act(here: Here) -> tuple[ProposedObject, ...]:
             mine = [_for_agent(here, each, None) for each in given]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -11,6 +11,7 @@ from horae.actions.jobs import claims, steps
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.held_jobs import peek_held
 from horae.api.here import Here
+from horae.core.checks import whole_number
 from horae.core.dataclass import dataclass
 from horae.core.jobs.job import Job, Lease
 from horae.core.jobs.machinery import queue_name, refuse_own
@@ -28,11 +29,14 @@ if TYPE_CHECKING:
 
 MOST_PID = 2**31 - 1
 MOST_QUEUES = 100
+MOST_CLAIMED = 20  # queues of one claim
 MOST_MEMORY = 2**60
 MOST_LAG = 86_400  # seconds
 V = TypeVar("V", int, float)
 
 WorkerState = Literal["running", "draining", "drained", "stopping", "ended"]
+
+LONGEST_WAIT = timedelta(seconds=30)  # for which a claim is held open
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +91,21 @@ def peek(
         here.world, queues, node=node, node_id=node_id, worker_id=worker_id, **here.reach
     )  # fmt: skip
     return Upcoming(due_in=due, cancelled=tuple(stopping), drain=drain)
+
+
+def check_queues(queues: Sequence[str]) -> tuple[str, ...]:
+    """Return the queues of a claim, each once."""
+    names = tuple(dict.fromkeys(queues))
+    whole_number(len(names), "the number of queues", 1, MOST_CLAIMED)
+    return names
+
+
+def check_wait(wait: timedelta) -> timedelta:
+    """Return how long a claim may be held open; a service holds none for longer."""
+    if not timedelta(0) <= wait <= LONGEST_WAIT:
+        most = LONGEST_WAIT.total_seconds()
+        raise InvalidInput("out_of_range", name="wait", value=wait.total_seconds(), least=0, most=most)
+    return wait
 
 
 def _node(world: World, worker: Heartbeat) -> Node:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,14 +19,17 @@ from horae.api.here import Here
 from horae.api.jobs import local
 from horae.api.jobs.logs import AttemptLog, read_logs
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
-from horae.api.values import Get, drop_none, to_json
+from horae.api.values import Free, Get, drop_none, free, to_json
 from horae.api.waits import WAIT, WAIT_TIMEOUT, Wait, check_timeout
+from horae.core.checks import check_instant, texts, whole_number
 from horae.core.cluster.numbers import job_id
 from horae.core.cluster.shard_keys import without_shard
+from horae.core.cursors import LARGEST
 from horae.core.dataclass import dataclass
 from horae.core.jobs.gathering import Collect, Debounce, collected
-from horae.core.jobs.job import LIVE, NOT_KEPT, Filter, OnParentDead, Priority, State
+from horae.core.jobs.job import LIVE, NOT_KEPT, Filter, OnParentDead, Priority, State, job_number
 from horae.core.jobs.parents import ParentResult
+from horae.core.jobs.payloads import label
 from horae.core.jobs.retry import DEFAULT_RETRY, Retry, time_limit
 from horae.core.jobs.steps import StepResult
 from horae.core.time.spans import Span, span
@@ -46,6 +49,8 @@ DEFAULT = Request("")
 # Of a request: what a caller does not decide.
 NOT_SENT = {"owner", "planned_at", "part_of", "strict", "checkpoint", "rerun_of"}
 USER_OR_WORKER = ("tasks", "worker")
+LONGEST_DELAY = timedelta(days=3660)  # before the next attempt
+LONGEST_ERROR = 100_000  # characters that are sent; fewer are kept
 HTTP_LEASE = timedelta(seconds=120)  # of a worker over HTTP, unless it asks for another
 
 
@@ -283,21 +288,23 @@ class Jobs(Room[S]):
         "within 10m" of being due or "by 06:00", a job that has not succeeded by then is recorded and alerted.
         In a cluster *shard_key* decides where a job of the house is kept; its other keys are unique within it.
         """
+        if not isinstance(retry, Retry):
+            raise InvalidInput("retry_unreadable", value=repr(retry))
         request = Request(
             handler,
             payload,
             queue=queue,
             priority=priority,
-            run_at=run_at,
+            run_at=check_instant(run_at, "run_at"),
             delay=_check_delay(delay),
             key=key,
             unique=unique,
             retry=retry,
             timeout=time_limit(timeout),
-            tags=tuple(tags),
+            tags=texts(tags, "tags"),
             concurrency_key=concurrency_key,
             concurrency_limit=concurrency_limit,
-            after=tuple(after),
+            after=texts(after, "after"),
             on_parent_dead=on_parent_dead,
             trace_id=trace_id,
             object_type=object_type,
@@ -330,7 +337,7 @@ class Jobs(Room[S]):
     @GET("/jobs/{job_id}", *USER_OR_WORKER, by_queue=True)
     def get(self, job_id: str) -> Call[Job]:
         """Return one job, live or finished."""
-        return Call(Job, lambda here: verbs.get(here.world, job_id, **here.reach), at={"job_id": job_id})
+        return Call(Job, lambda here: verbs.get(here.world, job_id, **here.reach), at=_at(job_id))
 
     @PAGES("/jobs", *USER_OR_WORKER, by_queue=True)
     def list(
@@ -375,7 +382,7 @@ class Jobs(Room[S]):
     @GET("/jobs/{job_id}/runs", *USER_OR_WORKER, by_queue=True)
     def runs(self, job_id: str) -> Call[tuple[Run, ...]]:
         """Return every attempt at a job, the oldest first."""
-        return Call(tuple[Run, ...], lambda here: local.runs(here, job_id), at={"job_id": job_id})
+        return Call(tuple[Run, ...], lambda here: local.runs(here, job_id), at=_at(job_id))
 
     @GET("/jobs/{job_id}/logs", *USER_OR_WORKER, by_queue=True)
     def logs(self, job_id: str) -> Call[tuple[AttemptLog, ...]]:
@@ -384,17 +391,17 @@ class Jobs(Room[S]):
         The last 200 lines of an attempt are kept, up to 64 KiB, with secrets masked, for as long as its run. Attempts
         that logged nothing are left out, and so are lost ones, whose worker died with its lines.
         """
-        return Call(tuple[AttemptLog, ...], lambda here: read_logs(here, job_id), at={"job_id": job_id})
+        return Call(tuple[AttemptLog, ...], lambda here: read_logs(here, job_id), at=_at(job_id))
 
     @GET("/jobs/{job_id}/why", *USER_OR_WORKER, by_queue=True)
     def why(self, job_id: str) -> Call[tuple[Reason, ...]]:
         """Return the reasons for a job's state, the strongest first."""
-        return Call(tuple[Reason, ...], lambda here: local.reasons(here, job_id), at={"job_id": job_id})
+        return Call(tuple[Reason, ...], lambda here: local.reasons(here, job_id), at=_at(job_id))
 
     @GET("/jobs/{job_id}/related", *USER_OR_WORKER, by_queue=True)
     def related(self, job_id: str) -> Call[Related]:
         """Return what a job belongs to: its schedule, the jobs it waits for and some that wait for it."""
-        return Call(Related, lambda here: local.related(here, job_id), at={"job_id": job_id})
+        return Call(Related, lambda here: local.related(here, job_id), at=_at(job_id))
 
     @WAIT("/jobs/{job_id}/wait", *USER_OR_WORKER, by_queue=True)
     def wait(self, job_id: str, *, timeout: Span = WAIT_TIMEOUT) -> Wait[Job]:
@@ -429,7 +436,7 @@ class Jobs(Room[S]):
         self, job_id: str, *, run_at: datetime | None = None, priority: Priority | None = None, reason: str = ""
     ) -> Call[Job]:
         """Move a waiting job to another time or priority; its planned time and its key stay what they were."""
-        return _act(verbs.reschedule, job_id, reason, run_at=run_at, priority=priority)
+        return _act(verbs.reschedule, job_id, reason, run_at=check_instant(run_at, "run_at"), priority=priority)
 
     @POST("/jobs/{job_id}/rerun", *USER_OR_WORKER, by_queue=True)
     def rerun(self, job_id: str, *, payload: Any = None, reason: str = "") -> Call[Enqueued]:
@@ -442,7 +449,7 @@ class Jobs(Room[S]):
         def rerun_job(here: Here) -> Any:
             return verbs.rerun(here.world, job_id, payload=payload, actor=here.actor, reason=reason, **here.reach)
 
-        return Call(Enqueued, rerun_job, at={"job_id": job_id}, body=drop_none(payload=payload, reason=reason or None))
+        return Call(Enqueued, rerun_job, at=_at(job_id), body=drop_none(payload=free(payload), reason=reason or None))
 
     # -- a worker's side -------------------------------------------------------------------------------------------
 
@@ -462,7 +469,8 @@ class Jobs(Room[S]):
         """
         from horae.api.jobs import held
 
-        names, held_for, patience = tuple(dict.fromkeys(queues)), span(lease), span(wait)
+        names = held.check_queues(texts(queues, "queues"))
+        held_for, patience = span(lease), held.check_wait(span(wait))
         body = drop_none(worker_id=worker_id, queues=names, limit=limit, lease=held_for, wait=patience or None)
         return Call(
             tuple[Job, ...],
@@ -488,7 +496,10 @@ class Jobs(Room[S]):
         """
         from horae.api.jobs import held
 
-        names = tuple(dict.fromkeys(queues))
+        names = tuple(dict.fromkeys(texts(queues, "queues")))
+        for known, what in ((worker_id, "worker id"), (node_id, "node id")):
+            if known is not None:
+                label(known, what, 200)
         return Call(
             held.Upcoming,
             lambda here: held.peek(here, names, worker_id, worker, node_id),
@@ -512,13 +523,17 @@ class Jobs(Room[S]):
     @POST("/jobs/settle", "worker", by_queue=True)
     def settle(self, endings: Iterable[Ending]) -> Call[tuple[Settled, ...]]:
         """End attempts; each is answered by itself, and one that came too late stops no other."""
-        from horae.actions.jobs.held_jobs import Settled, settle_held
+        from horae.actions.jobs.held_jobs import OUTCOMES, Settled, settle_held
 
         ended = list(endings)
+        for each in ended:
+            _check_retry_delay(each.delay, "delay")
+            if each.outcome not in OUTCOMES:
+                raise InvalidInput("choice_unknown", name="outcome", value=str(each.outcome), choices=list(OUTCOMES))
         return Call(
             tuple[Settled, ...],
             lambda here: settle_held(here.world, ended, by=here.actor, **here.reach),
-            body=drop_none(endings=ended),
+            body={"endings": [_ending_body(each) for each in ended]},
         )
 
     @POST("/jobs/{job_id}/ack", "worker", by_queue=True)
@@ -539,7 +554,7 @@ class Jobs(Room[S]):
         from horae.actions.jobs import endings
 
         fields = {"result": result, "next_action_at": next_action_at, "audit_event_id": audit_event_id, "spent": spent}
-        return _hold(endings.ack, job_id, token, fields, with_actor=True)
+        return _hold(endings.ack, job_id, token, fields, with_actor=True, sent={"result": free(result, "result")})
 
     @POST("/jobs/{job_id}/fail", "worker", by_queue=True)
     def fail(
@@ -555,7 +570,9 @@ class Jobs(Room[S]):
         """End the attempt as failed. It is retried by its policy or after *retry_delay*; with *final* never."""
         from horae.actions.jobs import endings
 
-        delay = None if retry_delay is None else span(retry_delay)
+        delay = _check_retry_delay(retry_delay, "retry_delay")
+        if len(error) > LONGEST_ERROR:
+            raise InvalidInput("text_too_long", name="error", length=len(error), most=LONGEST_ERROR)
         fields = {"error": error, "retry_delay": delay, "final": final, "spent": spent}
         return _hold(endings.fail, job_id, token, fields)
 
@@ -574,7 +591,8 @@ class Jobs(Room[S]):
         from horae.api.jobs import held
 
         fields = {"value": value, "checkpoint": checkpoint}
-        return _hold(held.note_progress, job_id, token, fields, repeats=True)
+        sent = {"value": free(value, "progress"), "checkpoint": free(checkpoint, "checkpoint")}
+        return _hold(held.note_progress, job_id, token, fields, repeats=True, sent=sent)
 
     @POST("/jobs/{job_id}/steps/recall", "worker", by_queue=True)
     def recall_step(self, job_id: str, token: int, name: str) -> Call[StepResult]:
@@ -584,7 +602,7 @@ class Jobs(Room[S]):
         def read(here: Here) -> Any:
             return held.recall_step(here.world, job_id, token, name, **here.reach)
 
-        return Call(StepResult, read, at={"job_id": job_id}, body={"token": token, "name": name}, repeats=True)
+        return Call(StepResult, read, at=_held(job_id, token), body={"token": token, "name": name}, repeats=True)
 
     @POST("/jobs/{job_id}/steps", "worker", by_queue=True)
     def keep_step(self, job_id: str, token: int, name: str, value: Any = None) -> Call[StepResult]:
@@ -592,13 +610,14 @@ class Jobs(Room[S]):
 
         LeaseLost means that another worker holds the job now: the step has run, and its result is not kept.
         """
+        from horae.actions.jobs.steps import encode_result
         from horae.api.jobs import held
 
         def act(here: Here) -> Any:
             return held.keep_step(here.world, job_id, token, name, value, **here.reach)
 
-        body = {"token": token, "name": name, "value": value}
-        return Call(StepResult, act, at={"job_id": job_id}, body=body, repeats=True)
+        body = {"token": token, "name": name, "value": Free(value, check=lambda made: encode_result(name, made))}
+        return Call(StepResult, act, at=_held(job_id, token), body=body, repeats=True)
 
     @GET("/jobs/{job_id}/parents", "worker", by_queue=True)
     def parents(self, job_id: str) -> Call[tuple[ParentResult, ...]]:
@@ -607,7 +626,7 @@ class Jobs(Room[S]):
         def read(here: Here) -> Any:
             return verbs.parent_results(here.world, job_id, **here.reach)
 
-        return Call(tuple[ParentResult, ...], read, at={"job_id": job_id}, is_whole=True)
+        return Call(tuple[ParentResult, ...], read, at=_at(job_id), is_whole=True)
 
     @POST("/jobs/{job_id}/spend", "worker", by_queue=True)
     def spend(self, job_id: str, token: int, cost: Mapping[str, int], *, key: str) -> Call[Spending]:
@@ -624,7 +643,7 @@ class Jobs(Room[S]):
             return held.spend(here.world, job_id, token, amounts, key, **here.reach)
 
         body = {"token": token, "cost": amounts, "key": key}
-        return Call(Spending, act, at={"job_id": job_id}, body=body, repeats=True)
+        return Call(Spending, act, at=_held(job_id, token), body=body, repeats=True)
 
     @POST("/jobs/{job_id}/spent", "worker", by_queue=True)
     def spent(self, job_id: str, token: int, cost: Mapping[str, int], *, key: str | None = None) -> Call[Job]:
@@ -636,6 +655,19 @@ class Jobs(Room[S]):
 
 
 # -- the parts ---------------------------------------------------------------------------------------------------------
+
+
+def _at(job_id: str) -> dict[str, str]:
+    """Return the id of a job as part of an address, which nothing but an id may be."""
+    if not job_id.startswith("job_"):
+        raise NotFound("job_id_unreadable", id=job_id)
+    job_number(job_id)
+    return {"job_id": job_id}
+
+
+def _held(job_id: str, token: int) -> dict[str, str]:
+    whole_number(token, "token", 0, LARGEST)
+    return _at(job_id)
 
 
 def has_ended(job: Job) -> bool:
@@ -652,7 +684,7 @@ def _wait(
         return Call(
             Job,
             lambda here: verbs.get(here.world, job_id, **here.reach),
-            at={"job_id": job_id},
+            at=_at(job_id),
             query={"timeout": seconds},
             longer=seconds,
             is_whole=is_whole,
@@ -689,22 +721,37 @@ def _check_delay(delay: Span | None) -> timedelta | None:
     return wait
 
 
+def _check_retry_delay(delay: Span | None, what: str) -> timedelta | None:
+    wait = _check_delay(delay)
+    if wait is not None and wait > LONGEST_DELAY:
+        value, most = wait.total_seconds(), LONGEST_DELAY.days
+        raise InvalidInput("span_too_long", name=what, value=value, most_days=most)
+    return wait
+
+
 def _act(verb: Any, job_id: str, reason: str, **changes: Any) -> Call[Job]:
     def act(here: Here) -> Any:
         return verb(here.world, job_id, actor=here.actor, reason=reason, **changes, **here.reach)
 
-    return Call(Job, act, at={"job_id": job_id}, body=drop_none(reason=reason or None, **changes))
+    return Call(Job, act, at=_at(job_id), body=drop_none(reason=reason or None, **changes))
 
 
 def _hold(
-    verb: Any, job_id: str, token: int, fields: dict[str, Any], *, repeats: bool = False, with_actor: bool = False
+    verb: Any,
+    job_id: str,
+    token: int,
+    fields: dict[str, Any],
+    *,
+    repeats: bool = False,
+    with_actor: bool = False,
+    sent: Mapping[str, Free | None] | None = None,
 ) -> Call[Job]:
     def act(here: Here) -> Any:
         by = {"by": here.actor} if with_actor else {}
         return verb(here.world, job_id, token, **fields, **by, **here.reach)
 
-    body = {"token": token, **drop_none(**fields)}
-    return Call(Job, act, at={"job_id": job_id}, body=body, repeats=repeats, is_whole=True)
+    body = {"token": token, **drop_none(**{**fields, **(sent or {})})}
+    return Call(Job, act, at=_held(job_id, token), body=body, repeats=repeats, is_whole=True)
 
 
 def options_of(request: Request) -> dict[str, Any]:
@@ -715,4 +762,10 @@ def options_of(request: Request) -> dict[str, Any]:
 def request_body(request: Request) -> dict[str, Any]:
     """Return a request as JSON, without values that are the default."""
     options = options_of(request)
-    return {name: to_json(value) for name, value in options.items() if value != getattr(DEFAULT, name)}
+    given = {name: value for name, value in options.items() if value != getattr(DEFAULT, name)}
+    return {name: Free(value) if name == "payload" else to_json(value) for name, value in given.items()}
+
+
+def _ending_body(ending: Ending) -> dict[str, Any]:
+    body: dict[str, Any] = to_json(replace(ending, result=None))
+    return body if ending.result is None else {**body, "result": Free(ending.result, "result")}

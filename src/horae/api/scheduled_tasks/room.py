@@ -26,9 +26,9 @@ from horae.api.scheduled_tasks.values import (
     terms_of,
     wish_from,
 )
-from horae.api.values import drop_none, to_json, to_public
+from horae.api.values import Free, drop_none, free, to_json, to_public
 from horae.core.cursors import cursor_from, read_cursor
-from horae.core.scheduled_tasks.task import Terms
+from horae.core.scheduled_tasks.task import Terms, Wish
 from horae.core.schedules.status import schedule_status
 from horae.core.time.instants import micros
 from horae.errors import InvalidInput
@@ -67,7 +67,7 @@ class ScheduledTasks(Room[S]):
             return task_of(saved.facts, lang, saved.warnings, deduplicated=not saved.is_new)
 
         query = drop_none(reason=reason or None, lang=_check_language(lang))
-        return Call(ScheduledTask, make, query=query, body=to_json(terms_of(wish)), creates=True, key=key)
+        return Call(ScheduledTask, make, query=query, body=_terms_body(wish), creates=True, key=key)
 
     @GET("/scheduled-tasks/limits", *USER, by_queue=True)
     def limits(self) -> Call[TaskLimits]:
@@ -116,7 +116,7 @@ class ScheduledTasks(Room[S]):
             saved = verbs.change(here.world, task_id, wish, terms=_terms(here), versions=versions, **who)
             return task_of(saved.facts, lang, saved.warnings)
 
-        query, body = drop_none(reason=reason or None, lang=_check_language(lang)), to_json(terms_of(wish))
+        query, body = drop_none(reason=reason or None, lang=_check_language(lang)), _terms_body(wish)
         return Call(ScheduledTask, act, at={"task_id": task_id}, query=query, body=body, headers=_if_match(versions))
 
     @DELETE("/scheduled-tasks/{task_id}", *USER, by_queue=True)
@@ -148,7 +148,9 @@ class ScheduledTasks(Room[S]):
             at, texts = done.fire.fire_at, tuple(each.text for each in warnings)
             return TriggeredTask(task_id=task_id, job_id=done.job_id, triggered_at=at, warnings=texts)
 
-        return Call(TriggeredTask, act, at={"task_id": task_id}, body=drop_none(payload=payload, reason=reason or None))
+        return Call(
+            TriggeredTask, act, at={"task_id": task_id}, body=drop_none(payload=free(payload), reason=reason or None)
+        )
 
     @GET("/scheduled-tasks/{task_id}/preview", *USER, by_queue=True)
     def preview(self, task_id: str, *, count: int = 5, lang: Language = "en") -> Call[TaskPreview]:
@@ -174,7 +176,7 @@ class ScheduledTasks(Room[S]):
             return preview_of(seen, lang, here.world.clock.now())
 
         query = drop_none(count=count, lang=_check_language(lang))
-        return Call(TaskPreview, fetch, query=query, body=to_json(terms_of(wish)), repeats=True)
+        return Call(TaskPreview, fetch, query=query, body=_terms_body(wish), repeats=True)
 
     @GET("/scheduled-tasks/{task_id}/why", *USER, by_queue=True)
     def why(self, task_id: str) -> Call[TaskReasons]:
@@ -204,6 +206,10 @@ class ScheduledTasks(Room[S]):
 
 
 # -- the parts ---------------------------------------------------------------------------------------------------------
+
+
+def _terms_body(wish: Wish) -> dict[str, Any]:
+    return {name: Free(value) if name == "payload" else to_json(value) for name, value in terms_of(wish).items()}
 
 
 def _find(

@@ -15,6 +15,7 @@ from horae.api.everywhere import over_all
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, PAGES, PATCH, POST, Call, Listing, Page, Room, S, if_match_header
 from horae.api.schedules import local
+from horae.api.schedules.keys import schedule_key
 from horae.api.schedules.timetable import Timetable
 from horae.api.schedules.values import (
     Backfilled,
@@ -30,11 +31,12 @@ from horae.api.schedules.values import (
     Version,
     schedule_fields,
 )
-from horae.api.values import drop_none, to_json
+from horae.api.values import Free, drop_none, free, to_json
 from horae.core.jobs.payloads import label
 from horae.core.schedules.schedule import Kind, Mode
 from horae.core.schedules.schedule import Schedule as Stored
 from horae.core.time.spans import Span, span
+from horae.errors import InvalidInput
 from horae.ports.schedules import ScheduleFilter
 
 ADMIN = ("admin",)
@@ -154,7 +156,9 @@ class Schedules(Room[S]):
 
         The handler is called like the schedule unless it is named.
         """
+        schedule_key(key)
         fields = dict(timing)
+        _check_payload(fields)
         values = {"handler": key, **schedule_fields(fields, new=True)}
 
         def make(here: Here) -> Any:
@@ -163,7 +167,7 @@ class Schedules(Room[S]):
             new = Stored(key=key, owner=owned_by, sources=zone, **{**_inherited(here, fields), **values})
             return local.create(here, new, reason)
 
-        body = {"key": key, **to_json(fields), **drop_none(reason=reason or None)}
+        body = {"key": key, **_fields_body(fields), **drop_none(reason=reason or None)}
         return Call(Schedule, make, query=drop_none(owner=owner), body=body)
 
     @PATCH("/schedules/{key}", *ADMIN)
@@ -181,6 +185,7 @@ class Schedules(Room[S]):
         With *version*, only if it is still of that version; else VersionConflict.
         """
         fields = dict(timing)
+        _check_payload(fields)
         changes = schedule_fields(fields, new=False)
 
         def act(here: Here) -> Any:
@@ -188,7 +193,7 @@ class Schedules(Room[S]):
             wanted = {**_inherited(here, fields), **changes}
             return schedules.change(here.world, key, wanted, owner=owned_by, version=version, actor=by, reason=reason)
 
-        body = {**to_json(fields), **drop_none(reason=reason or None)}
+        body = {**_fields_body(fields), **drop_none(reason=reason or None)}
         return Call(
             Schedule, act, at=_at(key), query=drop_none(owner=owner), body=body, headers=if_match_header(version)
         )
@@ -233,7 +238,8 @@ class Schedules(Room[S]):
         self, key: str, parameters: Mapping[str, Any] | None = None, *, owner: str | None = None, reason: str = ""
     ) -> Call[Triggered]:
         """Run it once, now, on or off; *parameters* win over its own. It obeys overlap and is not retried."""
-        return _act(Triggered, firing.trigger, _at(key), owner, reason, parameters=parameters)
+        sent = {"parameters": free(parameters)}
+        return _act(Triggered, firing.trigger, _at(key), owner, reason, sent=sent, parameters=parameters)
 
     @POST("/schedules/{key}/backfill", *ADMIN)
     def backfill(
@@ -259,6 +265,15 @@ def _at(key: str) -> dict[str, str]:
     return {"key": label(key, "schedule key", 200)}
 
 
+def _check_payload(fields: Mapping[str, Any]) -> None:
+    if not isinstance(fields.get("payload"), dict | None):
+        raise InvalidInput("schedule_payload_no_object")
+
+
+def _fields_body(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: Free(value) if name == "payload" else to_json(value) for name, value in fields.items()}
+
+
 def _inherited(here: Here, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return what cron takes over from the application unless it is given."""
     return {"lenient": True} if here.world.lenient and fields.get("cron") else {}
@@ -279,11 +294,12 @@ def _act(
     reason: str,
     *,
     repeats: bool = False,
+    sent: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Call[Any]:
     def act(here: Here) -> Any:
         owned_by = here.caller.resolve_owner(owner)
         return verb(here.world, *at.values(), **more, owner=owned_by, actor=here.actor, reason=reason)
 
-    body = drop_none(**more, reason=reason or None)
+    body = drop_none(**{**more, **(sent or {})}, reason=reason or None)
     return Call(answer, act, at=at, query=drop_none(owner=owner), body=body, repeats=repeats)

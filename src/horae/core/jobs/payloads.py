@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from horae.errors import InvalidInput, InvalidName, InvalidPayload
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 100
+ANY_SIZE = 2**63
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@-]*")
 _SCALARS = frozenset({str, int, float, bool, type(None)})
@@ -64,6 +65,11 @@ def encode(value: Any, what: str = "payload", max_bytes: int | None = MAX_BYTES)
     return text
 
 
+def check_plain(value: Any, what: str) -> None:
+    """Refuse a value that cannot be stored; how large it may be is known where it is stored."""
+    encode(value, what, ANY_SIZE)
+
+
 def decode(text: str) -> Any:
     return json.loads(text)
 
@@ -87,11 +93,15 @@ def _check_keys(value: Any, what: str) -> None:
             if not _TEXT.issuperset(map(type, node)):
                 wrong = next((key for key in node if not isinstance(key, str)), None)
                 if wrong is not None or None in node:
-                    raise InvalidPayload("key_not_text", what=what, key=repr(wrong), text=str(wrong))
+                    refuse_key(wrong, what)
             if not _SCALARS.issuperset(map(type, node.values())):
                 waiting += [child for child in node.values() if type(child) not in _SCALARS]
         elif isinstance(node, list | tuple) and not _SCALARS.issuperset(map(type, node)):
             waiting += [child for child in node if type(child) not in _SCALARS]
+
+
+def refuse_key(key: object, what: str) -> NoReturn:
+    raise InvalidPayload("key_not_text", what=what, key=repr(key), text=str(key))
 
 
 def depth(value: Any) -> int:

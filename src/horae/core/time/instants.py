@@ -12,6 +12,8 @@ MICROSECOND = timedelta(microseconds=1)
 
 def aware(instant: datetime, name: str = "instant") -> datetime:
     """Return the instant in UTC; refuse a naive one, because its zone is unknown."""
+    if not isinstance(instant, datetime):
+        raise InvalidInput("type_wrong", name=name, value=repr(instant), expected="an aware datetime")
     if instant.tzinfo is None or instant.utcoffset() is None:
         raise InvalidInput("zone_missing", name=name, value=instant.isoformat())
     try:

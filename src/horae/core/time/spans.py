@@ -24,7 +24,11 @@ def span(value: Span) -> timedelta:
     if isinstance(value, str):
         return span_from(value)
     try:
-        return value if isinstance(value, timedelta) else timedelta(seconds=value)
+        if isinstance(value, timedelta):
+            return value
+        if isinstance(value, bool):
+            raise TypeError
+        return timedelta(seconds=value)
     except (TypeError, ValueError, OverflowError):  # no number, NaN, infinity or beyond any calendar
         raise InvalidInput("span_unreadable", value=repr(value)) from None
 

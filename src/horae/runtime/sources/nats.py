@@ -77,7 +77,7 @@ class BusOperations:
         name = NAMES.get((call.method, call.path))
         if name is None or name not in ENQUEUES:
             raise executes_only(call)
-        line, arguments = self._line(call), dict(call.body)
+        line, arguments = self._line(call), to_json(call.body)
         if call.creates:
             arguments["key"] = call.key or self._dice().name(KEY_LENGTH)
         for _ in range(TRIES - 1):

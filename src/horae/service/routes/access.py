@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path, Query
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
 from horae.actions.access.secrets import LONGEST_OVERLAP, OVERLAP
-from horae.actions.access.tokens import DEFAULT_LIFE, SHORTEST_LIFE
+from horae.actions.access.tokens import DEFAULT_LIFE, LONGEST_LIFE, SHORTEST_LIFE
 from horae.api.access.room import Owners, Secrets, Sessions, Tokens
 from horae.api.access.values import (
     LoginCode,
@@ -30,15 +29,14 @@ from horae.core.access.owners import MOST_NETWORKS, MOST_PORTS, MOST_TASKS
 from horae.core.access.secrets import LONGEST, SHORTEST
 from horae.core.access.sessions import ID_LENGTH
 from horae.core.jobs.turns import MAX_WEIGHT
-from horae.service.fields import AS_TEXT_TOO
-from horae.service.inputs import ReasonBody, ReasonQuery
+from horae.service.fields import AS_TEXT_TOO, Path, Query
+from horae.service.inputs import OperationReason, ReasonBody, ReasonQuery
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
 from horae.service.router import make_router
 
 router = make_router()
-LONGEST_LIFE = 3650 * 86400  # seconds
 TokenId = Annotated[str, Path(pattern=f"^{TOKEN_ID.pattern}$", description="The token's id, not its text.")]
 SessionId = Annotated[str, Path(pattern=f"^[0-9a-f]{{{ID_LENGTH}}}$", description="The session's id.")]
 OwnerName = Annotated[str, Path(min_length=1, max_length=255, description="The tenant's name.", examples=["alice"])]
@@ -51,10 +49,12 @@ Overlap = Annotated[
     AS_TEXT_TOO,
     Field(description="For so long messages are signed with the secret before it as well."),
 ]
-Life = Annotated[float, Field(ge=SHORTEST_LIFE.total_seconds(), le=LONGEST_LIFE, allow_inf_nan=False), AS_TEXT_TOO]
+Life = Annotated[
+    float, Field(ge=SHORTEST_LIFE.total_seconds(), le=LONGEST_LIFE.total_seconds(), allow_inf_nan=False), AS_TEXT_TOO
+]
 
 
-class NewToken(ReasonBody):
+class NewToken(OperationReason):
     """The owner of a new token, and its permissions."""
 
     model_config = ConfigDict(
@@ -77,7 +77,7 @@ class NewToken(ReasonBody):
     )
 
 
-class NewLoginCode(ReasonBody):
+class NewLoginCode(OperationReason):
     """For whom a browser is logged in; without owner and scopes for the caller, with its own token."""
 
     owner: str | None = Field(default=None, min_length=1, max_length=255, description="Needs the scope admin.")
@@ -85,7 +85,7 @@ class NewLoginCode(ReasonBody):
     name: str = Field("", max_length=255, description="What the new token is for, to tell it apart.")
 
 
-class QuietOwner(ReasonBody):
+class QuietOwner(OperationReason):
     """The hours in which no job of an owner starts."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"quiet_hours": "22:00-07:00", "zone": "Europe/Berlin"}]})
@@ -94,7 +94,7 @@ class QuietOwner(ReasonBody):
     zone: str = Field(default="UTC", max_length=64, description="The IANA zone of the hours.")
 
 
-class PutOwner(ReasonBody):
+class PutOwner(OperationReason):
     """Settings of a tenant; what is left out is the default."""
 
     allow_networks: list[Annotated[str, Field(max_length=60)]] = Field(
@@ -118,7 +118,7 @@ class PutOwner(ReasonBody):
     )
 
 
-class PutSecret(ReasonBody):
+class PutSecret(OperationReason):
     """A secret to keep."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
@@ -133,7 +133,7 @@ class PutSecret(ReasonBody):
     keep_previous_for: Overlap = 0.0
 
 
-class RotateSecret(ReasonBody):
+class RotateSecret(OperationReason):
     """The time for which the old secret still signs."""
 
     keep_previous_for: Overlap = OVERLAP.total_seconds()

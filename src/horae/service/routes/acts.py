@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from fastapi import Path, Query, Request
+from fastapi import Request
 from fastapi.responses import Response
 from pydantic import AfterValidator, Field
 
@@ -13,7 +13,7 @@ from horae.api.acts import Act, ActPreview, Acts, has_come_to_rest
 from horae.api.operation import Page
 from horae.core.jobs.acts import ActState
 from horae.service.ending_waits import WaitSeconds, wait_for_end
-from horae.service.fields import Body, Instant, SpanField
+from horae.service.fields import Instant, OperationBody, Path, Query, SpanField
 from horae.service.inputs import ReasonBody, check_one_line
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
@@ -29,7 +29,7 @@ Where = Annotated[
 NOTHING = ReasonBody()
 
 
-class PreviewAct(Body):
+class PreviewAct(OperationBody):
     """An act that is only counted."""
 
     verb: Literal["cancel", "revive", "reschedule"]

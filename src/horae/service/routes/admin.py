@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from fastapi import Path, Query
 from fastapi.responses import Response
 from pydantic import AfterValidator, ConfigDict, Field
 
 from horae.actions.jobs.definitions import MOST_NAMES
 from horae.api.admin import (
+    MOST_AT_ONCE,
     SCHEDULER,
     Admin,
     Definition,
@@ -24,8 +24,8 @@ from horae.api.examination import Examination
 from horae.api.operation import Page
 from horae.core.jobs.parameters import MOST as MOST_PARAMETERS
 from horae.core.jobs.parameters import Parameter
-from horae.service.fields import AS_TEXT_TOO, Body, Instant, SpanField
-from horae.service.inputs import Line, ReasonBody, Tenant, TextFilter, check_storable
+from horae.service.fields import AS_TEXT_TOO, Instant, OperationBody, Path, Query, SpanField
+from horae.service.inputs import Line, OperationReason, Tenant, TextFilter, check_storable
 from horae.service.models import Model, model_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
@@ -39,7 +39,6 @@ Outcome = Literal[
 Ended = Literal["succeeded", "failed", "timed_out", "lost", "skipped", "cancelled", "snoozed", "released"]
 Outcomes = Annotated[list[Outcome], Query(max_length=9)]
 RunId = Annotated[str, Path(min_length=1, max_length=50, examples=["job_12.1"])]
-MOST = 1000
 if TYPE_CHECKING:
     ParameterBody = Model
 else:
@@ -47,7 +46,7 @@ else:
 LONGEST_KEPT = 36_500 * 86_400  # seconds
 
 
-class CleanRuns(ReasonBody):
+class CleanRuns(OperationReason):
     """The runs to delete: give `before` or `older_than`. By default they are only counted."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"older_than": 1209600}]})
@@ -60,7 +59,7 @@ class CleanRuns(ReasonBody):
     dry_run: bool = True
 
 
-class SetRetention(ReasonBody):
+class SetRetention(OperationReason):
     """How long runs are kept; without `queue` and `outcome` the rule holds for all of them."""
 
     model_config = ConfigDict(
@@ -74,7 +73,7 @@ class SetRetention(ReasonBody):
     outcome: Ended | None = None
 
 
-class NewDefinition(Body):
+class NewDefinition(OperationBody):
     """A handler that a worker can run."""
 
     name: Annotated[str, Field(min_length=1, max_length=200, description="What jobs call it.", examples=["resize"])]
@@ -95,7 +94,7 @@ class NewDefinition(Body):
     )
 
 
-class StoreDefinitions(ReasonBody):
+class StoreDefinitions(OperationReason):
     """All that one worker can run, or a part of it; what is not named stays as it is."""
 
     model_config = ConfigDict(
@@ -103,7 +102,7 @@ class StoreDefinitions(ReasonBody):
     )
 
     app: Line = Field(default="", description="Which program declares them.")
-    definitions: Annotated[list[NewDefinition], Field(min_length=1, max_length=MOST)]
+    definitions: Annotated[list[NewDefinition], Field(min_length=1, max_length=MOST_AT_ONCE)]
 
 
 @router.get(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Header, Path, Query, Request
+from fastapi import Header, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response, StreamingResponse
 from pydantic import AfterValidator, ConfigDict, Field, StrictBool
@@ -35,8 +35,8 @@ from horae.core.access.callers import Caller
 from horae.core.attention.task import HIGHEST, LOWEST, NORMAL, Reach, TaskState
 from horae.errors import InvalidInput
 from horae.service.event_stream import JournalStream, begin_at
-from horae.service.fields import MOST, Body, Instant, SpanField
-from horae.service.inputs import ReasonBody, Tenant, check_one_line
+from horae.service.fields import MOST, Instant, OperationBody, Path, Query, SpanField
+from horae.service.inputs import OperationReason, ReasonBody, Tenant, check_one_line
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, answer_in_words, caller_for, rooms_for
@@ -64,7 +64,7 @@ EVENT = {"type": "object", "properties": {"id": {"type": "string"}, "data": LINE
 NO_DATA: dict[str, Any] = {}
 
 
-class NewTask(Body):
+class NewTask(OperationBody):
     """Something to attend to."""
 
     model_config = ConfigDict(
@@ -83,7 +83,7 @@ class NewTask(Body):
     expires_at: Instant | None = Field(default=None, description="Cancelled if it has not begun by then.")
 
 
-class NewEvent(Body):
+class NewEvent(OperationBody):
     """Something that happened."""
 
     model_config = ConfigDict(
@@ -98,13 +98,13 @@ class NewEvent(Body):
     to: Reach | None = Field(default=None, description="Wake one task that waits, or all; else its rule says it.")
 
 
-class CancelTask(ReasonBody):
+class CancelTask(OperationReason):
     """Options of cancelling a task."""
 
     graceful: StrictBool = Field(default=False, description="Let a running task clean up, in a few steps.")
 
 
-class AnswerConfirmation(ReasonBody):
+class AnswerConfirmation(OperationReason):
     """A person's answer."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"approve": True, "reason": "called the customer"}]})
@@ -112,7 +112,7 @@ class AnswerConfirmation(ReasonBody):
     approve: StrictBool
 
 
-class SetControl(ReasonBody):
+class SetControl(OperationReason):
     """The restrictions that an operator sets; for those left out the agent's own control decides."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"auto_continue": False, "reason": "release day"}]})

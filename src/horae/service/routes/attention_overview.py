@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path
 from fastapi.responses import Response
 
 from horae.api.attention.room import Attention
 from horae.api.attention.values import LaneConfirmation, LaneSummary
 from horae.api.operation import Page
-from horae.service.fields import MOST
+from horae.service.fields import MOST, Path
 from horae.service.inputs import Tenant
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses

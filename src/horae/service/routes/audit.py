@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query, Request
+from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
 
 from horae.api.audit import Audit, AuditEntry, Verification, parse_heads
 from horae.api.operation import Page
 from horae.core.access.callers import Caller
+from horae.service.fields import Query
 from horae.service.inputs import Tenant, TextFilter
 from horae.service.lines import DESCRIBED, answer_lines
 from horae.service.paging import Cursor, Limit

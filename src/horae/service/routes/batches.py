@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path, Query, Request
+from fastapi import Request
 from fastapi.responses import Response
 from pydantic import AfterValidator, Field
 
@@ -13,7 +13,8 @@ from horae.api.jobs.batch import Batches, BatchJob, JobBatch, has_ended
 from horae.api.operation import Page
 from horae.core.jobs.batch import BatchState
 from horae.service.ending_waits import WaitSeconds, wait_for_end
-from horae.service.inputs import ReasonBody, Tenant, check_one_line
+from horae.service.fields import Path, Query
+from horae.service.inputs import OperationReason, ReasonBody, Tenant, check_one_line
 from horae.service.models import value_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
@@ -29,7 +30,7 @@ States = Annotated[list[BatchState], Query(max_length=3)]
 NOTHING = ReasonBody()
 
 
-class NewBatch(ReasonBody):
+class NewBatch(OperationReason):
     """Jobs that are stored together, and what follows when all of them have ended.
 
     Neither jobs nor callbacks have a `key` or a `unique` name of their own.

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path, Query
+import fastapi
 from fastapi.responses import Response
 from pydantic import AfterValidator, Field
 
 from horae.api.governance.budgets import Budget, Budgets, PeriodUsage
 from horae.api.operation import Page
 from horae.core.governance.budgets import MOST, Period, Unit
-from horae.service.inputs import AuditReason, ReasonBody, Tenant, TextFilter, check_one_line
+from horae.service.fields import Path, Query
+from horae.service.inputs import AuditReason, OperationReason, Tenant, TextFilter, check_one_line
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
@@ -21,18 +22,18 @@ router = make_router(prefix="/governance/budgets", tags=["governance"])
 Name = Annotated[str, Path(min_length=1, max_length=100, examples=["llm"]), AfterValidator(check_one_line)]
 Agent = Annotated[
     str | None,
-    Query(min_length=1, max_length=100, description="The budget of this agent; else that of all agents."),
+    fastapi.Query(min_length=1, max_length=100, description="The budget of this agent; else that of all agents."),
 ]
 In = Annotated[Period, Query(description="The period after which it is refilled, in UTC; `ever`: never.")]
 
 
-class SetBudget(ReasonBody):
+class SetBudget(OperationReason):
     """A capacity."""
 
     capacity: Annotated[int, Field(ge=0, le=MOST)] | None = Field(description="Without one it only counts.")
 
 
-class AdjustBudget(ReasonBody):
+class AdjustBudget(OperationReason):
     """A correction."""
 
     amount: Annotated[int, Field(ge=-MOST, le=MOST, description="Spent elsewhere; a refund is below zero.")]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path, Query
 from fastapi.responses import Response
 from pydantic import AfterValidator, ConfigDict, Field
 
 from horae.api.operation import Page
 from horae.api.schedules.calendars import Calendar, CalendarDetail, Calendars
 from horae.core.schedules.day_lists import MOST_DAYS
-from horae.service.inputs import AuditReason, IfMatch, ReasonBody, check_one_line, etag, version_from
+from horae.service.fields import Path, Query
+from horae.service.inputs import AuditReason, IfMatch, OperationReason, check_one_line, etag, version_from
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
 from horae.service.router import make_router
@@ -20,7 +20,7 @@ router = make_router(tags=["schedules"])
 CalendarName = Annotated[str, Path(min_length=1, max_length=100), AfterValidator(check_one_line)]
 
 
-class SetCalendar(ReasonBody):
+class SetCalendar(OperationReason):
     """The days of a calendar, as a whole."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"days": ["2030-12-25", "01-01", "sat", "sun"]}]})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path, Query
 from fastapi.responses import Response
 from pydantic import AfterValidator, Field
 
@@ -17,10 +16,10 @@ from horae.core.governance.gates import Outcome
 from horae.core.governance.policies import Risk
 from horae.core.governance.references import MAX_CITES, MAX_ID
 from horae.core.governance.reviews import ReviewState
-from horae.service.fields import Body
+from horae.service.fields import OperationBody, Path, Query
 from horae.service.inputs import (
     IfMatch,
-    ReasonBody,
+    OperationReason,
     Tenant,
     TextFilter,
     check_one_line,
@@ -44,7 +43,7 @@ LongText = Annotated[str, Field(max_length=4000), AfterValidator(check_storable)
 Reference = Annotated[str, Field(max_length=200, examples=["memory:mem_ab12cd34ef56"]), AfterValidator(check_storable)]
 
 
-class Decide(Body):
+class Decide(OperationBody):
     """An action, and what it rests on."""
 
     action: Annotated[str, Field(min_length=1, max_length=ACTION), AfterValidator(check_storable)]
@@ -55,7 +54,7 @@ class Decide(Body):
     reason: LongText = ""
 
 
-class SetPersona(ReasonBody):
+class SetPersona(OperationReason):
     """A persona as a whole."""
 
     boundaries: list[str | Boundary] = Field(default=[], max_length=MAX_BOUNDARIES)
@@ -63,14 +62,14 @@ class SetPersona(ReasonBody):
     archived: bool = False
 
 
-class AskReview(Body):
+class AskReview(OperationBody):
     """A question to a person."""
 
     about: Reference
     question: LongText
 
 
-class AnswerReview(Body):
+class AnswerReview(OperationBody):
     """A person's answer."""
 
     answer: GivenAnswer

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path, Query
 from fastapi.responses import Response
 from pydantic import AfterValidator, Field
 
 from horae.api.acts import Act
 from horae.api.error_groups import ErrorGroup, ErrorGroups
 from horae.api.operation import Page
-from horae.service.fields import Instant
-from horae.service.inputs import AuditReason, ReasonBody, Tenant, TextFilter, check_one_line
+from horae.service.fields import Instant, Path, Query
+from horae.service.inputs import AuditReason, OperationReason, ReasonBody, Tenant, TextFilter, check_one_line
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
@@ -27,7 +26,7 @@ Fingerprint = Annotated[
 NOTHING = ReasonBody()
 
 
-class MuteErrors(ReasonBody):
+class MuteErrors(OperationReason):
     """Why a group is muted, and until when."""
 
     reason: AuditReason

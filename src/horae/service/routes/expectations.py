@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query
 from fastapi.responses import Response
 
 from horae.api.operation import Page
 from horae.api.schedules.expectations import Expectations, MissedRun
 from horae.core.schedules.expectations import MissedState
+from horae.service.fields import Query
 from horae.service.inputs import Tenant
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses

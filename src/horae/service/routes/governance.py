@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query
 from fastapi.responses import Response
 
 from horae.api.governance.report import Governance, GovernanceReport
 from horae.core.governance.report import LONGEST
-from horae.service.fields import Instant
+from horae.service.fields import Instant, Query
 from horae.service.inputs import Tenant
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer_in_words, rooms_for

@@ -12,7 +12,7 @@ from pydantic import Field
 from horae.actions.jobs import jobs as verbs
 from horae.actions.jobs.claims import MAX_PULL
 from horae.actions.jobs.held_jobs import Ending, Hold, Renewal, Settled
-from horae.api.jobs.held import Heartbeat, Upcoming
+from horae.api.jobs.held import Heartbeat, Upcoming, check_queues, check_wait
 from horae.api.jobs.room import HTTP_LEASE, Job, Jobs
 from horae.api.operation import Page
 from horae.api.values import to_public
@@ -22,8 +22,8 @@ from horae.core.jobs import job as core
 from horae.core.jobs.parents import ParentResult
 from horae.core.jobs.steps import StepResult
 from horae.ports.world import World
-from horae.service.fields import Body, Instant, JobId, LeaseField, SpanField, Token, WaitField
-from horae.service.inputs import AuditReason
+from horae.service.fields import Instant, LeaseField, OperationBody, SpanField, Token, WaitField
+from horae.service.inputs import AuditReason, JobId
 from horae.service.long_poll import Want, take, waiting_room_of
 from horae.service.models import Model, model_of, value_of
 from horae.service.problems import refuses
@@ -44,7 +44,7 @@ else:
     HeartbeatBody = model_of(Heartbeat, "Heartbeat")
 
 
-class Claim(Body):
+class Claim(OperationBody):
     """The queues to claim from, the number of jobs, and the length of the lease."""
 
     worker_id: Annotated[str, Field(min_length=1, max_length=200, examples=["worker-1"])]
@@ -54,7 +54,7 @@ class Claim(Body):
     wait: WaitField = Field(default=0, description="Seconds to wait for a job when none is due.")
 
 
-class Peek(Body):
+class Peek(OperationBody):
     queues: list[Annotated[str, Field(max_length=100)]] = Field(default=[], max_length=100)
     worker_id: Annotated[str, Field(max_length=200)] | None = None
     worker: HeartbeatBody | None = Field(default=None, description="Lists the caller among the workers.")
@@ -63,16 +63,16 @@ class Peek(Body):
     )
 
 
-class Renew(Body):
+class Renew(OperationBody):
     holds: Annotated[list[HoldBody], Field(min_length=1, max_length=MAX_PULL)]
     lease: LeaseField = Field(default=DEFAULT_LEASE, description="Seconds, counted from now.")
 
 
-class Settle(Body):
+class Settle(OperationBody):
     endings: Annotated[list[EndingBody], Field(min_length=1, max_length=MAX_PULL)]
 
 
-class Held(Body):
+class Held(OperationBody):
     token: Token
 
 
@@ -147,11 +147,11 @@ async def claim(body: Claim, request: Request, rooms: CallerRooms = rooms_for(Jo
     when the time is up; with 401 when its token is revoked or expires meanwhile.
     """
     caller, service = request.state.caller, service_of(request)
-    queues = tuple(dict.fromkeys(body.queues))
+    queues = check_queues(body.queues)
     for queue in queues:
         caller.require_queue(queue)
     want = Want(body.worker_id, queues, body.limit, timedelta(seconds=body.lease), caller.sees)
-    patience = min(timedelta(seconds=body.wait), service.options.longest_wait)
+    patience = min(check_wait(timedelta(seconds=body.wait)), service.options.longest_wait)
     return answer(to_public(tuple[Job, ...], await claim_or_wait(world_of(request), want, caller, request, patience)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import Header, Query, Request
+from fastapi import Header, Request
 from fastapi.responses import Response
 from pydantic import Field
 
@@ -18,8 +18,8 @@ from horae.core.jobs.job import State
 from horae.errors import InvalidInput
 from horae.service.ending_waits import WaitSeconds, wait_for_end
 from horae.service.enqueues import enqueues_of
-from horae.service.fields import Body, Instant, JobId
-from horae.service.inputs import ReasonBody, Tenant, TextFilter
+from horae.service.fields import Instant, OperationBody, Query
+from horae.service.inputs import JobId, OperationReason, ReasonBody, Tenant, TextFilter
 from horae.service.models import Model, model_of, value_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
@@ -51,20 +51,20 @@ States = Annotated[list[State], Query(max_length=5)]
 NOTHING = ReasonBody()
 
 
-class Batch(Body):
+class Batch(OperationBody):
     """Jobs that are stored together: all of them, or none."""
 
     jobs: Annotated[list[JobBody], Field(min_length=1, max_length=1000)]
 
 
-class Reschedule(ReasonBody):
+class Reschedule(OperationReason):
     """The new time or priority of a waiting job."""
 
     run_at: Instant | None = None
     priority: Literal["high", "medium", "low"] | None = None
 
 
-class Rerun(ReasonBody):
+class Rerun(OperationReason):
     """The payload of the new job; without it that of the old one."""
 
     payload: Any = None

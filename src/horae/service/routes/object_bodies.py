@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import Path, Query
 from pydantic import AfterValidator, Field
 
 from horae.core.governance.evidence import EvidenceKind
@@ -14,12 +13,8 @@ from horae.core.governance.policies import Category, Impact, Mode, Risk, Unknown
 from horae.core.governance.proposals import MAX_SOURCE
 from horae.core.governance.references import MAX_CITES, MAX_ID
 from horae.core.governance.verdicts import MAX_EVIDENCE, MAX_NOTE, MAX_REFERENCE
-from horae.service.fields import Body, Instant
-from horae.service.inputs import (
-    ReasonBody,
-    check_one_line,
-    check_storable,
-)
+from horae.service.fields import Instant, OperationBody, Path, Query
+from horae.service.inputs import OperationReason, ReasonBody, check_one_line, check_storable
 from horae.service.routes.decisions import Reference
 
 KindFilter = Annotated[Kind | None, Query(description="Needed where several kinds share the id.")]
@@ -29,7 +24,7 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 LONGEST = 100_000_000  # characters: what is too long is refused in words of its own, with 413
 
 
-class GivenEvidence(Body):
+class GivenEvidence(OperationBody):
     """A piece of evidence: where it can be found."""
 
     reference: Text = Field(examples=["https://example.org/minutes#3"])
@@ -45,7 +40,7 @@ class GivenEvidence(Body):
 EvidenceList = Annotated[list[Text | GivenEvidence], Field(max_length=MAX_EVIDENCE)]
 
 
-class Propose(Body):
+class Propose(OperationBody):
     """Something to remember."""
 
     kind: Kind
@@ -80,13 +75,13 @@ class ProposeOne(Propose, ReasonBody):
     correlation: Annotated[str, Field(max_length=100)] | None = None
 
 
-class ProposeMany(ReasonBody):
+class ProposeMany(OperationReason):
     """Up to a thousand objects, all or none."""
 
     objects: Annotated[list[Propose], Field(min_length=1, max_length=1000)]
 
 
-class OnObject(ReasonBody):
+class OnObject(OperationReason):
     """A verb on an object, and why."""
 
     kind: Kind | None = None
@@ -122,13 +117,13 @@ class Supersede(OnObject):
     by: Annotated[str, Field(min_length=1, max_length=MAX_ID), AfterValidator(check_one_line)]
 
 
-class SetPolicy(ReasonBody):
+class SetPolicy(OperationReason):
     """Settings that differ from the built-in policy: spans in seconds, shares from 0 to 1."""
 
     settings: dict[str, Any] = Field(examples=[{"verify_budget": 3, "stability": 1209600}])
 
 
-class Replan(ReasonBody):
+class Replan(OperationReason):
     dry_run: bool = True
 
 
@@ -139,13 +134,13 @@ def pieces(given: list[Any]) -> list[Any]:
     return [each if isinstance(each, str) else each.given() for each in given]
 
 
-class RollBack(ReasonBody):
+class RollBack(OperationReason):
     """A rollback, or a look at what it would reach."""
 
     dry_run: bool = False
 
 
-class Erase(ReasonBody):
+class Erase(OperationReason):
     """What to erase: one object by its id, or all about a subject."""
 
     id: Annotated[str, Field(min_length=1, max_length=MAX_ID), AfterValidator(check_one_line)] | None = None

@@ -11,12 +11,7 @@ from horae.api.governance.object_values import (
     GovernedObject,
 )
 from horae.api.governance.objects import Objects
-from horae.service.inputs import (
-    IfMatch,
-    Tenant,
-    etag,
-    version_from,
-)
+from horae.service.inputs import IfMatch, Tenant, etag, version_from
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
 from horae.service.router import make_router

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Query, Request
+from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import AfterValidator
 
@@ -30,15 +30,8 @@ from horae.core.governance.objects import MAX_SUBJECT
 from horae.core.governance.policies import Risk
 from horae.core.governance.proposals import Proposal
 from horae.core.governance.references import MAX_ID
-from horae.service.fields import Instant
-from horae.service.inputs import (
-    IfMatch,
-    Tenant,
-    TextFilter,
-    check_one_line,
-    etag,
-    version_from,
-)
+from horae.service.fields import Instant, Query
+from horae.service.inputs import IfMatch, Tenant, TextFilter, check_one_line, etag, version_from
 from horae.service.lines import DESCRIBED, answer_lines
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses

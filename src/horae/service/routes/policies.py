@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query
 from fastapi.responses import Response
 from pydantic import AfterValidator
 
 from horae.api.governance.policies import Policies, Policy, Replanned
 from horae.api.operation import Page
-from horae.service.inputs import (
-    IfMatch,
-    Tenant,
-    check_one_line,
-    etag,
-    version_from,
-)
+from horae.service.fields import Query
+from horae.service.inputs import IfMatch, Tenant, check_one_line, etag, version_from
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
 from horae.service.router import make_router

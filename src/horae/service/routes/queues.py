@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path, Query
 from fastapi.responses import Response
 from pydantic import AfterValidator, ConfigDict, Field
 
@@ -13,8 +12,8 @@ from horae.api.queues import Limits, Queue, QueueDetail, Queues, RunningLimit, W
 from horae.core.jobs.job import Order
 from horae.core.jobs.running_limits import MOST
 from horae.core.jobs.turns import Fair
-from horae.service.fields import Instant
-from horae.service.inputs import ReasonBody, ReasonQuery, check_one_line
+from horae.service.fields import Instant, Path, Query
+from horae.service.inputs import OperationReason, ReasonBody, ReasonQuery, check_one_line
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
 from horae.service.router import make_router
@@ -29,7 +28,7 @@ Number = Annotated[int, Field(ge=1, le=MOST)]
 NOTHING = ReasonBody()
 
 
-class PauseQueue(ReasonBody):
+class PauseQueue(OperationReason):
     """Until when, where the pause ends by itself."""
 
     until: Instant | None = Field(default=None, description="The pause ends then; without it, when it is resumed.")
@@ -38,7 +37,7 @@ class PauseQueue(ReasonBody):
 PAUSED = PauseQueue()
 
 
-class QuietQueue(ReasonBody):
+class QuietQueue(OperationReason):
     """The hours in which no job of a queue starts."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"quiet_hours": "22:00-07:00", "zone": "Europe/Berlin"}]})
@@ -49,31 +48,31 @@ class QuietQueue(ReasonBody):
     zone: str = Field(default="UTC", max_length=64, description="The IANA zone of the hours.")
 
 
-class LimitQueue(ReasonBody):
+class LimitQueue(OperationReason):
     """The limit of jobs of a queue that run at once."""
 
     max_running: Number | None = Field(description="null lifts the limit.")
 
 
-class OrderQueue(ReasonBody):
+class OrderQueue(OperationReason):
     """The order in which jobs of a queue are claimed."""
 
     order: Order
 
 
-class ShareQueue(ReasonBody):
+class ShareQueue(OperationReason):
     """Between whom a queue is shared by turns."""
 
     fair: Fair | None = Field(description="`owner`: owners take turns, by their weights; null: the order alone rules.")
 
 
-class SetLimit(ReasonBody):
+class SetLimit(OperationReason):
     """The limit of jobs that run at once."""
 
     max_running: Number | None = Field(description="null: no limit, whatever code says.")
 
 
-class DrainWorker(ReasonBody):
+class DrainWorker(OperationReason):
     """What a drained worker does after its last job."""
 
     leave: bool = Field(default=False, description="End the process; else it stays idle until it is resumed.")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import Query
 from fastapi.responses import Response
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from horae.actions.schedules.forecast import LONGEST, MOST_NEXT
 from horae.actions.schedules.schedules import MOST_RESULTS
 from horae.actions.schedules.timetable import MOST_DAYS
 from horae.api.operation import Page
+from horae.api.schedules.keys import GROUPS
 from horae.api.schedules.room import Schedules
 from horae.api.schedules.timetable import Timetable
 from horae.api.schedules.values import (
@@ -27,9 +27,19 @@ from horae.api.schedules.values import (
     UpcomingFire,
     Version,
 )
-from horae.service.addresses import GROUPS, check_key, refuse_ambiguous
-from horae.service.fields import Instant, SpanField
-from horae.service.inputs import AuditReason, IfMatch, ReasonBody, ScheduleKey, Tenant, TextFilter, etag, version_from
+from horae.service.addresses import refuse_ambiguous
+from horae.service.fields import Instant, Query, SpanField
+from horae.service.inputs import (
+    AuditReason,
+    IfMatch,
+    OperationReason,
+    ReasonBody,
+    ScheduleKey,
+    Tenant,
+    TextFilter,
+    etag,
+    version_from,
+)
 from horae.service.models import Model, model_of, value_of
 from horae.service.paging import Cursor, Limit
 from horae.service.problems import refuses
@@ -67,12 +77,11 @@ class NewSchedule(TimingBody):
         Field(
             min_length=1, max_length=200, description="Slashes are fine, unless a path with it means something else."
         ),
-        AfterValidator(check_key),
     ]
     reason: AuditReason = ""
 
 
-class PauseSchedule(ReasonBody):
+class PauseSchedule(OperationReason):
     """Until when, where the pause ends by itself."""
 
     until: Instant | None = Field(default=None, description="The pause ends then; without it, when it is resumed.")
@@ -81,7 +90,7 @@ class PauseSchedule(ReasonBody):
 PAUSED = PauseSchedule()
 
 
-class TriggerSchedule(ReasonBody):
+class TriggerSchedule(OperationReason):
     """Values for this run, in addition to the stored payload."""
 
     parameters: dict[str, Any] | None = Field(default=None, description="They win over the stored payload.")
@@ -90,7 +99,7 @@ class TriggerSchedule(ReasonBody):
 AS_STORED = TriggerSchedule()
 
 
-class BackfillRange(ReasonBody):
+class BackfillRange(OperationReason):
     """The range of missed fires. By default they are only counted; `dry_run: false` enqueues them."""
 
     model_config = ConfigDict(

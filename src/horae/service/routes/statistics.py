@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path, Query
 from fastapi.responses import Response
 from pydantic import AfterValidator
 
 from horae.api.operation import Page
 from horae.api.statistics import Figures, Statistics
 from horae.core.statistics import Grain, Scope
-from horae.service.fields import Instant
+from horae.service.fields import Instant, Path, Query
 from horae.service.inputs import check_one_line
 from horae.service.paging import Limit
 from horae.service.rooms import CallerRooms, answer, rooms_for

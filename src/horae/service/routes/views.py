@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path
 from fastapi.responses import Response
 from pydantic import AfterValidator, ConfigDict, Field
 
 from horae.api.operation import Page
 from horae.api.views import View, Views
 from horae.core.views import LONGEST_FILTER, LONGEST_NAME, ViewRoom
-from horae.service.inputs import ReasonBody, ReasonQuery, check_one_line, check_storable
+from horae.service.fields import Path
+from horae.service.inputs import OperationReason, ReasonQuery, check_one_line, check_storable
 from horae.service.problems import refuses
 from horae.service.rooms import CallerRooms, answer, rooms_for
 from horae.service.router import make_router
@@ -20,7 +20,7 @@ router = make_router(prefix="/views", tags=["views"])
 ViewId = Annotated[str, Path(min_length=1, max_length=50, examples=["view_3"]), AfterValidator(check_one_line)]
 
 
-class SaveView(ReasonBody):
+class SaveView(OperationReason):
     """A filter, and what to call it."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "Timeouts", "filter": "error:Timeout"}]})
@@ -31,7 +31,7 @@ class SaveView(ReasonBody):
     shared: bool = Field(default=False, description="Show it to all of the tenant.")
 
 
-class ShareView(ReasonBody):
+class ShareView(OperationReason):
     """Who sees a view."""
 
     shared: bool = Field(default=True, description="false: its author alone.")

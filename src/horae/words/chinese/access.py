@@ -22,6 +22,7 @@ ERRORS = {
     "tenant_unknown": "没有租户 {owner!r}。",
     "tenants_for_operator_only": "只有管理员能查看租户。请使用带 admin 范围的令牌，或系统自身的令牌。",
     "token_invalid": "令牌无效：未知、已过期或已吊销。请向管理员申请新的令牌。",
+    "token_life_too_long": "令牌的有效期不能是 {expires_in:span}；expires_in 至多 {most_days:,} 天，或为 None。",
     "token_life_too_short": "令牌的有效期不能是 {expires_in:span}；expires_in 至少为一分钟。",
     "token_missing": "缺少令牌。请发送请求头 Authorization: Bearer <token>。",
     "token_unknown": "没有令牌 {id}；`horae token list` 会列出现有的令牌。",

@@ -24,6 +24,7 @@ ERRORS = {
     "span_too_long": "{name}={value:span} 太长，无法保存；最多 {most_days:,} 天。",
     "span_unreadable": "{value} 既不是秒数，也不是 timedelta 或 5m 这样的文本。",
     "text_not_storable": "{name} 含有 NUL 或半个字符，无法存为文本。请删除它。",
+    "text_too_long": "{name} 有 {length:,} 个字符；最多保留 {most:,} 个。请缩短。",
     "too_deep": "{what} 的嵌套超过 {most} 层。请将其展平，或作为字符串发送。",
     "too_large": "{what} 有 {size:,} 字节；最多接受 {most:,} 字节。请把数据存到别处，只发送引用。",
     "transition_refused": "{thing} 处于 {state}，不能 {event}。从 {state} 出发可以：{possible}。",

@@ -61,6 +61,9 @@ ERRORS = {
     "schedule_key_used": "那个键创建了 {key}，而它已被删除。请换一个键。",
     "schedule_just_changed": "定时计划 {key} 在此期间已被修改；请重新读取后再试。",
     "schedule_just_made": "另一个进程刚刚创建了定时计划 {key!r}；请重新查看。",
+    "schedule_key_means_group": "键 {key!r} 以 groups/ 开头，会被当作组；请换一个，例如 {another!r}。",
+    "schedule_key_means_verb": "键 {key!r} 以 /{verb} 结尾，会被当作操作；请换一个，例如 {another!r}。",
+    "schedule_key_not_sent": "键 {key!r} 中有客户端和代理会从路径中去掉的部分；请换一个，例如 {another!r}。",
     "schedule_path_ambiguous": "此地址既指 {meaning}，也指定时计划 {key!r}，因此什么也没有做。请使用命令行（"
     "horae schedule），或给该计划换一个键。",
     "schedule_payload_no_object": "定时计划的载荷是一个对象：按名称给出的处理函数参数。",
