@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 AWAY = (StoreError, ConfigurationError)  # the latter: what answers at its address is not that member
+SLOW = 2.0  # seconds: a database that gave no answer for so long is silent, and not merely refuses
+SPARED_FOR = 10.0  # seconds
 
 
 def group_by_shard(world: World, items: Iterable[T], id_of: Callable[[T], str]) -> list[tuple[World, list[T]]]:
@@ -42,22 +44,34 @@ def ask_each(
     *,
     in_order: Sequence[int] = (),
     asked: Iterable[Member] | None = None,
+    spares: bool = False,
 ) -> tuple[dict[int, T], tuple[str, ...]]:
     """Ask each database of a cluster, or those *among* them; return answers by number, and the names of those that
     gave none within their timeouts. Where none answers, that is an error. *in_order* says who is asked first,
     *asked* who at all, where that is not whoever keeps something.
+
+    With *spares* a database that was silent is not asked again for a while, so that only one answer waits for it.
     """
+    assert world.cluster is not None
     found, away, problem = dict[int, T](), list[str](), None
-    known = members(world) if asked is None else asked
+    known, clock, silences = members(world) if asked is None else asked, world.clock, world.cluster.silences
     for member in sorted(known, key=lambda each: in_order.index(each.number)) if in_order else known:
         if among is not None and member.number not in among:
             continue
+        began = clock.monotonic()
+        until, silent = silences.get(member.number, (began, None))
+        if spares and silent is not None and began < until:
+            away.append(member.name)
+            problem = problem or silent
+            continue
         try:
-            assert world.cluster is not None
             found[member.number] = ask(world.cluster.whole(world, member.number), member.number)
+            silences.pop(member.number, None)
         except AWAY as missing:
             away.append(member.name)
             problem = problem or missing
+            if clock.monotonic() - began > SLOW:
+                silences[member.number] = (clock.monotonic() + SPARED_FOR, missing)
     if not found and problem is not None:
         raise problem
     return found, tuple(away)

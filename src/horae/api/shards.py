@@ -146,6 +146,7 @@ def ask_each(
         lambda world, number: ask(replace(here, world=world, everywhere=here.world), number),
         among,
         asked=_asked(here, drained),
+        spares=True,
     )
 
 

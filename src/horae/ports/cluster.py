@@ -236,6 +236,10 @@ class Shards(Protocol):
     def token_hints(self) -> MutableMapping[str, int]:
         """Databases that had tokens from before the cluster, by id, when this process last asked them."""
 
+    @property
+    def silences(self) -> MutableMapping[int, tuple[float, Exception]]:
+        """Databases that lately kept this process waiting for nothing: until when to spare them, and the error."""
+
     def bind(self, world: World, vshard: int) -> World:
         """Return the world of one virtual shard: its store follows the shard from database to database."""
 

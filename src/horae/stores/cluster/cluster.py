@@ -79,6 +79,7 @@ class Cluster:
         self._bound: dict[int, tuple[World, World]] = {}  # of each virtual shard: made of which world, the bound one
         self._forwards: dict[int, int] = {}
         self._token_hints: dict[str, int] = {}
+        self.silences: dict[int, tuple[float, Exception]] = {}
         self.pause = pause
         first.shard = Shard(first.dialect, number, lambda: self.shard_map)
 
