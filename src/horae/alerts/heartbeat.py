@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from horae.actions.access.owners import get_owner
 from horae.actions.schedules.expectations import count_missing
@@ -20,14 +20,15 @@ from horae.core.outgoing.targets import Rules, Target, target_of
 from horae.core.time.instants import iso
 from horae.core.time.spans import Span, span
 from horae.errors import HoraeError, InvalidInput
-from horae.outgoing.calls import Calls, Limits
 from horae.ports.world import World
 from horae.runtime.chores.janitor import Chore
 from horae.telemetry import headers
 
+if TYPE_CHECKING:
+    from horae.outgoing.calls import Calls
+
 log = logging.getLogger("horae.heartbeat")
 SHORTEST = timedelta(seconds=10)
-LIMITS = Limits(connect=3.0, total=5.0, body=1024)  # other chores of the process wait for it
 
 
 class Beating(Protocol):
@@ -39,6 +40,8 @@ class Beating(Protocol):
 
 def beat(app: Beating, url: str, *, every: Span = timedelta(minutes=1), calls: Calls | None = None) -> None:
     """Call *url* so often while no expected run is missing; a monitor that hears nothing raises the alarm."""
+    from horae.outgoing.calls import Calls  # needs httpx, which a worker without a heartbeat does without
+
     target, rhythm, calling = target_of(url), span(every), calls or Calls(headers=headers)
     if rhythm < SHORTEST:
         raise InvalidInput("heartbeat_too_often", least=SHORTEST.total_seconds())
@@ -59,9 +62,12 @@ def _step(target: Target, calls: Calls) -> Callable[[World], Awaitable[None] | N
 
 
 async def _call(target: Target, calls: Calls, rules: Rules, now: datetime) -> None:
+    from horae.outgoing.calls import Limits
+
     body = json.dumps({"type": "heartbeat", "timestamp": iso(now)}).encode()
+    limits = Limits(connect=3.0, total=5.0, body=1024)  # other chores of the process wait for it
     try:
-        answer = await calls.post(target, body, {}, rules, LIMITS)
+        answer = await calls.post(target, body, {}, rules, limits)
     except HoraeError as problem:
         log.warning("the heartbeat was not delivered: %s", problem)
         return

@@ -195,7 +195,6 @@ class Admin(Room[S]):
         if (before is None) == (older_than is None):
             raise InvalidInput("run_age_missing")
         age = None if older_than is None else span(older_than)
-
         left = logs.MOST  # over all databases
 
         def act(here: Here) -> logs.Cleaned:
