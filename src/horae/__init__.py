@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from horae.app import Horae
     from horae.client.client import AsyncClient, Client
     from horae.core.governance.answers import Attend, Verdict
-    from horae.core.jobs.gathering import Collect, Debounce
+    from horae.core.jobs.gathered_jobs import Collect, Debounce
     from horae.core.jobs.outcomes import BudgetEmpty, Cancel, Snooze
     from horae.core.jobs.retry import Retry
     from horae.core.schedules.job_status import JobStatus
@@ -68,10 +68,10 @@ _PLACES = {
     "BudgetEmpty": "horae.core.jobs.outcomes",
     "Cancel": "horae.core.jobs.outcomes",
     "Client": "horae.client.client",
-    "Collect": "horae.core.jobs.gathering",
+    "Collect": "horae.core.jobs.gathered_jobs",
     "Context": "horae.runtime.worker.context",
     "Cron": "horae.core.time.cron",
-    "Debounce": "horae.core.jobs.gathering",
+    "Debounce": "horae.core.jobs.gathered_jobs",
     "Every": "horae.core.schedules.rules",
     "ExecutionTracker": "horae.declare.tracker",
     "Horae": "horae.app",

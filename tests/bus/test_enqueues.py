@@ -10,7 +10,7 @@ from horae.actions.jobs.requests import Request
 from horae.bus.calls import perform
 from horae.bus.rooms import rooms_of
 from horae.core.dispatch import BusCall, Subjects
-from horae.core.jobs.gathering import Collect
+from horae.core.jobs.gathered_jobs import Collect
 from horae.errors import BusUnavailable, InvalidInput, KeyConflict, NeedsDatabase
 from horae.runtime.sources import nats as source
 from horae.runtime.sources.bus_line import BusLine

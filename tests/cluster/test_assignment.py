@@ -18,7 +18,7 @@ from time import monotonic
 import pytest
 
 from horae import Horae
-from horae.actions import serving
+from horae.actions import assignment
 from horae.actions.jobs import jobs
 from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.requests import Request
@@ -111,15 +111,15 @@ def test_free_slots_go_to_those_who_wait_longest() -> None:
 def test_a_lease_runs_out_and_another_worker_steps_in(clusters: Clusters) -> None:
     world, _ = clusters.make(1)
     [shard] = world.shards()
-    assert serving.attend(shard, "a", ["mail", "other"], is_chosen=False).is_ours
-    assert not serving.attend(shard, "b", ["mail"], is_chosen=False).is_ours
-    assert serving.attend(shard, "b", ["mail", "new"], is_chosen=False).is_ours
-    serving.leave(shard, "b")
+    assert assignment.attend(shard, "a", ["mail", "other"], is_chosen=False).is_ours
+    assert not assignment.attend(shard, "b", ["mail"], is_chosen=False).is_ours
+    assert assignment.attend(shard, "b", ["mail", "new"], is_chosen=False).is_ours
+    assignment.leave(shard, "b")
     clusters.clock.advance(LEASE + timedelta(seconds=1))
-    assert serving.attend(shard, "b", ["mail"], is_chosen=False).is_ours
-    assert not serving.attend(shard, "c", ["mail"], is_chosen=False).is_ours
+    assert assignment.attend(shard, "b", ["mail"], is_chosen=False).is_ours
+    assert not assignment.attend(shard, "c", ["mail"], is_chosen=False).is_ours
     clusters.clock.advance(timedelta(hours=2))
-    serving.attend(shard, "d", ["mail"], is_chosen=True)
+    assignment.attend(shard, "d", ["mail"], is_chosen=True)
     assert [each.worker for each in shard.store.read(lambda tx: tx.cluster.holdings())] == ["d"]
 
 

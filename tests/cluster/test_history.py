@@ -12,7 +12,7 @@ from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.requests import Request
 from horae.actions.schedules import fires, schedules
-from horae.api.gathering import Merged
+from horae.api.gather import Merged
 from horae.api.here import Here, house, tenant
 from horae.api.shards import gather_of_owner
 from horae.core.access.callers import Caller

@@ -16,7 +16,7 @@ from horae.actions.jobs.on_the_way import refuse_owner_on_the_way
 from horae.actions.jobs.requests import Enqueued, Request, new_jobs
 from horae.core.cluster.numbers import birthplace, vshard_in
 from horae.core.cluster.sent_jobs import ON_THE_WAY, read_job, write_job
-from horae.core.jobs.gathering import Debounce
+from horae.core.jobs.gathered_jobs import Debounce
 from horae.core.jobs.job import SYSTEM
 from horae.errors import ConfigurationError, Conflict, NotFound, StoreBusy
 from horae.ports.world import World

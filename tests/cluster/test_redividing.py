@@ -14,7 +14,7 @@ from horae.actions.budgets import budgets
 from horae.actions.jobs import jobs
 from horae.actions.jobs.requests import Request
 from horae.actions.settings.catching_up import catch_up, catch_up_all, catch_up_here
-from horae.actions.settings.redividing import is_divided
+from horae.actions.settings.shares import is_divided
 from horae.core.cluster.settings import Division, GivenUp, Portion, divide_freed, portion_of, read_portion
 from horae.ports.world import World
 from horae.stores.store import SqlStore

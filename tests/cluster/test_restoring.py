@@ -10,14 +10,14 @@ import pytest
 from sqlalchemy import text
 
 from horae.actions import cluster as verbs
-from horae.actions import moves, restoring
+from horae.actions import moves, restore
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.requests import Request
 from horae.cli.main import main
 from horae.clock import SystemDice
 from horae.core.cluster.moves import Parcel
-from horae.core.cluster.restoring import SKIPPED_DRAWS
+from horae.core.cluster.restore import SKIPPED_DRAWS
 from horae.core.cluster.shard_map import HOME
 from horae.core.jobs.job import Outcome
 from horae.errors import ConfigurationError, Conflict, StoreUnavailable
@@ -64,12 +64,12 @@ class Ground:
         alone = self.clusters.open_alone(self.urls[number - 1])
         alone.store.transact(lambda tx: tx.restoring.hold())
 
-    def restore(self, number: int) -> restoring.Restored:
+    def restore(self, number: int) -> restore.Restored:
         store = open_store(create_store_engine(self.urls[number - 1]))
         plain = World(store, self.clusters.clock, self.clusters.dice, tzdata="2030a")
         world = with_cluster(plain, store, make_clock=lambda _: self.clusters.clock, held_too=True)
         try:
-            return restoring.restored(world)
+            return restore.restored(world)
         finally:
             world.store.close()
 

@@ -22,7 +22,7 @@ from horae.actions.jobs.definitions import find_definitions, store_definitions
 from horae.actions.jobs.requests import Request
 from horae.actions.schedules.calendars import list_calendars
 from horae.actions.settings.catching_up import catch_up, catch_up_all, find_lagging
-from horae.actions.settings.deciding import Draft, apply_setting, decide
+from horae.actions.settings.decisions import Draft, apply_setting, decide
 from horae.api.values import to_json
 from horae.core.cluster.settings import Rank, SharedSetting
 from horae.core.error_groups import ErrorGroup

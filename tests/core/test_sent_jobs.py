@@ -6,7 +6,7 @@ from datetime import timedelta
 from horae.core.audit.entries import Entry, PrivateReason
 from horae.core.cluster.sent_jobs import read_job, write_job
 from horae.core.jobs.expectations import Expected
-from horae.core.jobs.gathering import Gather
+from horae.core.jobs.gathered_jobs import Gather
 from horae.core.jobs.job import NewJob
 from horae.testing.clock import NOON
 

@@ -30,7 +30,7 @@ BEFORE, _, STATES = TEXT.partition("\n## States\n")
 WORDS = re.findall(r"^\| (?!Word )([^|]+?) \| [^|]+ \|$", BEFORE, re.M)
 SPANS = set(re.findall(r"`(\w+)`", TEXT))
 STATE_ROWS: list[tuple[str, str]] = re.findall(r"^\| (?!State )([^|]+?) \| ([^|]+?) \| [^|]+ \|$", STATES, re.M)
-PLUMBING = {"horae.api.gathering", "horae.api.here", "horae.api.operation"}  # how rooms are made; no user meets these
+PLUMBING = {"horae.api.gather", "horae.api.here", "horae.api.operation"}  # how rooms are made; no user meets these
 LITERALS: dict[str, Any] = {
     "act": ActState,
     "access token": inspect.signature(Token.state, eval_str=True).return_annotation,

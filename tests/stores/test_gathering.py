@@ -16,7 +16,7 @@ from horae.actions.jobs.quotas import enqueue_within
 from horae.actions.jobs.reasons import why
 from horae.actions.jobs.requests import Enqueued, Request
 from horae.actions.retention import clean
-from horae.core.jobs.gathering import MOST_BYTES, Collect, Debounce
+from horae.core.jobs.gathered_jobs import MOST_BYTES, Collect, Debounce
 from horae.core.jobs.job import Job, Outcome
 from horae.core.retention import Retention
 from horae.errors import InvalidInput, KeyConflict
@@ -307,7 +307,7 @@ import json, sys
 from horae.actions.jobs.jobs import enqueue
 from horae.actions.jobs.requests import Request
 from horae.clock import SystemClock
-from horae.core.jobs.gathering import Collect, Debounce
+from horae.core.jobs.gathered_jobs import Collect, Debounce
 from horae.ports.world import World
 from horae.stores.opening import create_store_engine, open_store
 from horae.testing.clock import LoadedDice

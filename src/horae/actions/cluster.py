@@ -215,7 +215,7 @@ def check(world: World, *, repair: bool = False) -> ClusterState:
         from horae.actions.announcements import drop_unpacked
         from horae.actions.messages import ask_again
         from horae.actions.moves import finish
-        from horae.actions.restoring import newest_map
+        from horae.actions.restore import newest_map
         from horae.actions.settings.catching_up import catch_up_all
 
         copy_map(world, newest_map(world))

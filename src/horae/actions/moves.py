@@ -131,7 +131,7 @@ def _move_all(
     reason: str,
     progress: Progress | None,
 ) -> Moved:
-    from horae.actions.restoring import refuse_older_first  # which imports this module
+    from horae.actions.restore import refuse_older_first  # which imports this module
 
     refuse_older_first(world)
     finish(world, actor=actor)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from horae.actions.jobs import acts
 from horae.api import merges
 from horae.api.everywhere import over_all
-from horae.api.gathering import Join, Merged
+from horae.api.gather import Join, Merged
 from horae.api.here import Here
 from horae.api.jobs.room import USER_OR_WORKER, Job
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S

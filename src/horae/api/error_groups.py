@@ -13,7 +13,7 @@ from horae.actions.jobs import acts
 from horae.api import merges
 from horae.api.acts import Act, begun_in_parts
 from horae.api.everywhere import as_setting, over_all
-from horae.api.gathering import Join, Merged
+from horae.api.gather import Join, Merged
 from horae.api.here import Here
 from horae.api.operation import GET, PAGES, POST, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_public

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from horae.api.gathering import Merged
+    from horae.api.gather import Merged
     from horae.api.here import Here
     from horae.core.cluster.settings import Kind
     from horae.ports.store import Tx

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 from urllib.parse import quote
 
 from horae.api.arguments import Arguments
-from horae.api.gathering import Join, Merged
+from horae.api.gather import Join, Merged
 from horae.core.cursors import MAX_PAGE, page_size
 from horae.core.dataclass import dataclass
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from horae.actions import shards
 from horae.actions.consistency import moment
 from horae.actions.settings.budgets import budget_value, decide_budget
-from horae.actions.settings.deciding import Draft, decide
-from horae.api.gathering import Merged
+from horae.actions.settings.decisions import Draft, decide
+from horae.api.gather import Merged
 from horae.api.masking import for_readers
 from horae.api.operation import Page
 from horae.core.cluster.positions import read_positions, write_positions
 from horae.errors import NotFound, StoreBusy
 
 if TYPE_CHECKING:
-    from horae.actions.settings.deciding import Value
-    from horae.api.gathering import Join
+    from horae.actions.settings.decisions import Value
+    from horae.api.gather import Join
     from horae.api.here import Here
     from horae.api.operation import FetchPage
     from horae.core.cluster.settings import Kind, Portion

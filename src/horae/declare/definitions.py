@@ -17,7 +17,7 @@ from typing import Any, Literal, get_type_hints
 
 from horae.core.dataclass import dataclass
 from horae.core.governance.budgets import job_budget
-from horae.core.jobs.gathering import Collect, Debounce
+from horae.core.jobs.gathered_jobs import Collect, Debounce
 from horae.core.jobs.job import PRIORITIES, Job, Priority
 from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.payloads import name as checked_name

@@ -22,7 +22,7 @@ from horae.actions.schedules.exclusive import start_exclusively
 from horae.core.checks import texts
 from horae.core.dataclass import dataclass
 from horae.core.jobs.expectations import NOTHING, job_expect
-from horae.core.jobs.gathering import Collect, Debounce
+from horae.core.jobs.gathered_jobs import Collect, Debounce
 from horae.core.jobs.job import PRIORITIES, SYSTEM, OnParentDead, Priority, band_of
 from horae.core.jobs.machinery import queue_name
 from horae.core.jobs.retry import Retry, time_limit

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, TypedDict, get_type_hints
 
 from horae.core.dataclass import dataclass
-from horae.core.jobs.gathering import Collect, Debounce
+from horae.core.jobs.gathered_jobs import Collect, Debounce
 from horae.core.jobs.job import Priority
 from horae.core.jobs.retry import Retry
 from horae.core.schedules.schedule import Misfire, Mode, Overlap

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from horae.core.cluster.assignment import Holding
     from horae.core.cluster.messages import Answer, Following, Message, Waiting
     from horae.core.cluster.moves import Attempt, Cargo, Parcel
-    from horae.core.cluster.restoring import RestorePlan, Settled
+    from horae.core.cluster.restore import RestorePlan, Settled
     from horae.core.cluster.sent_jobs import SentJob
     from horae.core.cluster.settings import Head, Kind, SharedSetting
     from horae.core.cluster.shard_map import Member, ShardMap, VshardState

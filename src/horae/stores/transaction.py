@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from horae.stores.audit import Audit
     from horae.stores.cluster.messages import Messages
     from horae.stores.cluster.parcels import Parcels
-    from horae.stores.cluster.restoring import Restoring
+    from horae.stores.cluster.restore import Restoring
     from horae.stores.cluster.rows import ClusterRows
     from horae.stores.cluster.sent_jobs import SentJobs
     from horae.stores.cluster.settings import Settings
@@ -256,7 +256,7 @@ class Transaction:
 
     @cached_property
     def restoring(self) -> Restoring:
-        from horae.stores.cluster.restoring import Restoring
+        from horae.stores.cluster.restore import Restoring
 
         return Restoring(self.connection)
 

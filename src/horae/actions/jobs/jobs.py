@@ -87,7 +87,7 @@ def enqueue_many(
 def store_jobs(world: World, new: Sequence[NewJob], now: datetime, connection: Any = None) -> list[Enqueued]:
     """Store checked jobs, in a transaction of their own or on a connection."""
     if world.cluster is not None:
-        from horae.actions.jobs.spreading import store_joined, store_spread
+        from horae.actions.jobs.spread import store_joined, store_spread
 
         return store_spread(world, new, now) if connection is None else store_joined(world, new, now, connection)
     joins, store = connection is not None, world.route(owner=new[0].owner, key=new[0].key).store

@@ -18,7 +18,7 @@ from horae.core.cluster.numbers import job_id
 from horae.core.cluster.shard_keys import LONGEST_SHARD_KEY, in_shard
 from horae.core.dataclass import dataclass
 from horae.core.jobs.batches import AlikeJobs
-from horae.core.jobs.gathering import Collect, Debounce, Gather, gather_of
+from horae.core.jobs.gathered_jobs import Collect, Debounce, Gather, gather_of
 from horae.core.jobs.job import (
     OBJECT_ACTIONS,
     OBJECT_TYPES,

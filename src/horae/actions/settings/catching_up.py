@@ -10,9 +10,9 @@ import logging
 from collections.abc import Collection
 from contextlib import suppress
 
-from horae.actions.settings.deciding import apply_setting, cluster_of
+from horae.actions.settings.decisions import apply_setting, cluster_of
 from horae.actions.settings.definitions import copy_definitions
-from horae.actions.settings.redividing import redivide
+from horae.actions.settings.shares import redivide
 from horae.actions.shards import AWAY
 from horae.core.cluster.settings import SHARED, WHOLE, Kind, SharedSetting, find_behind
 from horae.core.jobs.job import SYSTEM

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from horae.actions.jobs.definitions import find_changed, put_definitions, release_held
-from horae.actions.settings.deciding import shard_of
+from horae.actions.settings.decisions import shard_of
 from horae.actions.settings.kinds import definition_value, read_definition
 from horae.actions.shards import AWAY, members
 from horae.core.cluster.settings import WHOLE, SharedSetting, next_version

@@ -14,7 +14,7 @@ from horae.actions import error_groups, retention
 from horae.actions.jobs import queues, quiet_queues, running_limits
 from horae.actions.schedules import calendars
 from horae.actions.settings.budgets import apply_budget, budget_value
-from horae.actions.settings.deciding import Apply
+from horae.actions.settings.decisions import Apply
 from horae.actions.settings.divisions import put_division
 from horae.core.cluster.settings import Division, Kind, Portion, SharedSetting
 from horae.core.error_groups import MOST_GROUPS

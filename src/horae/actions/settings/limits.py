@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from horae.actions.jobs.running_limits import store_declared
-from horae.actions.settings.deciding import Draft, decide, shard_of
+from horae.actions.settings.decisions import Draft, decide, shard_of
 from horae.actions.settings.kinds import limits_value
 from horae.actions.shards import AWAY, members
 

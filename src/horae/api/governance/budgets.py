@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from horae.actions.budgets import budgets
 from horae.api import merges
 from horae.api.everywhere import over_all
-from horae.api.gathering import Join, Merged
+from horae.api.gather import Join, Merged
 from horae.api.here import Here
 from horae.api.operation import GET, PAGES, POST, PUT, Call, Listing, Page, Room, S
 from horae.api.values import Get, drop_none, to_public

@@ -26,7 +26,7 @@ from horae.core.cluster.numbers import job_id
 from horae.core.cluster.shard_keys import without_shard
 from horae.core.cursors import LARGEST
 from horae.core.dataclass import dataclass
-from horae.core.jobs.gathering import Collect, Debounce, collected
+from horae.core.jobs.gathered_jobs import Collect, Debounce, collected
 from horae.core.jobs.job import LIVE, NOT_KEPT, Filter, OnParentDead, Priority, State, job_number
 from horae.core.jobs.parents import ParentResult
 from horae.core.jobs.payloads import label

@@ -10,7 +10,7 @@ from horae.actions.schedules import calendars
 from horae.actions.settings.calendars import refuse_used
 from horae.api import merges
 from horae.api.everywhere import as_setting, over_all
-from horae.api.gathering import Merged
+from horae.api.gather import Merged
 from horae.api.here import Here
 from horae.api.operation import DELETE, GET, PUT, Call, Room, S, if_match_header
 from horae.api.values import drop_none, enrich

@@ -18,7 +18,7 @@ from horae.actions.schedules.forecast import next_fires as compute_next_fires
 from horae.actions.schedules.timetable import Hours, put_together, read_records
 from horae.actions.schedules.timetable import Timetable as StoredTimetable
 from horae.actions.schedules.timetable import timetable as compute_timetable
-from horae.api.gathering import Merged
+from horae.api.gather import Merged
 from horae.api.here import Here
 from horae.api.jobs.room import Reason
 from horae.api.schedules.timetable import Timetable, TimetableEntry, TimetableHour

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from horae.actions.hints import subscribe
-from horae.api.gathering import Merged
+from horae.api.gather import Merged
 from horae.api.here import Here
 from horae.api.masking import for_readers
 from horae.api.operation import Call, Rows, Tail

@@ -24,7 +24,7 @@ from horae.core.time.instants import iso
 from horae.errors import ConfigurationError, HoraeError, InvalidInput, StoreUnavailable
 
 if TYPE_CHECKING:
-    from horae.actions.restoring import Restored
+    from horae.actions.restore import Restored
     from horae.core.cluster.shard_map import Member, ShardMap
     from horae.ports.store import Tx
     from horae.stores.store import SqlStore
@@ -202,11 +202,11 @@ def settle(
     terminal: Terminal, *, here: bool = False, reason: str = "", more: Mapping[str, Any] = MappingProxyType({})
 ) -> None:
     """Let a restored database fit the others again and serve; say what was done, and *more* in the same document."""
-    from horae.actions import restoring
+    from horae.actions import restore
 
     with opened(terminal, held_too=True) as world:
         address = _address(terminal, world) if here else None
-        done = restoring.restored(world, address=address, actor=actor(terminal), reason=reason)
+        done = restore.restored(world, address=address, actor=actor(terminal), reason=reason)
     terminal.result({**more, "restored": asdict(done)}, "\n".join(_lines(done)))
 
 

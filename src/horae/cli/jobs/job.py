@@ -19,7 +19,7 @@ from horae.cli.jobs.tables import job_page, job_table
 from horae.cli.terminal import Terminal, actor, command, redact_url
 from horae.cli.verbs import reached
 from horae.core.cursors import last_number
-from horae.core.jobs.gathering import Collect, Debounce
+from horae.core.jobs.gathered_jobs import Collect, Debounce
 from horae.core.time.spans import span_from
 from horae.errors import InvalidInput, NotAllowed
 

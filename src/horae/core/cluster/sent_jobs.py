@@ -15,7 +15,7 @@ from typing import Any
 from horae.core.audit.entries import Entry, PrivateReason
 from horae.core.dataclass import dataclass
 from horae.core.jobs.expectations import Expected
-from horae.core.jobs.gathering import Gather
+from horae.core.jobs.gathered_jobs import Gather
 from horae.core.jobs.job import NewJob
 from horae.core.time.instants import MICROSECOND, instant, micros
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from horae.core.governance.budgets import JobBudget
     from horae.core.jobs.expectations import Expected
     from horae.core.jobs.filters import Term
-    from horae.core.jobs.gathering import Gather
+    from horae.core.jobs.gathered_jobs import Gather
     from horae.core.jobs.lines import Lines
 
 State = Literal["queued", "running", "succeeded", "dead", "cancelled"]

@@ -12,7 +12,7 @@ from datetime import datetime
 from horae.core.cluster.shard_keys import without_shard
 from horae.core.dataclass import dataclass
 from horae.core.jobs.batch import HELD_BY_BATCH, Batch
-from horae.core.jobs.gathering import collected
+from horae.core.jobs.gathered_jobs import collected
 from horae.core.jobs.job import CLOSED, Job, OnParentDead, Run
 from horae.core.time.instants import iso
 from horae.errors import Fact

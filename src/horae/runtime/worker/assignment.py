@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from horae.actions import serving
-from horae.actions.serving import Service
+from horae.actions import assignment as leases
+from horae.actions.assignment import Service
 from horae.core.cluster.assignment import CHOICE, LEASE, LOOK_EVERY, choose
 from horae.core.cluster.shard_map import ShardMap
 from horae.errors import HoraeError
@@ -111,14 +111,14 @@ class Assignment:
         return lambda: self._cluster.whole(self._everywhere, number)
 
     def _counting(self, world: World) -> Callable[[], int]:
-        return lambda: serving.count_others(world, self._worker, self._queues)
+        return lambda: leases.count_others(world, self._worker, self._queues)
 
     def _attending(self, number: int, world: World) -> Callable[[], Service]:
         is_chosen = number in self._chosen
-        return lambda: serving.attend(world, self._worker, self._queues, is_chosen=is_chosen, lease=self._lease)
+        return lambda: leases.attend(world, self._worker, self._queues, is_chosen=is_chosen, lease=self._lease)
 
     def _leaving(self, world: World) -> Callable[[], None]:
-        return lambda: serving.leave(world, self._worker)
+        return lambda: leases.leave(world, self._worker)
 
     async def _ask(self, what: str, calls: dict[int, Callable[[], T]]) -> dict[int, T]:
         """Ask each database in a thread of its own; leave out those that fail or do not answer in time.

@@ -42,7 +42,7 @@ class Insertion:
     def insert(self, asked: Sequence[NewJob], now: datetime) -> list[Placed]:
         """Store jobs; one whose key or unique name is known becomes the job that has it."""
         if any(job.gather is not None for job in asked):
-            from horae.stores.jobs.gathering import Gathering
+            from horae.stores.jobs.gathered_jobs import Gathering
 
             return Gathering(self).insert(asked, now)
         if all(job.typed_key is None for job in asked):

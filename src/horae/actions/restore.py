@@ -20,7 +20,7 @@ from horae.actions.messages import ask_again
 from horae.actions.moves import ID_LENGTH, finish
 from horae.actions.settings.catching_up import catch_up_all
 from horae.core.cluster.moves import Parcel
-from horae.core.cluster.restoring import RestorePlan, Settled, newest_of, owed_parcels
+from horae.core.cluster.restore import RestorePlan, Settled, newest_of, owed_parcels
 from horae.core.dataclass import dataclass
 from horae.core.jobs.job import SYSTEM
 from horae.errors import Conflict, HoraeError, StoreUnavailable

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Table, delete, func, select, text, tuple_, up
 
 from horae.core.cluster.moves import Cargo, Parcel
 from horae.core.cluster.numbers import DATABASE_BITS, FIRST_DATABASE, VSHARD_BITS, first_draw
-from horae.core.cluster.restoring import SKIPPED_DRAWS, SKIPPED_NUMBERS, RestorePlan, Settled
+from horae.core.cluster.restore import SKIPPED_DRAWS, SKIPPED_NUMBERS, RestorePlan, Settled
 from horae.errors import StoreError
 from horae.stores.backup import JUMP
 from horae.stores.cluster.cargo import CargoRows

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from horae.actions.settings.budgets import apply_budget, figures_of
-from horae.actions.settings.deciding import apply_setting, cluster_of, keeping
+from horae.actions.settings.decisions import apply_setting, cluster_of, keeping
 from horae.actions.settings.divisions import lock_division, put_division, read_division
 from horae.actions.shards import AWAY
 from horae.core.cluster.settings import SHARED, Division, Portion, SharedSetting, portion_of
 
 if TYPE_CHECKING:
-    from horae.actions.settings.deciding import Copied
+    from horae.actions.settings.decisions import Copied
     from horae.ports.store import Tx
     from horae.ports.world import World
 

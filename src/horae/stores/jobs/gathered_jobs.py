@@ -15,7 +15,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, select, text, update
 
 from horae.core.dataclass import dataclass
-from horae.core.jobs.gathering import Pending
+from horae.core.jobs.gathered_jobs import Pending
 from horae.core.jobs.job import NewJob
 from horae.core.time.instants import instant, micros
 from horae.ports.jobs import Placed
