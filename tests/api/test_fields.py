@@ -73,7 +73,7 @@ BESIDE_THE_ROOM = {
 NAMESAKES = {
     ("api.attention.values.Wait", "core.attention.directives"),
     ("api.examination.Finding", "core.governance.verdicts"),
-    ("api.gathering.Join", "core.attention.directives"),
+    ("api.gather.Join", "core.attention.directives"),
     ("api.governance.object_values.StateCount", "core.governance.report"),
     ("api.governance.policies.Policy", "core.attention.task"),
     ("api.governance.policies.Policy", "core.governance.policies"),  # numbers there; here which of them are set

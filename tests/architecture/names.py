@@ -32,10 +32,7 @@ ING = {
 REFUSED = {"told", "Told", "Pen", "Desk", "Mind", "Seat", "Glance", "fate", "put_off"}
 # Where such a word may stand as a name, and why; or until when.
 KNOWN: dict[str, str] = {
-    "actions/messages.py:told": "a local that is passed on; rename it with the branch that works there",
     "core/schedules/expectations.py:told": "a column and a key of JSON; a migration is not worth it",
-    "ports/cluster.py:put_off": "rename it with the branch that works there",
-    "stores/cluster/messages.py:put_off": "the same",
 }
 
 

@@ -85,7 +85,7 @@ def deliver(world: World, everywhere: World, number: int, vshards: Sequence[int]
         handed = hand_over(everywhere, number, taken)
     except Exception:
         now = world.clock.now()
-        world.route().store.transact(lambda tx: tx.messages.put_off([(each, now) for each in taken]))
+        world.route().store.transact(lambda tx: tx.messages.postpone([(each, now) for each in taken]))
         raise
     finish(world, handed)
     return len(taken)
@@ -118,7 +118,7 @@ def finish(world: World, handed: Handed) -> None:
 
     def write(tx: Tx) -> None:
         tx.messages.forget(handed.delivered)
-        tx.messages.put_off([(each, now + pause_after(each.tries)) for each in handed.left])
+        tx.messages.postpone([(each, now + pause_after(each.tries)) for each in handed.left])
         for message, vshard in handed.moved:
             tx.messages.readdress(message, vshard, now)
 
@@ -271,9 +271,9 @@ def ask_again(world: World) -> None:
             for schedule in iterate(shard, ScheduleFilter(owner=SYSTEM)):
                 if schedule.version < heard.get(schedule.number, 0):
                     schedule = _outdo(shard, schedule, heard[schedule.number])
-                told = followings(shards.shard_map, schedule.owner, schedule.key, schedule.after)
-                if told:
-                    _follow_again(shard, schedule, told)
+                wanted = followings(shards.shard_map, schedule.owner, schedule.key, schedule.after)
+                if wanted:
+                    _follow_again(shard, schedule, wanted)
 
 
 def _ask_again(shard: World, position: tuple[int, int]) -> tuple[int, int] | None:
@@ -295,9 +295,9 @@ def _outdo(shard: World, schedule: Schedule, heard: int) -> Schedule:
     return shard.route().store.transact(write)
 
 
-def _follow_again(shard: World, schedule: Schedule, told: Sequence[Following]) -> None:
+def _follow_again(shard: World, schedule: Schedule, wanted: Sequence[Following]) -> None:
     now = shard.clock.now()
-    shard.route().store.transact(lambda tx: tx.messages.follow(schedule.number, schedule.version, told, now))
+    shard.route().store.transact(lambda tx: tx.messages.follow(schedule.number, schedule.version, wanted, now))
 
 
 def _shards_of(world: World) -> Shards:

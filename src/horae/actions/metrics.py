@@ -12,7 +12,7 @@ from horae.actions.jobs.jobs import five_figures
 from horae.actions.partitions import history_states
 from horae.actions.shards import ask_each, members
 from horae.actions.statistics import count_for_scrape, count_recent
-from horae.core.cluster.messages import Waiting, undelivered
+from horae.core.cluster.messages import UnsentMessages, undelivered
 from horae.core.dataclass import dataclass
 from horae.core.jobs.machinery import MACHINERY
 from horae.core.metrics import Backlog, Family, Point, limit_labels, sum_by_labels
@@ -276,7 +276,7 @@ def undelivered_families(world: World) -> list[Family]:
     ]  # fmt: skip
 
 
-def _waiting(shard: World) -> list[Waiting]:
+def _waiting(shard: World) -> list[UnsentMessages]:
     return shard.route().store.read(lambda tx: tx.messages.waiting())
 
 

@@ -11,7 +11,7 @@ from horae.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from horae.core.cluster.assignment import Holding
-    from horae.core.cluster.messages import Answer, Following, Message, Waiting
+    from horae.core.cluster.messages import Answer, Following, Message, UnsentMessages
     from horae.core.cluster.moves import Attempt, Cargo, Parcel
     from horae.core.cluster.restore import RestorePlan, Settled
     from horae.core.cluster.sent_jobs import SentJob
@@ -114,7 +114,7 @@ class MessageRows(Protocol):
     def due(self) -> dict[int, datetime]:
         """Return the virtual shards that messages wait for, each with the instant when the first is due."""
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[UnsentMessages]:
         """Return what waits, by virtual shard."""
 
     def take(self, vshards: Sequence[int], *, now: datetime, until: datetime, limit: int) -> list[Message]:
@@ -123,7 +123,7 @@ class MessageRows(Protocol):
     def forget(self, delivered: Iterable[Message]) -> None:
         """Delete messages that have had their effect; one that was replaced meanwhile stays."""
 
-    def put_off(self, left: Iterable[tuple[Message, datetime]]) -> None:
+    def postpone(self, left: Iterable[tuple[Message, datetime]]) -> None:
         """Let messages be tried again from an instant on."""
 
     def readdress(self, message: Message, vshard: int, now: datetime) -> None:

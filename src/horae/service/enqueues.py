@@ -29,7 +29,7 @@ Answer = Stored | Exception | None
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingRequest:
     """One caller's request, and the future with its answer."""
 
     here: Here
@@ -42,7 +42,7 @@ class Enqueues:
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: list[Waiting] = []
+        self._waiting: list[WaitingRequest] = []
         self._groups = 0  # that are being written
         self._timer: asyncio.TimerHandle | None = None
 
@@ -53,7 +53,7 @@ class Enqueues:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:  # what an ended loop left behind counts no more
             self._loop, self._waiting, self._groups, self._timer = loop, [], 0, None
-        waiting = Waiting(here, request, loop.create_future())
+        waiting = WaitingRequest(here, request, loop.create_future())
         self._waiting.append(waiting)
         if self._groups:
             self._set_timer(loop)
@@ -80,7 +80,7 @@ class Enqueues:
         writing.add_done_callback(lambda done: self._tell(loop, group, done))
 
     def _tell(
-        self, loop: asyncio.AbstractEventLoop, group: Sequence[Waiting], done: asyncio.Future[list[Answer]]
+        self, loop: asyncio.AbstractEventLoop, group: Sequence[WaitingRequest], done: asyncio.Future[list[Answer]]
     ) -> None:
         """Answer a group, and write what has arrived meanwhile."""
         if loop is self._loop:

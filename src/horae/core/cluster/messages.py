@@ -79,7 +79,7 @@ class Undelivered:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class UnsentMessages:
     """The messages of a database to one virtual shard: how many, since when, and when one is due."""
 
     vshard: int
@@ -137,7 +137,7 @@ def by_destination(shard_map: ShardMap, found: Mapping[int, Any]) -> dict[int, l
     return grouped
 
 
-def undelivered(shard_map: ShardMap, waiting: list[Waiting]) -> list[Undelivered]:
+def undelivered(shard_map: ShardMap, waiting: list[UnsentMessages]) -> list[Undelivered]:
     """Return what waits, by the name of the database that it is for."""
     found: dict[int, Undelivered] = {}
     for each in waiting:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from horae.core.cluster.messages import HINT, SUCCEEDED, UNPLACED, Answer, Following, Message, Waiting
+from horae.core.cluster.messages import HINT, SUCCEEDED, UNPLACED, Answer, Following, Message, UnsentMessages
 from horae.core.cluster.numbers import FIRST_NUMBER
 from horae.core.jobs.job import SYSTEM
 from horae.core.time.instants import instant, micros
@@ -70,13 +70,13 @@ class Messages:
         """Return the virtual shards that messages wait for, each with the instant when the first is due."""
         return {vshard: instant(due) for vshard, due in self._driver.rows(VSHARDS)}
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[UnsentMessages]:
         """Return what waits, by virtual shard."""
         rows = self._driver.rows(
             "SELECT vshard, count(*), min(created_at), sum(CASE WHEN kind = 'job' THEN 1 ELSE 0 END) "
             "FROM horae_messages GROUP BY vshard"
         )
-        return [Waiting(vshard, int(count), instant(oldest), int(jobs)) for vshard, count, oldest, jobs in rows]
+        return [UnsentMessages(vshard, int(count), instant(oldest), int(jobs)) for vshard, count, oldest, jobs in rows]
 
     def take(self, vshards: Sequence[int], *, now: datetime, until: datetime, limit: int) -> list[Message]:
         """Return due messages to these virtual shards; nobody else takes them before *until*."""
@@ -98,7 +98,7 @@ class Messages:
         """Delete messages that have had their effect; one that was replaced meanwhile stays."""
         self._driver.many(f"DELETE FROM horae_messages WHERE {OWN}", [_own(each) for each in delivered])
 
-    def put_off(self, left: Iterable[tuple[Message, datetime]]) -> None:
+    def postpone(self, left: Iterable[tuple[Message, datetime]]) -> None:
         """Let messages be tried again from an instant on."""
         sql = f"UPDATE horae_messages SET due_at = %s, tries = tries + 1 WHERE {OWN}"
         self._driver.many(sql, [(micros(at), *_own(each)) for each, at in left])
