@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from datetime import timedelta
+from typing import Any
 
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
@@ -55,11 +56,7 @@ class JournalStream(StreamingResponse):
             waiter.until_late_or_gone(longest_stream(request), request),
         ):
             self.body_iterator = self._events(waiter)
-            sending = asyncio.create_task(super().__call__(scope, receive, send))
-            try:
-                await until_sent(sending, waiter)
-            finally:
-                sending.cancel()
+            await send_until_over(super().__call__(scope, receive, send), waiter)
 
     async def _events(self, waiter: Waiter) -> AsyncIterator[str]:
         clock = self._world.clock
@@ -94,16 +91,17 @@ def longest_stream(request: Request) -> timedelta:
     return service_of(request).options.longest_stream
 
 
-async def until_sent(sending: asyncio.Task[None], waiter: Waiter) -> None:
-    """Wait until all is sent; cut off a stream that is over and whose reader takes nothing any more."""
-    over = asyncio.create_task(waiter.over())
+async def send_until_over(answer: Coroutine[Any, Any, None], waiter: Waiter) -> None:
+    """Send an answer to its end; cut off one that is over and whose reader takes nothing any more."""
+    sending, over = asyncio.create_task(answer), asyncio.create_task(waiter.over())
     try:
         await asyncio.wait({sending, over}, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait({sending}, timeout=A_MOMENT.total_seconds())
+        if sending.done():
+            await sending
     finally:
         over.cancel()
-    if sending.done():
-        await sending
+        sending.cancel()
 
 
 def event(line: Line) -> str:

@@ -5,7 +5,6 @@ What has broken off has no last line, and its transfer does not end as HTTP dema
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 
 from fastapi.responses import StreamingResponse
@@ -14,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from horae.core.access.callers import Caller
 from horae.core.audit.exports import Line, write_line
 from horae.ports.world import World
-from horae.service.event_stream import until_sent
+from horae.service.event_stream import send_until_over
 from horae.service.long_poll import Waiter, waiting_room_of
 
 LINES = "text/x-ndjson"  # a text, so that generated clients take it
@@ -32,11 +31,7 @@ class LinesAnswer(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         waiter = Waiter()
         with waiting_room_of(scope["app"]).watching(self._world, self._caller, waiter):
-            sending = asyncio.create_task(super().__call__(scope, receive, send))
-            try:
-                await until_sent(sending, waiter)
-            finally:
-                sending.cancel()
+            await send_until_over(super().__call__(scope, receive, send), waiter)
 
 
 async def answer_lines(lines: AsyncIterator[Line], world: World, caller: Caller) -> StreamingResponse:

@@ -26,7 +26,7 @@ from horae.core.access.callers import Caller
 from horae.core.pulse import TENANT_PARTS, Marks, Part, changed_parts, marks_from, marks_text
 from horae.errors import HoraeError
 from horae.ports.world import World
-from horae.service.event_stream import COME_BACK, HEADERS, HEARTBEAT, longest_stream, until_sent
+from horae.service.event_stream import COME_BACK, HEADERS, HEARTBEAT, longest_stream, send_until_over
 from horae.service.long_poll import Waiter, waiting_room_of
 
 log = logging.getLogger("horae.service")
@@ -74,11 +74,7 @@ class PulseStream(StreamingResponse):
             is_tenant = self._caller.sees is not None
             events = self._rhythm(waiter) if is_tenant else self._changes(waiter, shared_look_of(app))
             self.body_iterator = events
-            sending = asyncio.create_task(super().__call__(scope, receive, send))
-            try:
-                await until_sent(sending, waiter)
-            finally:
-                sending.cancel()
+            await send_until_over(super().__call__(scope, receive, send), waiter)
 
     async def _changes(self, waiter: Waiter, shared: SharedLook) -> AsyncIterator[str]:
         clock, allowed = self._world.clock, LOOK
