@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Engine
 
 from horae.actions import cluster as verbs
+from horae.actions.schedules import fires
 from horae.ports.world import World
 from horae.stores.cluster.addresses import public_address
 from horae.stores.cluster.opening import with_cluster
@@ -79,6 +80,13 @@ class Clusters:
     def add(self, world: World, url: str, name: str, first: str, *, takes_shards: bool = True) -> verbs.ClusterState:
         address = public_address(url, first)
         return verbs.add(world, self.open_alone(url), name=name, address=address, takes_shards=takes_shards)
+
+
+def fire_all(world: World) -> None:
+    """Fire what is due in every database."""
+    for shard in world.shards():
+        while fires.fire_due(shard):
+            continue
 
 
 def die_in_cluster(

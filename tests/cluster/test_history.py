@@ -11,7 +11,7 @@ from horae.actions import moves, roll_up
 from horae.actions.jobs import claims, endings, jobs
 from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.requests import Request
-from horae.actions.schedules import fires, schedules
+from horae.actions.schedules import schedules
 from horae.api.gather import Merged
 from horae.api.here import Here, house, tenant
 from horae.api.shards import gather_of_owner
@@ -22,7 +22,7 @@ from horae.errors import NotFound
 from horae.ports.definitions import StoredDefinition
 from horae.ports.world import World
 from horae.testing.builders import a_schedule
-from tests.cluster.conftest import Clusters
+from tests.cluster.conftest import Clusters, fire_all
 from tests.cluster.test_lists import fill, rooms, walk
 from tests.cluster.test_moving import vshard_of
 from tests.cluster.test_nothing_partial import kill_jobs
@@ -132,9 +132,7 @@ def test_runs_of_a_schedule_are_listed_wherever_the_schedule_is(clusters: Cluste
     for index in range(4):
         schedules.create(world, a_schedule(f"s{index}"))
     clusters.clock.advance(timedelta(days=1))
-    for shard in world.shards():
-        while fires.fire_due(shard):
-            continue
+    fire_all(world)
     work(world)
     for index in range(4):
         assert [run.schedule for run in rooms(world).admin.runs(schedule=f"s{index}")] == [f"s{index}"]

@@ -25,7 +25,7 @@ from horae.ports.definitions import StoredDefinition
 from horae.ports.schedules import ScheduleFilter
 from horae.ports.world import World
 from horae.testing.builders import a_schedule
-from tests.cluster.conftest import Clusters
+from tests.cluster.conftest import Clusters, fire_all
 from tests.cluster.test_lists import fill, lose, rooms, walk
 
 LEASE = timedelta(seconds=30)
@@ -230,9 +230,7 @@ def test_the_timetable_counts_the_past_of_every_database(clusters: Clusters) -> 
     for index in range(12):
         schedules.create(world, a_schedule(f"s{index}"))
     clusters.clock.advance(timedelta(days=1))
-    for shard in world.shards():
-        while fires.fire_due(shard):
-            continue
+    fire_all(world)
     held = [len(list(schedules.iterate(shard, ScheduleFilter()))) for shard in world.shards()]
     assert sum(held) == 12
     assert max(held) < 12

@@ -8,7 +8,7 @@ import pytest
 from horae.actions.jobs import claims, endings, held_jobs, jobs
 from horae.actions.jobs.definitions import store_definitions
 from horae.actions.jobs.requests import Request
-from horae.actions.schedules import fires, schedules
+from horae.actions.schedules import schedules
 from horae.core.cluster.numbers import vshard_in
 from horae.core.jobs.job import Job, Lease, Outcome
 from horae.core.schedules.schedule import Schedule
@@ -17,7 +17,7 @@ from horae.ports.schedules import ScheduleFilter
 from horae.ports.workers import Node
 from horae.ports.world import World
 from horae.testing.builders import a_schedule
-from tests.cluster.conftest import Clusters
+from tests.cluster.conftest import Clusters, fire_all
 from tests.cluster.test_lists import lose, rooms
 
 LEASE = timedelta(seconds=30)
@@ -73,9 +73,7 @@ def test_a_schedule_fires_once_in_its_shard_and_its_jobs_stay_there(clusters: Cl
     assert {each.key for each in schedules.iterate(world, ScheduleFilter())} == {each.key for each in made}
     assert world.cluster is not None
     clusters.clock.advance(timedelta(days=1))
-    for shard in world.shards():
-        while fires.fire_due(shard):
-            continue
+    fire_all(world)
     for each in made:
         [(_, name), *_] = [row for row in schedules.history(world, each.key) if row[1] is not None]
         assert name is not None
