@@ -50,7 +50,10 @@ def start() -> Iterator[Start]:
 def stopped(process: subprocess.Popen[str]) -> str:
     """End the example and return what it printed."""
     process.terminate()
-    return process.communicate()[1]
+    assert process.stderr is not None
+    printed = process.stderr.read()  # communicate() would lose what was read ahead of the first line
+    process.wait(60)
+    return printed
 
 
 def a_task(world: World) -> str:

@@ -363,10 +363,12 @@ def test_calls_of_several_processes_one_of_them_killed_are_each_in_one_job(store
     early = [callers[0].stdout.readline() for _ in range(21)]
     callers[0].kill()
     worker = subprocess.Popen([sys.executable, "-c", WORKER, store_url], text=True, stdin=pipe, stdout=pipe)
-    told = [each.communicate(timeout=120)[0] for each in callers]
+    early += callers[0].stdout.readlines()  # communicate() would lose what was read ahead of the lines above
+    callers[0].wait(60)
+    answers = [each.communicate(timeout=120)[0] for each in callers[1:]]
     seen, _ = worker.communicate("!", timeout=120)
 
-    lines = [line.split() for text in ["".join(early), *told] for line in text.splitlines() if line.count(" ") == 2]
+    lines = [line.split() for text in ["".join(early), *answers] for line in text.splitlines() if line.count(" ") == 2]
     acknowledged = Counter((kind, value) for kind, _, value in lines)
     ran = [json.loads(line) for line in seen.splitlines()]
     values = Counter(value for handler, _, payload in ran if handler == "index" for value in payload["items"])
