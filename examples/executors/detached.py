@@ -46,10 +46,11 @@ class DetachedExecutor:
         place = self._folder / handle["name"]
         if not (place / "pid").exists():
             return RemoteStatus("gone")
+        alive = is_alive(int((place / "pid").read_text()))  # first: a process that has ended has written how before
         progress = self._output(place).progress
         if (place / "ended").exists():
             return RemoteStatus("ended", progress=progress)
-        if is_alive(int((place / "pid").read_text())):
+        if alive:
             return RemoteStatus("running", progress=progress)
         return RemoteStatus("gone", detail="its process was killed, or this machine was started again")
 
