@@ -25,8 +25,6 @@ SENTENCES: dict[str, int] = {
 PLAIN: dict[str, int] = {
     "console/pages/lane.py": 1,  # translated where it stands, and shown in the form
     "service/auth/jwt.py": 1,  # for the log: keys that an operator names cannot be read
-    "service/fields.py": 2,
-    "service/inputs.py": 1,
     "cli/demo/example.py": 1,  # a user's handler, as an example
     "cli/imports/pickled.py": 1,  # caught beside it: the file ends too early
     "stores/attention.py": 1,  # for the verification, which quotes it in its report

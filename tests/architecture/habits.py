@@ -17,35 +17,6 @@ MANY_ASSERTS = {
     "service/test_metrics.py::test_the_fleet_is_told_by_queue_and_handler": "one page of metrics, line by line",
 }
 
-# Tests that still look at the sentence of one of our errors, by file: where the text itself is what is promised (advice
-# that names a command or a suggestion), or an old one. The numbers may only become smaller.
-SENTENCES_MATCHED: dict[str, int] = {
-    "actions/test_job_expectations.py": 1,
-    "actions/test_scheduled_tasks.py": 1,
-    "adapters/test_cloudevents.py": 1,
-    "attention/test_machinery.py": 1,
-    "cluster/test_messages_moving.py": 1,
-    "client/test_transport.py": 2,
-    "cluster/test_revisions.py": 1,
-    "core/test_fires.py": 1,
-    "core/test_limits.py": 1,
-    "core/test_retry.py": 3,
-    "core/test_schedules.py": 1,
-    "declared/test_argument_types.py": 1,
-    "declared/test_declaring.py": 9,
-    "declared/test_occurrences.py": 1,
-    "declared/test_running.py": 2,
-    "declared/test_store.py": 3,
-    "declared/test_verifiers.py": 1,
-    "journeys/test_failover.py": 1,
-    "journeys/test_refusals.py": 1,
-    "outgoing/test_sealing.py": 1,
-    "stores/test_full.py": 1,
-    "stores/test_isolation.py": 1,
-    "stores/test_silence.py": 1,
-    "test_limits.py": 1,
-}
-
 
 def sleeping_tests(tests: Path) -> list[str]:
     found = {module.place: sleeps(module) for module in modules(tests) if module.floor != "support"}
@@ -78,19 +49,15 @@ def overloaded_tests(tests: Path, allowed: dict[str, str] = MANY_ASSERTS) -> lis
     return complaints + [f"{name}: needs no exception any more" for name in allowed if name not in too_many]
 
 
-def matched_sentences(tests: Path, allowed: dict[str, int] = SENTENCES_MATCHED) -> list[str]:
+def matched_sentences(tests: Path) -> list[str]:
     """Find ``pytest.raises(NotFound, match="…")`` with an error of ours: the sentence is free to change."""
-    found = {
-        module.place: sum(asks_for_sentence(module, call) for call in module.every(ast.Call))
+    return [
+        f"{module.place}:{call.lineno}: matches the sentence of an error of ours; use refused()"
         for module in modules(tests)
         if "match=" in module.text
-    }
-    complaints = [
-        f"{place}: matches {count} sentences of our errors, {allowed.get(place, 0)} are known; use refused()"
-        for place, count in found.items()
-        if count > allowed.get(place, 0)
+        for call in module.every(ast.Call)
+        if asks_for_sentence(module, call)
     ]
-    return complaints + [f"{place}: correct the list" for place in allowed if found.get(place, 0) < allowed[place]]
 
 
 def asks_for_sentence(module: Module, call: ast.Call) -> bool:

@@ -111,8 +111,19 @@ def is_floor(rest: str, source: Path) -> bool:
     return floor in ALLOWED or (source / floor).is_dir() or (source / f"{floor}.py").is_file()
 
 
-# Where the MCP server goes past the rooms, and why. Everything else in it stands on them.
+# Where the command line and the MCP server go past the rooms, and why (decision 0147). All else stands on rooms.
 PAST_THE_ROOMS = {
+    "cli/attention/serve.py": "is the process that drives lanes",
+    "cli/attention/top.py": "waits between two pictures",
+    "cli/demo/": "is an application that shows its own inside",
+    "cli/imports/": "reads the tables of other schedulers",
+    "cli/installation/": "works on databases as such: their tables, their map, copies of them",
+    "cli/jobs/job.py": "builds the request of a declared job as its application would",
+    "cli/jobs/top.py": "waits between two pictures",
+    "cli/logs.py": "sets up the log of a process",
+    "cli/process/": "puts processes together",
+    "cli/terminal.py": "opens the database, once for all commands",
+    "cli/verbs.py": "holds the local sender",
     "mcp/confirmations.py": "reads the confirmations of several lanes as of one moment",
     "mcp/http.py": "authenticates, which comes before a caller is known",
     "mcp/lane_sessions.py": "drives a lane",
@@ -123,11 +134,11 @@ VERBS_BEHIND_ROOMS = ("horae.actions", "horae.runtime", "horae.stores")
 
 
 def tools_beside_the_rooms(source: Path) -> list[str]:
-    """A tool of the MCP server that calls verbs by itself, where an operation of a room would do."""
+    """A command, or a tool of the MCP server, that calls verbs by itself, where an operation of a room would do."""
     return [
         f"{module.place}:{imported.line}: use an operation of a room instead of {imported.name}"
         for module in modules(source)
-        if module.floor == "mcp" and module.place not in PAST_THE_ROOMS
+        if module.floor in ("cli", "mcp") and not module.place.startswith(tuple(PAST_THE_ROOMS))
         for imported in module.imports
         if imported.name.startswith(VERBS_BEHIND_ROOMS)
     ]

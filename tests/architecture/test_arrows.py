@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture import rules
-from tests.architecture.reading import SOURCE
+from tests.architecture.reading import SOURCE, modules
 
 Rule = Callable[[Path], list[str]]
 
@@ -51,6 +51,8 @@ PLANTED: list[tuple[Rule, str, str]] = [
     (rules.arrows_that_point_up, "errors.py", "from horae.core.jobs.job import Job"),
     (rules.arrows_that_point_up, "helpers.py", "x = 1"),
     (rules.tools_beside_the_rooms, "mcp/schedules.py", "from horae.actions.schedules import schedules"),
+    (rules.tools_beside_the_rooms, "cli/schedules/schedule.py", "from horae.actions.schedules import schedules"),
+    (rules.tools_beside_the_rooms, "cli/jobs/queue.py", "def f():\n    from horae.stores.queues import pause"),
     (rules.tools_beside_the_rooms, "mcp/schedules.py", "def f():\n    from horae.runtime.lanes.lease import Keeper"),
     (rules.impurities_of_the_core, "core/jobs/job.py", "import random"),
     (rules.impurities_of_the_core, "core/jobs/job.py", "from uuid import uuid4"),
@@ -202,6 +204,17 @@ def test_what_is_allowed_is_not_reported(rule: Rule, place: str, text: str, tmp_
 
 def test_every_rule_has_a_planted_violation() -> None:
     assert {rule for rule, _, _ in PLANTED} == set(RULES)
+
+
+def test_every_exception_from_the_rooms_is_needed() -> None:
+    past = [
+        place
+        for place in rules.PAST_THE_ROOMS
+        for module in modules(SOURCE)
+        if module.place.startswith(place)
+        if any(imported.name.startswith(rules.VERBS_BEHIND_ROOMS) for imported in module.imports)
+    ]
+    assert set(past) == set(rules.PAST_THE_ROOMS)
 
 
 def test_the_sources_are_really_read() -> None:

@@ -10,7 +10,7 @@ from tests.architecture import habits
 
 Rule = Callable[..., list[str]]
 
-WITHOUT_EXCEPTIONS: dict[Rule, tuple[Any, ...]] = {habits.overloaded_tests: ({},), habits.matched_sentences: ({},)}
+WITHOUT_EXCEPTIONS: dict[Rule, tuple[Any, ...]] = {habits.overloaded_tests: ({},)}
 PLANTED: list[tuple[Rule, str]] = [
     (habits.sleeping_tests, "import time\ntime.sleep(1)"),
     (habits.sleeping_tests, "from time import sleep as rest\nrest(0.1)"),
@@ -52,10 +52,6 @@ def test_what_is_allowed_is_not_reported(rule: Rule, text: str, tmp_path: Path) 
 
 def test_an_exception_that_is_needed_no_more_is_reported(tmp_path: Path) -> None:
     assert len(habits.overloaded_tests(tmp_path, {"test_it.py::test_it": "long"})) == 1
-
-
-def test_a_number_of_sentences_that_is_too_high_is_reported(tmp_path: Path) -> None:
-    assert len(habits.matched_sentences(tmp_path, {"test_it.py": 1})) == 1
 
 
 def test_helpers_in_support_may_sleep(tmp_path: Path) -> None:
