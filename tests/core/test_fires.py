@@ -20,6 +20,7 @@ from horae.core.schedules.schedule import (
     next_fire,
 )
 from horae.errors import InvalidInput, UnknownZone
+from tests.support.refusals import refused
 
 NOON = datetime(2030, 1, 7, 12, tzinfo=UTC)  # a Monday
 MINUTE = timedelta(minutes=1)
@@ -455,42 +456,42 @@ def test_an_interval_that_rests_begins_when_its_job_has_ended(fields: Any, fires
 
 
 @pytest.mark.parametrize(
-    ("fields", "word"),
+    ("fields", "reason", "facts"),
     [
-        ({"kind": "sometimes"}, "kind"),
-        ({"misfire": "never"}, "misfire"),
-        ({"overlap": "maybe"}, "overlap"),
-        ({"mode": "SOME_NODES"}, "mode"),
-        ({"priority": "urgent"}, "priority"),
-        ({"anchor": "middle"}, "anchor"),
-        ({"catch_up": 0}, "catch_up"),
-        ({"catch_up": 1001}, "catch_up"),
-        ({"max_fires": 0}, "max_fires"),
-        ({"max_fires": 2**31}, "max_fires"),
-        ({"jitter": -SECOND}, "jitter"),
-        ({"grace": -SECOND}, "grace"),
-        ({"spread": -SECOND}, "spread"),
-        ({"timeout": timedelta(0)}, "timeout"),
-        ({"lock_ttl": -SECOND}, "lock_ttl"),
-        ({"stale_timeout": timedelta(0)}, "stale_timeout"),
-        ({"kind": "after", "after": ()}, "after"),
-        ({"after": ("x",)}, "after"),
-        ({"starts_at": NOON, "ends_at": NOON}, "ends_at"),
-        ({"starts_at": NOON.replace(tzinfo=None)}, "starts_at"),
-        ({"ends_at": NOON.replace(tzinfo=None)}, "ends_at"),
-        ({"expression": "61 * * * *"}, "61"),
-        ({"expression": "* * * * *", "zone": "Mars/Olympus"}, "Mars/Olympus"),
-        ({"expression": f"{ALL_MINUTES} {ALL_MINUTES} * * * *"}, "255"),
-        ({"kind": "every", "expression": "soon"}, "soon"),
-        ({"kind": "every", "expression": "0"}, "period"),
-        ({"kind": "every", "expression": "inf"}, "inf"),
-        ({"kind": "once", "expression": "tomorrow"}, "tomorrow"),
-        ({"kind": "once", "expression": "2030-01-01T00:00:00"}, "zone"),
+        ({"kind": "sometimes"}, "choice_unknown", {"name": "kind"}),
+        ({"misfire": "never"}, "choice_unknown", {"name": "misfire"}),
+        ({"overlap": "maybe"}, "choice_unknown", {"name": "overlap"}),
+        ({"mode": "SOME_NODES"}, "choice_unknown", {"name": "mode"}),
+        ({"priority": "urgent"}, "choice_unknown", {"name": "priority"}),
+        ({"anchor": "middle"}, "choice_unknown", {"name": "anchor"}),
+        ({"catch_up": 0}, "out_of_range", {"name": "catch_up"}),
+        ({"catch_up": 1001}, "out_of_range", {"name": "catch_up"}),
+        ({"max_fires": 0}, "out_of_range", {"name": "max_fires"}),
+        ({"max_fires": 2**31}, "out_of_range", {"name": "max_fires"}),
+        ({"jitter": -SECOND}, "span_negative", {"name": "jitter"}),
+        ({"grace": -SECOND}, "span_negative", {"name": "grace"}),
+        ({"spread": -SECOND}, "span_negative", {"name": "spread"}),
+        ({"timeout": timedelta(0)}, "no_time_left", {"name": "timeout"}),
+        ({"lock_ttl": -SECOND}, "no_time_left", {"name": "lock_ttl"}),
+        ({"stale_timeout": timedelta(0)}, "no_time_left", {"name": "stale_timeout"}),
+        ({"kind": "after", "after": ()}, "after_missing", {}),
+        ({"after": ("x",)}, "after_and_times", {"kind": "cron"}),
+        ({"starts_at": NOON, "ends_at": NOON}, "ends_before_start", {}),
+        ({"starts_at": NOON.replace(tzinfo=None)}, "zone_missing", {"name": "starts_at"}),
+        ({"ends_at": NOON.replace(tzinfo=None)}, "zone_missing", {"name": "ends_at"}),
+        ({"expression": "61 * * * *"}, "cron_unreadable", {"found": "61"}),
+        ({"expression": "* * * * *", "zone": "Mars/Olympus"}, "zone_unknown", {"name": "Mars/Olympus"}),
+        ({"expression": f"{ALL_MINUTES} {ALL_MINUTES} * * * *"}, "expression_too_long", {"most": 255}),
+        ({"kind": "every", "expression": "soon"}, "interval_unreadable", {"value": "'soon'"}),
+        ({"kind": "every", "expression": "0"}, "interval_too_short", {"name": "period"}),
+        ({"kind": "every", "expression": "inf"}, "interval_invalid", {"value": "inf"}),
+        ({"kind": "once", "expression": "tomorrow"}, "instant_unreadable", {"text": "tomorrow"}),
+        ({"kind": "once", "expression": "2030-01-01T00:00:00"}, "offset_missing", {}),
     ],
 )
-def test_what_cannot_work_is_refused_with_its_name(fields: dict[str, Any], word: str) -> None:
+def test_what_cannot_work_is_refused_with_its_name(fields: dict[str, Any], reason: str, facts: dict[str, Any]) -> None:
     expression = fields.pop("expression", "* * * * *")
-    with pytest.raises(InvalidInput, match=word):
+    with refused(InvalidInput, reason, **facts):
         check(a_schedule(expression, **fields))
 
 

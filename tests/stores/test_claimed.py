@@ -1,15 +1,19 @@
 """What a claim returns of jobs with and without rare fields, in one batch and one after the other, in their order."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from horae.core.jobs.job import PRIORITIES
+from horae.ports.claims import Claim
+from horae.stores.databases.postgres import PostgresStore
+from horae.stores.databases.postgres_claims import Claims, read_again
 from horae.stores.store import SqlStore
-from horae.testing.builders import a_new_job
+from horae.testing.builders import LEASE, a_new_job
 from horae.testing.clock import NOON
-from horae.testing.conformance.support import put, read_job, take
+from horae.testing.conformance.support import lose, put, read_job, take
 
 MINUTE = timedelta(minutes=1)
 PLAIN: dict[str, Any] = {"concurrency_limit": 1}
@@ -21,6 +25,7 @@ RARE: tuple[dict[str, Any], ...] = (
     {"retry": '{"kind":"fixed","first":1.0}'},
     {"object_type": "memory", "object_id": "m1", "action": "verify"},
 )
+ON_POSTGRES = pytest.mark.parametrize("store_url", [pytest.param("postgres", marks=pytest.mark.server)], indirect=True)
 
 
 @pytest.mark.parametrize("kinds", ["pp", "pr", "rp", "rr", "ppr", "rpp", "prrp"])
@@ -46,3 +51,37 @@ def test_a_claim_returns_bands_in_order_and_within_them_what_was_due_first(store
     )
     found = [job.payload for _ in range(0, len(wanted), size) for job in take(store, size)]
     assert [(each["band"], each["at"]) for each in found] == wanted
+
+
+def claimed_with(
+    store: PostgresStore, claims: Claims, meanwhile: Callable[[], object] = lambda: None
+) -> tuple[list[int], int]:
+    """The numbers of claimed jobs, and how many of them were read again; *meanwhile* happens before that."""
+    claim, again = Claim("default", 10, "w1", LEASE), list[int]()
+
+    def read(numbers: list[int]) -> list[Any]:
+        meanwhile()
+        again.extend(numbers)
+        with store.direct() as connection:
+            return read_again(connection, numbers)
+
+    with store.direct() as connection:
+        rows, _ = claims.take(connection, claim, NOON, ())
+    return [job.number for job in claims.make_jobs(rows, claim, NOON, read)], len(again)
+
+
+@ON_POSTGRES
+def test_a_rare_job_is_read_again_once_and_the_next_claim_knows(store: PostgresStore) -> None:
+    claims = Claims()
+    for tags, again in (((), 0), (("a",), 1), (("a",), 0), ((), 0), ((), 0), (("a",), 1)):
+        numbers = put(store, a_new_job(), a_new_job(tags=tags))
+        assert claimed_with(store, claims) == (numbers, again), tags
+
+
+@ON_POSTGRES
+def test_a_job_that_is_lost_before_it_is_read_again_is_not_claimed(store: PostgresStore) -> None:
+    """The lease ran out, and the job was queued again, between the two statements of a frozen process."""
+    plain, rare = put(store, a_new_job(), a_new_job(tags=("a",)))
+    claimed, _ = claimed_with(store, Claims(), lambda: lose(store, now=NOON + 2 * LEASE))
+    assert claimed == [plain]
+    assert rare in [job.number for job in take(store, now=NOON + 2 * LEASE)]

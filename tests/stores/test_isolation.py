@@ -73,7 +73,7 @@ def test_an_engine_of_the_callers_own_has_to_say_for_whom_it_acts(role_url: str)
         assert [job.id for job in claims.pull(app.world, worker_id="w")] == [made.id]
     with Horae(silent) as app:
         assert jobs.find(app.world) == []
-        with pytest.raises(StoreError, match="row-level security"):
+        with refused(StoreError, "database_refused", product="PostgreSQL"):
             jobs.enqueue(app.world, Request("work"))
     silent.dispose()
     open_to_all.dispose()

@@ -34,9 +34,10 @@ from horae.stores.databases.driver import Driver, marks
 from horae.stores.databases.group_commit import GroupCommit, Ticket, Turn
 from horae.stores.databases.hot import BEATEN, Hot
 from horae.stores.databases.notify import CHANNEL, Notifier
-from horae.stores.databases.postgres_claims import in_order, take, take_turns
+from horae.stores.databases.postgres_claims import Claims, in_order, read_again
 from horae.stores.databases.postgres_connections import BoundedConnection, hot_session, readable, took_too_long
 from horae.stores.databases.postgres_endings import finish, write_runs
+from horae.stores.jobs.claimed import Row
 from horae.stores.jobs.endings import is_plain_ending
 from horae.stores.jobs.fair import QueueTurns, first_part, turn_size
 from horae.stores.jobs.hints import Hints
@@ -164,6 +165,7 @@ class PostgresStore(SqlStore):
         self._group = GroupCommit(turn, self._write_group, most=MOST_TOGETHER, is_exclusive=False)
         self._notifier = Notifier(self)
         self._hints = Hints()
+        self._claims = Claims()
 
     def make_hot(self) -> Hot:
         return PostgresHot(self.dialect)
@@ -323,7 +325,7 @@ class PostgresStore(SqlStore):
         if claim.queue in self.hot.fair and claim.order != "run_at":
             return self._claim_in_turns(claim, now)
         starts = self._hints.starts(claim.queue, micros(now)) if claim.order is None else ()
-        taken, special = self.run_with_retry(lambda: self._claim_at_once(claim, now, starts))
+        taken, special = self._claim_at_once(claim, now, starts)
         if len(taken) == claim.limit:
             if claim.order is None and self.hears():
                 self._hints.keep(claim.queue, taken, micros(now))
@@ -342,15 +344,13 @@ class PostgresStore(SqlStore):
 
         def take_turns_of(given: Mapping[str, int]) -> bool:
             tenants, house = self.hot.fair.house_of(known, given, "priority")
-            found, special = self.run_with_retry(lambda: self._take_turns(claim, now, tenants, house))
+            found, special = self._take_turns(claim, now, tenants, house)
             known.charge_jobs(given, found, special)
             taken.extend(found)
             return special
 
         def take_first(room: int) -> bool:
-            found, special = self.run_with_retry(
-                lambda: self._claim_at_once(replace(claim, limit=room), now, (), fair=True)
-            )
+            found, special = self._claim_at_once(replace(claim, limit=room), now, (), fair=True)
             known.charge_jobs({}, found, special)
             taken.extend(found)
             return special
@@ -376,14 +376,34 @@ class PostgresStore(SqlStore):
     def _take_turns(
         self, claim: Claim, now: datetime, given: Mapping[str, int], house: Sequence[int]
     ) -> tuple[list[Job], bool]:
-        with self.direct() as connection:
-            return take_turns(connection, claim, now, given, house)
+        def take() -> tuple[list[Row], bool]:
+            with self.direct() as connection:
+                return self._claims.take_turns(connection, claim, now, given, house)
+
+        return self._claimed(take, claim, now)
 
     def _claim_at_once(
         self, claim: Claim, now: datetime, starts: Sequence[tuple[int, int]], fair: bool = False
     ) -> tuple[list[Job], bool]:
-        with self.direct() as connection:
-            return take(connection, claim, now, starts, fair)
+        def take() -> tuple[list[Row], bool]:
+            with self.direct() as connection:
+                return self._claims.take(connection, claim, now, starts, fair)
+
+        return self._claimed(take, claim, now)
+
+    def _claimed(
+        self, take: Callable[[], tuple[list[Row], bool]], claim: Claim, now: datetime
+    ) -> tuple[list[Job], bool]:
+        """Claim, and read what is rare: each is retried by itself, as a claim that is repeated would lose its jobs."""
+        rows, special = self.run_with_retry(take)
+        return self._claims.make_jobs(rows, claim, now, self._read_again), special
+
+    def _read_again(self, numbers: list[int]) -> list[Row]:
+        def attempt() -> list[Row]:
+            with self.direct() as connection:
+                return read_again(connection, numbers)
+
+        return self.run_with_retry(attempt)
 
     def settle(self, settlements: Sequence[Settlement], *, now: datetime) -> set[int]:
         if not settlements or not all(map(is_plain_ending, settlements)):

@@ -22,7 +22,13 @@ COLUMNS = (*USUAL, *RARE, *WRITTEN)
 _IN_ORDER: Callable[[Sequence[Any]], Row] = itemgetter(*map(COLUMNS.index, JOBS.columns))
 _PLAIN, _READ = len(USUAL) - 1, len(USUAL) + len(RARE)
 _NOTHING_RARE = (0, *[None] * len(RARE))  # from "linked" on
+_NOTHING_SENT = (0, False)  # the same where a flag stands for the rare columns
 _TOKEN = COLUMNS.index("token")
+
+
+def has_rare(row: Row) -> bool:
+    """Return whether the job of a row that begins with USUAL and RARE has anything rare about it."""
+    return row[_PLAIN:_READ] != _NOTHING_RARE
 
 
 def read_claimed(
@@ -30,13 +36,15 @@ def read_claimed(
 ) -> list[Job]:
     """Return claimed jobs, of rows that begin with USUAL and RARE, and of what their claim wrote.
 
-    *raised* is added to the tokens, for rows that were read before their claim. A job with nothing rare about it, as
-    most are, is made without looking at each field; the arguments stand in the order of the fields of ``Job``.
+    A row may also end after USUAL with a flag that nothing is rare. *raised* is added to the tokens, for rows that were
+    read before their claim. A job with nothing rare about it, as most are, is made without looking at each field; the
+    arguments stand in the order of the fields of ``Job``.
     """
     until, since = instant(leased_until), instant(started_at)
     jobs: list[Job] = []
     for row in rows:
-        if row[_PLAIN:_READ] != _NOTHING_RARE:
+        rest = row[_PLAIN:_READ]
+        if rest != _NOTHING_SENT and rest != _NOTHING_RARE:
             known = [*row[:_READ], queue, "", "running", worker_id, leased_until, started_at]
             known[_TOKEN] += raised
             jobs.append(JOBS.read(_IN_ORDER(known)))

@@ -143,7 +143,6 @@ RUNS = Declaration(
     # The fence is the token on the job's row. The end belongs to the key because the table is partitioned by it.
     PrimaryKeyConstraint("job_id", "token", "finished_at"),
     Index("horae_runs_finished", "finished_at", "job_id"),
-    Index("horae_runs_schedule", "schedule_id", "job_id"),
 )
 runs = RUNS.table
 # A run as the log tells it: without its result, and perhaps still under way, so that anything may be missing.
@@ -314,10 +313,16 @@ FULL_INDEXES = (
 )
 
 
-# The same for the history: name, columns, condition.
+# The same for the history: name, columns, condition. Most runs are of no schedule: no index of it holds them.
 RUN_INDEXES = {
-    True: (("horae_runs_cancelled", "job_id", "state = 'cancelled'"),),
-    False: (("horae_runs_cancelled", "state, job_id", ""),),
+    True: (
+        ("horae_runs_cancelled", "job_id", "state = 'cancelled'"),
+        ("horae_runs_schedule", "schedule_id, job_id", "schedule_id IS NOT NULL"),
+    ),
+    False: (
+        ("horae_runs_cancelled", "state, job_id", ""),
+        ("horae_runs_schedule", "schedule_id, job_id", ""),
+    ),
 }
 
 
