@@ -13,6 +13,7 @@ from horae.actions.audit import find_entries
 from horae.actions.jobs import claims, machinery, queues
 from horae.actions.jobs.endings import settle
 from horae.actions.jobs.jobs import get as get_job
+from horae.actions.jobs.promises import find_missing
 from horae.actions.retention import Retention, clean
 from horae.actions.schedules import expectations, schedules
 from horae.actions.schedules.calendars import set_calendar
@@ -27,6 +28,7 @@ from horae.stores.opening import create_store_engine, open_store
 from horae.testing.builders import a_schedule
 from horae.testing.clock import NOON, LoadedDice, VirtualClock
 from tests.support.refusals import refused
+from tests.support.repairs import repair
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
@@ -236,17 +238,16 @@ def test_a_paused_queue_puts_the_check_off(stored: World, clock: VirtualClock) -
 
 def test_a_check_that_is_gone_is_planned_again(stored: World, clock: VirtualClock) -> None:
     made = created(stored)
-    assert not machinery.find_missing(stored).expected
+    assert not find_missing(stored)
 
     def lose(tx: Any) -> None:
         job = tx.jobs.lock(made.check_job)
         assert tx.jobs.end_waiting(job, reason="lost", now=clock.now())
 
     stored.route().store.transact(lose)
-    found = machinery.find_missing(stored)
-    assert found.sentences() == ["schedule hourly has no job that checks its expectation"]
-    assert machinery.repair(stored) == 1
-    assert not machinery.find_missing(stored)
+    assert find_missing(stored) == ["schedule hourly has no job that checks its expectation"]
+    assert repair(stored) == 1
+    assert not find_missing(stored)
     keep(stored, clock, NOON + HOUR + 10 * MINUTE)
     assert len(missed(stored)) == 1
 

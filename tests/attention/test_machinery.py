@@ -15,6 +15,7 @@ from horae import Horae
 from horae.actions.access.tokens import create_token
 from horae.actions.attention import inbox
 from horae.actions.jobs import claims, endings, jobs, machinery, queues
+from horae.actions.jobs.promises import find_missing
 from horae.actions.jobs.reasons import why
 from horae.actions.jobs.requests import Request
 from horae.actions.jobs.running_limits import set_limit
@@ -35,6 +36,7 @@ from horae.testing.builders import a_schedule
 from horae.testing.clock import VirtualClock
 from horae.testing.conformance.support import take
 from tests.support.refusals import refused
+from tests.support.repairs import repair
 from tests.support.waiting import eventually
 
 HOUR = timedelta(hours=1)
@@ -128,7 +130,7 @@ def test_nobody_touches_the_jobs_of_horae(small: Horae, verb: str) -> None:
     agent.run()
     (job,) = own_jobs(small)
 
-    with pytest.raises(ReservedQueue, match="Horae's own") as refusal:
+    with refused(ReservedQueue, ("job_reserved", "queue_reserved")) as refusal:
         VERBS[verb](small, job)
 
     assert refusal.value.code == "reserved_queue"
@@ -340,15 +342,15 @@ def test_a_wait_without_its_job_is_found_and_gets_one(
     agent = sleepy(app)
     task = agent.add(kind).task
     agent.run()
-    assert not machinery.find_missing(app.world)
-    assert machinery.repair(app.world) == 0
+    assert not find_missing(app.world)
+    assert repair(app.world) == 0
     lose(app)
 
-    response = machinery.find_missing(app.world).sentences()
+    response = find_missing(app.world)
     assert response == [f"wait 1 of t1 ({'event' if kind == 'sleepy' else 'confirm'}) has no job that ends it"]
     assert agent.verify().complaints == tuple(response)
-    assert machinery.repair(app.world) == 1
-    assert machinery.repair(app.world) == 0
+    assert repair(app.world) == 1
+    assert repair(app.world) == 0
     assert agent.verify().complaints == ()
     clock.advance(HOUR)
     agent.run()
@@ -366,12 +368,12 @@ def test_a_task_without_the_job_of_its_start_or_deadline_gets_one(
     agent.add("sleepy", due_by=clock.now() + HOUR / 2)
     lose(app)
 
-    assert machinery.find_missing(app.world).sentences() == [
+    assert find_missing(app.world) == [
         "t1 has no job for its start",
         "t2 has no job for its deadline",
     ]
-    assert machinery.repair(app.world) == 2
-    assert not machinery.find_missing(app.world)
+    assert repair(app.world) == 2
+    assert not find_missing(app.world)
     clock.advance(HOUR / 2)
     machinery.serve_due(app.world, "w")
     (second,) = agent.snapshot().backlog
@@ -391,7 +393,7 @@ def test_a_resting_task_that_lost_its_job_rests_no_longer_than_it_should(app: Ho
     lost(app)
     clock.advance(HOUR)
 
-    assert machinery.repair(app.world) == 1
+    assert repair(app.world) == 1
     assert machinery.serve_due(app.world, "w") == 1
     assert len(agent.snapshot().backlog) == 1
 
@@ -404,11 +406,11 @@ def test_repairs_at_the_same_moment_make_one_job(app: Horae) -> None:
     lost(app)
     gate = Barrier(3)
 
-    def repair() -> None:
+    def repair_at_once() -> None:
         gate.wait()
-        machinery.repair(app.world)
+        repair(app.world)
 
-    threads = [Thread(target=repair) for _ in range(3)]
+    threads = [Thread(target=repair_at_once) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -426,12 +428,12 @@ def test_what_is_whole_is_left_alone_in_every_state(app: Horae, clock: VirtualCl
     agent.run()
     clock.advance(HOUR)
     assert take(app.world.store, 1, queue=MACHINERY, now=clock.now()) != []  # one is being served just now
-    assert machinery.repair(app.world) == 0
+    assert repair(app.world) == 0
     clock.advance(HOUR)
     agent.run()
     agent.cancel("t1")
 
-    assert machinery.repair(app.world) == 0
+    assert repair(app.world) == 0
     assert agent.verify().complaints == ()
 
 
@@ -442,17 +444,17 @@ def test_a_schedule_that_is_on_and_has_no_next_fire_gets_one(app: Horae, clock: 
     made = schedules.create(app.world, a_schedule("s", expression, kind=kind, anchor=anchor))
     if kind == "every":
         fires.fire_due(app.world)
-        assert machinery.repair(app.world) == 0  # its job is unfinished
+        assert repair(app.world) == 0  # its job is unfinished
     change(app, "DELETE FROM horae_jobs")
     change(app, "UPDATE horae_schedules SET next_fire_at = NULL, next_due_at = NULL")
 
-    assert machinery.find_missing(app.world).sentences() == ["schedule s is on and has no next fire"]
-    assert machinery.repair(app.world) == 1
+    assert find_missing(app.world) == ["schedule s is on and has no next fire"]
+    assert repair(app.world) == 1
     found = schedules.get(app.world, "s")
     assert found.next_fire_at == clock.now() + timedelta(minutes=1)
     assert found.version == made.version
     assert [entry.verb for entry in schedules.versions(app.world, "s")] == ["repair", "create"]
-    assert machinery.repair(app.world) == 0
+    assert repair(app.world) == 0
 
 
 def test_schedules_that_have_come_to_their_end_are_left_alone(app: Horae, clock: VirtualClock) -> None:
@@ -469,8 +471,8 @@ def test_schedules_that_have_come_to_their_end_are_left_alone(app: Horae, clock:
     fires.fire_due(app.world)
     change(app, "DELETE FROM horae_jobs")
 
-    assert machinery.find_missing(app.world).sentences() == []
-    assert machinery.repair(app.world) == 0
+    assert find_missing(app.world) == []
+    assert repair(app.world) == 0
 
 
 # -- tenants -----------------------------------------------------------------------------------------------------------

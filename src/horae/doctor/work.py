@@ -10,7 +10,7 @@ from horae.actions import bus
 from horae.actions.audit import has_unsealed
 from horae.actions.budgets.budgets import find_overdrawn
 from horae.actions.budgets.repair import check as check_budgets
-from horae.actions.jobs.machinery import find_missing
+from horae.actions.jobs.promises import find_missing
 from horae.actions.jobs.reasons import SILENT
 from horae.actions.partitions import read_history
 from horae.actions.roll_up import is_behind
@@ -170,7 +170,7 @@ def lost_parents(installation: Installation) -> Iterator[Finding]:
 
 def promises(installation: Installation) -> Iterator[Finding]:
     """Check that everything that waits, starts later or recurs has a job or a next fire that will see to it."""
-    broken = find_missing(_world(installation), limit=MANY).sentences()
+    broken = find_missing(_world(installation), limit=MANY)
     if broken:
         mend = "horae worker MODULE:APP"
         yield problem("promises", "promises_broken", mend, count=len(broken), names=some(broken))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Drain = Literal["stay", "leave"]  # finish and claim nothing more; then wait to be resumed, or end
 # What a repair or another chore looks after.
-Open = Literal["slots", "acts", "reservations", "needs", "batches", "objects", "outbox"]
+Open = Literal["slots", "acts", "reservations", "needs", "batches", "objects", "outbox", "lanes", "governed"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from horae.actions.attention.journal_chain import lines_between, seal
 from horae.actions.attention.lanes import CONTROL, get_lane
+from horae.actions.attention.repairs import missing_in
 from horae.actions.consistency import one_moment
-from horae.actions.jobs.machinery import missing_in
 from horae.core.attention.lanes import Folded, Line, alive, as_of, complaints, fold, picture
 from horae.core.audit.chain import GENESIS
 from horae.core.cursors import page_size
@@ -72,7 +72,7 @@ def verify(world: World, lane: str, *, owner: str = SYSTEM) -> Verified:
         if now is not None and now.override != _forbidden(lines):
             problems.append("the lane's control differs from the journal")
         problems += _wrong_pictures(tx, found.number, lines)
-        problems += missing_in(tx, world.clock.now(), lane=found.number).sentences()
+        problems += missing_in(tx, lane=found.number).sentences()
         return Verified(lane, len(lines), sum(line.hash is not None for line in lines), tuple(problems))
 
     return world.route(owner=owner).store.read(read)

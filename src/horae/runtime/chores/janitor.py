@@ -17,20 +17,18 @@ from datetime import timedelta
 
 from horae.actions import chores as verbs
 from horae.actions import partitions, roll_up
-from horae.actions.attention.journal_chain import seal_left
 from horae.actions.audit import seal_audit
-from horae.actions.budgets.repair import settle_leftovers
 from horae.actions.chores import HeldChore
-from horae.actions.jobs import jobs, machinery
-from horae.actions.jobs.acts import restart_lost
+from horae.actions.jobs import jobs
 from horae.actions.jobs.labels import label_jobs
-from horae.actions.jobs.leftovers import find_lost_parents, let_in_forgotten
 from horae.actions.metrics import count_live
 from horae.actions.retention import Retention, clean_step
+from horae.actions.schedules.repairs import repair_schedules
 from horae.core.dataclass import dataclass
 from horae.errors import HandlerFailed, HoraeError, StoreError
 from horae.ports.workers import Upcoming
 from horae.ports.world import World
+from horae.runtime.chores import repairs
 from horae.runtime.database import DatabaseThreads
 from horae.runtime.loop import Alarm
 from horae.runtime.worker.calls import call_through
@@ -40,7 +38,7 @@ log = logging.getLogger("horae.janitor")
 LEASE = timedelta(seconds=30)  # after which another process takes over from one that died
 FIRST = timedelta(minutes=1)  # within which a process that starts asks for each chore; most are not due then
 AWAY = timedelta(minutes=1)  # how long a chore rests, at most, after the store did not answer
-HOUR = timedelta(hours=1)
+HOUR, HALF_HOUR = timedelta(hours=1), timedelta(minutes=30)
 REPAIR = timedelta(minutes=10)  # between two looks at what might have been left behind
 SOON = timedelta(milliseconds=50)  # before a chore that another process has just given back is asked for again
 LONGEST_REST = timedelta(seconds=1)  # of a chore that is done gently, between two steps
@@ -95,26 +93,30 @@ CHORES = (
         spread=True,
     ),
     Chore("settle children", timedelta(seconds=10), jobs.settle_children, lambda look: look.unsettled),
-    Chore("seal journals", timedelta(minutes=5), seal_left, lambda look: look.unsealed_lines),
-    Chore("repair what Horae keeps", timedelta(minutes=30), machinery.repair, goes_on=False),
-    Chore("look after governed objects", REPAIR, lambda world: _look_after(world), lambda look: "objects" in look.open),
+    Chore("seal journals", timedelta(minutes=5), repairs.seal_lines, lambda look: look.unsealed_lines),
+    Chore("repair what Horae keeps", HALF_HOUR, repair_schedules, goes_on=False),
+    Chore("repair lanes", HALF_HOUR, repairs.repair_lanes, lambda look: "lanes" in look.open, goes_on=False),
+    Chore(
+        "end reviews and rollbacks left behind",
+        HALF_HOUR,
+        repairs.end_left,
+        lambda look: "governed" in look.open,
+        goes_on=False,
+    ),
+    Chore("look after governed objects", REPAIR, repairs.look_after, lambda look: "objects" in look.open),
     Chore("count endings that came late", 2 * HOUR, roll_up.keep_up, goes_on=False),
     Chore("keep the partitions of the history", 12 * HOUR, partitions.keep_history),
     # Repairs: only while there is something that could have been left behind.
-    Chore(
-        "let in forgotten jobs", REPAIR, lambda world: _let_in(world), lambda look: "slots" in look.open, goes_on=False
-    ),
-    Chore("give lost acts a job again", REPAIR, restart_lost, lambda look: "acts" in look.open, goes_on=False),
+    Chore("let in forgotten jobs", REPAIR, repairs.let_in, lambda look: "slots" in look.open, goes_on=False),
+    Chore("give lost acts a job again", REPAIR, repairs.restart_acts, lambda look: "acts" in look.open, goes_on=False),
     Chore(
         "settle reservations left behind",
         REPAIR,
-        lambda world: _settle_left(world),
+        repairs.settle_left,
         lambda look: "reservations" in look.open,
     ),
-    Chore(
-        "find lost parents", REPAIR, lambda world: _find_lost(world), lambda look: "needs" in look.open, goes_on=False
-    ),
-    Chore("mend batches", REPAIR, lambda world: _mend(world), lambda look: "batches" in look.open, goes_on=False),
+    Chore("find lost parents", REPAIR, repairs.find_lost, lambda look: "needs" in look.open, goes_on=False),
+    Chore("mend batches", REPAIR, repairs.mend, lambda look: "batches" in look.open, goes_on=False),
 )
 
 
@@ -123,45 +125,6 @@ def cleaning(retention: Retention) -> Chore:
     spans = ", ".join(f"{each.name} {getattr(retention, each.name)}" for each in fields(retention))
     lock = f"delete what is older than {spans}"[:255]
     return Chore("delete what is old", 6 * HOUR, lambda world: clean_step(world, retention), lock=lock)
-
-
-def _look_after(world: World) -> int:
-    """Do what no worker has claimed for an hour; plan objects whose job is missing. Return how much was done."""
-    from horae.actions.governance.keeper import do_unclaimed  # not imported by processes that never get here
-    from horae.actions.governance.plans import plan_missing
-
-    done = do_unclaimed(world)
-    planned = 0 if done else plan_missing(world)
-    if planned:
-        log.warning("planned %s governed objects again whose job was missing", planned)
-    return done
-
-
-def _let_in(world: World) -> None:
-    queues = let_in_forgotten(world)
-    if queues:
-        log.warning("released jobs that were held although there was room, in queues: %s", ", ".join(sorted(queues)))
-
-
-def _settle_left(world: World) -> int:
-    left = settle_leftovers(world)
-    if left:
-        log.warning("settled %s reservations of budgets whose attempts had ended without them", left)
-    return left
-
-
-def _find_lost(world: World) -> None:
-    lost = find_lost_parents(world)
-    if lost:
-        log.warning("repaired %s jobs that still waited for jobs which had already ended", lost)
-
-
-def _mend(world: World) -> None:
-    from horae.actions.jobs.batch import mend  # not imported by processes that never get here
-
-    mended = mend(world)
-    if mended:
-        log.warning("repaired %s batches and jobs of batches that were being cancelled", mended)
 
 
 class _Round:
