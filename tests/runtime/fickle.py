@@ -3,6 +3,7 @@
 import threading
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from horae import Horae
@@ -36,6 +37,5 @@ class FickleStore:
 
 def fickle_world(app: Horae) -> tuple[World, FickleStore]:
     """The application's own world with a store that can be made to fail."""
-    world = app.world
-    store = FickleStore(world.store)
-    return World(store, world.clock, world.dice, max_payload_bytes=world.max_payload_bytes), store
+    store = FickleStore(app.world.store)
+    return replace(app.world, store=store), store

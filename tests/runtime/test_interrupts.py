@@ -122,7 +122,7 @@ async def test_an_attempt_whose_task_has_not_begun_when_its_worker_is_interrupte
     assert ran == []
 
 
-async def test_what_an_interrupted_worker_was_just_claiming_goes_back_too(app: Horae) -> None:
+async def interrupted_while_it_claims(app: Horae) -> None:
     world, store = fickle_world(app)
     claiming, go_on = threading.Event(), threading.Event()
 
@@ -131,7 +131,6 @@ async def test_what_an_interrupted_worker_was_just_claiming_goes_back_too(app: H
         go_on.wait(LIMIT)
 
     store.trouble["claim"] = slowly
-    job = app.job("work", retry=NEVER)(lambda: None).enqueue()
 
     async def claims() -> None:
         await asyncio.to_thread(claiming.wait, LIMIT)
@@ -140,7 +139,20 @@ async def test_what_an_interrupted_worker_was_just_claiming_goes_back_too(app: H
     with app.using_world(world):
         await interrupted(app.worker(PATIENT), claims())
 
+
+async def test_what_an_interrupted_worker_was_just_claiming_goes_back_too(app: Horae) -> None:
+    job = app.job("work", retry=NEVER)(lambda: None).enqueue()
+    await interrupted_while_it_claims(app)
     assert given_back(app, job) == ("queued", 0, ["released"])
+
+
+async def test_a_job_that_goes_back_before_it_began_costs_its_budget_nothing(app: Horae) -> None:
+    app.budgets.set("llm", "tokens", 1000)
+    job = app.job("work", budget="llm", cost={"tokens": 400}, retry=NEVER)(lambda: None).enqueue()
+    await interrupted_while_it_claims(app)
+    assert given_back(app, job) == ("queued", 0, ["released"])
+    budget = app.budgets.get("llm", "tokens")
+    assert (budget.settled, budget.reserved) == (0, 0)
 
 
 async def test_an_ending_that_is_being_written_when_the_worker_is_interrupted_is_told_once_and_truly(

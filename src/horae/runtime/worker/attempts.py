@@ -96,10 +96,13 @@ def ended_by(attempt: Attempt) -> Outcome:
 
 
 def unspent(attempt: Attempt, outcome: Outcome) -> Outcome:
-    """Return the outcome with a report that nothing was spent, where the handler of a job with a budget never began."""
-    if attempt.claimed.budget is None or attempt.began:
-        return outcome
-    return replace(outcome, spent={})
+    """Return the outcome; where the handler never began, with a report that nothing was spent."""
+    return outcome if attempt.began else unstarted(attempt.claimed, outcome)
+
+
+def unstarted(job: Job, outcome: Outcome) -> Outcome:
+    """Return the outcome of a job whose handler never began: one with a budget reports that nothing was spent."""
+    return outcome if job.budget is None else replace(outcome, spent={})
 
 
 def time_left(attempt: Attempt, handler: Handler | None, now: float) -> timedelta | None:

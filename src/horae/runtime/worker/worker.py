@@ -39,7 +39,7 @@ from horae.runtime.schedules.declared import Declared
 from horae.runtime.worker.assignment import Assignment
 from horae.runtime.worker.attempt_port import AttemptPort
 from horae.runtime.worker.attempt_runner import AttemptRunner
-from horae.runtime.worker.attempts import Attempt, ended_by, for_owner, log_ending, time_left, unspent
+from horae.runtime.worker.attempts import Attempt, ended_by, for_owner, log_ending, time_left, unspent, unstarted
 from horae.runtime.worker.executor import Executor, Processes, Resolve
 from horae.runtime.worker.faults import Faults
 from horae.runtime.worker.heartbeat import Heartbeat
@@ -398,7 +398,7 @@ class Worker:
 
     def _release_late_claim(self, claiming: asyncio.Future[list[Job]]) -> None:
         for job in claiming.result() if claiming.exception() is None else ():
-            self._settler.add(job, Outcome("released", error="its worker shut down"))
+            self._settler.add(job, unstarted(job, Outcome("released", error="its worker shut down")))
 
     def _is_full(self) -> bool:
         return all(self._busy[queue] >= slots for queue, slots in self.settings.queues.items())
@@ -506,7 +506,7 @@ class Worker:
             if attempt.recorder is not None:
                 outcome = with_lines(attempt, outcome, self.resolve(handler_of(job)))
         except BaseException:  # Ctrl-C: the loop is about to end, so the job is released
-            self._settler.add(job, Outcome("released", error="its worker was interrupted"))
+            self._settler.add(job, unspent(attempt, Outcome("released", error="its worker was interrupted")))
             raise
         finally:
             attempt.ended, attempt.task = True, None
@@ -628,8 +628,9 @@ class Worker:
     def give_back_now(self) -> None:
         """Release every attempt that has not ended, because the process is about to end; from any thread."""
         ended = {job.run_id: (job, outcome) for job, outcome in self._settler.pending}
-        held = {attempt.claimed.run_id: attempt.claimed for attempt in list(self._held.values())}
-        given_back = {run: (job, Outcome("released", error="its worker ended at once")) for run, job in held.items()}
+        released = Outcome("released", error="its worker ended at once")
+        held = list(self._held.values())
+        given_back = {each.claimed.run_id: (each.claimed, unspent(each, released)) for each in held}
         self.source.settle(list((given_back | ended).values()))
 
     async def _until_free(self, limit: timedelta) -> None:
