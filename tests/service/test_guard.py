@@ -267,7 +267,7 @@ def test_each_request_is_one_line_of_json_without_a_secret(
 @pytest.mark.parametrize(
     ("body", "kind", "result"),
     [
-        (b'{"name": "x"', "application/json", "body: not JSON: Expecting ',' delimiter (character 12)"),
+        (b'{"name": "x"', "application/json", "body is not JSON: Expecting ',' delimiter (character 12)"),
         (b'{"name": "x"}', "application/x-www-form-urlencoded", "Send JSON, with the header Content-Type"),
         (b"name=x", "text/plain", "Send JSON, with the header Content-Type"),
     ],
@@ -282,8 +282,8 @@ def test_a_body_that_cannot_be_read_is_told_what_to_send(connect: Connect, body:
 @pytest.mark.parametrize(
     ("path", "result"),
     [
-        ("/scheduler/jobs?status=bogus", "query.status.0: Input should be 'queued'"),
-        ("/scheduler/jobs/nope", "path.job_id: this is not a job id; ids look like job_12"),
+        ("/scheduler/jobs?status=bogus", "query.status.0 must be 'queued'"),
+        ("/scheduler/jobs/nope", "path.job_id: 'nope' is not a job id; ids look like job_12"),
     ],
 )
 def test_a_refusal_names_the_callers_words_and_none_of_ours(connect: Connect, path: str, result: str) -> None:

@@ -29,14 +29,12 @@ def to_problem(error: HoraeError) -> dict[str, Any]:
     return {"code": error.code, "detail": mask_tokens(str(error)), **error.as_json(), **own}
 
 
-def from_problem(
-    problem: Mapping[str, Any], *, otherwise: type[HoraeError] = HoraeError, detail: str = ""
-) -> HoraeError:
+def from_problem(problem: Mapping[str, Any], *, otherwise: type[HoraeError] = HoraeError) -> HoraeError:
     """Return the error that a problem document is about; *otherwise* where its code is not known here."""
     kind = _by_code().get(str(problem.get("code")), otherwise)
     reason, facts = problem.get("reason"), problem.get("facts")
     error = kind.received(
-        mask_tokens(str(problem.get("detail") or detail)),
+        mask_tokens(str(problem.get("detail") or "")),
         reason if isinstance(reason, str) else "",
         mask_token_values(facts) if isinstance(facts, dict) else {},
     )

@@ -39,10 +39,12 @@ def error_from(
     """Return the error that an answer stands for; *request* is noted in its traceback."""
     problem = _object(text)
     phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "an unknown status"
-    detail = f"The service answered {status} ({phrase}) to {request}."
+    if "detail" not in problem:  # a proxy, or no service of ours
+        plain = errors.ServiceUnavailable("service_status_unexpected", status=status, phrase=phrase, request=request)
+        problem = {**plain.as_json(), "detail": str(plain), **problem}
     if wait is not None:
         problem["retry_after"] = wait
-    error = from_problem(problem, otherwise=BY_STATUS.get(status, HoraeError), detail=detail)
+    error = from_problem(problem, otherwise=BY_STATUS.get(status, HoraeError))
     error.add_note(f"{status} to {request}" + _request_id(headers))
     return error
 

@@ -24,18 +24,21 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
+from horae.core.access.callers import mask_tokens
 from horae.core.time.instants import from_iso, iso
 from horae.core.time.spans import span_from
+from horae.errors import InvalidInput
 
 LONGEST = 10 * 366 * 86400  # seconds: ten years
 MOST = 2**63 - 1
+LONGEST_SHOWN = 64  # characters of an instant
 
 
 def _instant(value: Any) -> datetime:
     if isinstance(value, datetime):
         return value
-    if not isinstance(value, str) or len(value) > 64:
-        raise ValueError("write an instant as text, for example 2030-01-07T06:00:00Z")
+    if not isinstance(value, str) or len(value) > LONGEST_SHOWN:
+        raise InvalidInput("instant_unreadable", name="time", text=mask_tokens(str(value))[:LONGEST_SHOWN])
     return from_iso(value)
 
 
@@ -78,7 +81,7 @@ JOB_ID = re.compile(r"^job_([0-9]{1,4}x)?[0-9]{1,19}$")
 
 def check_job_id(text: str) -> str:
     if not JOB_ID.fullmatch(text):
-        raise ValueError("this is not a job id; ids look like job_12")
+        raise InvalidInput("dialect_job_id_unreadable", id=text)
     return text
 
 

@@ -25,7 +25,7 @@ def check_one_line(value: str) -> str:
 
 def check_storable(value: str) -> str:
     if "\x00" in value or any("\ud800" <= sign <= "\udfff" for sign in value):
-        raise ValueError("contains a NUL or half a character, which is no text")
+        raise InvalidInput("text_not_storable", name="text")
     return value
 
 

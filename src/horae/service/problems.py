@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
@@ -38,7 +37,7 @@ from horae.errors import (
     Unauthorized,
     VersionConflict,
 )
-from horae.service import languages
+from horae.service import languages, validation
 from horae.words.sentences import words_in
 
 log = logging.getLogger("horae.service")
@@ -75,9 +74,6 @@ OWN_CODES = {
 }
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 MOST_ERRORS = 50  # of the places where an input does not fit
-LONGEST_NAME = 64
-# How pydantic names a branch of a union.
-INTERNAL = re.compile(r"function-(?:before|after|plain|wrap)\[|constrained-|literal\[|<")
 RETRY_AFTER = 2  # seconds: when a store that does not answer is worth another try
 
 
@@ -170,25 +166,15 @@ STORE_SAYS = frozenset({"store_busy", "store_full", "schema_missing", "schema_to
 
 def answer_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
     """Answer that a body or parameter does not fit; say where, never repeat what was sent."""
-    errors = [_input_error(each) for each in error.errors()[:MOST_ERRORS]]
-    first = errors[0] if errors else {"where": "body", "message": "cannot be read"}
+    language = languages.current()
+    found = [validation.misfit(each) for each in error.errors()[:MOST_ERRORS]]
+    errors = [each.as_json(language) for each in found]
+    first = found[0]
     is_other = "json" not in request.headers.get("content-type", "")
-    if first["where"] == "body" and first.get("kind") != "missing" and is_other:
-        return problem(422, "invalid_input", own_words("not_json_type"), errors=errors)
-    return problem(422, "invalid_input", f"{first['where']}: {first['message']}", errors=errors)
-
-
-def _input_error(error: Any) -> dict[str, str]:
-    """Return one validation error, in words that need no Python."""
-    location, message = error["loc"], str(error["msg"]).removeprefix("Value error, ")
-    if error["type"] == "json_invalid":
-        location, message = location[:1], f"not JSON: {error['ctx']['error']} (character {location[-1]})"
-    return {"where": input_path(location), "message": message, "kind": error["type"]}
-
-
-def input_path(location: tuple[int | str, ...]) -> str:
-    """Return where the input does not fit, in the caller's names, without those of pydantic's types."""
-    return ".".join(str(part)[:LONGEST_NAME] for part in location if not INTERNAL.match(str(part)))
+    if first.where == "body" and first.kind != "missing" and is_other:
+        first = validation.Misfit("body", first.kind, InvalidInput("body_not_json_type", where="body"))
+    more = mask_token_values({**first.error.as_json(), "errors": errors})
+    return problem(422, first.error.code, first.in_words(language), **more)
 
 
 def refuse_request(request: Request, error: HTTPException) -> JSONResponse:

@@ -1,6 +1,7 @@
 """The sentences of errors about the HTTP service, its callers and its client, by reason."""
 
 ERRORS = {
+    "dialect_job_id_unreadable": "{id!r} is not a job id; ids look like job_12.",
     "doctor_not_offered": "This process does not examine the installation. Set HORAE_SERVER_DOCTOR=1, or run "
     "`horae doctor` on its machine.",
     "settings_not_offered": "This process does not show its settings. Ask a server started with `horae server`, or run "
@@ -9,6 +10,18 @@ ERRORS = {
     "form_not_from_here": "This form is not from the page that you see now, or that page is too old. Go back, load "
     "it again and repeat.",
     "form_unreadable": "The form cannot be read. Go back, load the page again and repeat.",
+    "body_not_json_type": "Send JSON, with the header Content-Type: application/json.",
+    "input_missing": "{where} is missing. Send it.",
+    "input_not_a_choice": "{where} must be {choices}.",
+    "input_not_boolean": "{where} must be true or false.",
+    "input_not_json": "{where} is not JSON: {problem} (character {position}).",
+    "input_not_list": "{where} must be a list.",
+    "input_not_number": "{where} must be a number.",
+    "input_not_object": "{where} must be an object.",
+    "input_not_text": "{where} must be text.",
+    "input_not_whole": "{where} must be a whole number.",
+    "input_refused": "{where} does not fit: {problem}.",
+    "input_unknown": "{where} is not known here; /openapi.json lists what there is.",
     "idempotency_keys_differ": "The header Idempotency-Key and the field {field} differ; send one of them.",
     "if_match_unreadable": 'If-Match must repeat an ETag as it was given, name a version such as "3", or be *.',
     "jwt_claim_missing": "The JWT has no claim {claim}, which is needed here.",
@@ -47,6 +60,7 @@ ERRORS = {
     "service_silent_outcome_unknown": "The service at {url} did not answer within {seconds:g} s. Whether the request "
     "was carried out is unknown; look before you repeat it.",
     "service_token_unreadable": "The token holds characters that no token has. Copy the token alone.",
+    "service_status_unexpected": "The service answered {status} ({phrase}) to {request}.",
     "service_unreachable": "The service at {url} cannot be reached ({problem}). Check that it runs and that the URL is "
     "right.",
     "service_url_has_credentials": "The URL of a service holds no user or password; give the token as token=….",
@@ -67,7 +81,6 @@ PROBLEMS = {
     "failed_here": "Something went wrong here, not with your request. It is in the log as request {request_id}.",
     "host_unknown_here": "This service is not known under that name. Use the URL it printed.",
     "methods_known": "This address knows only {methods}.",
-    "not_json_type": "Send JSON, with the header Content-Type: application/json.",
     "nothing_at_address": "There is nothing at this address. {root}/openapi.json lists what there is.",
     "nul_in_address": "The address contains a NUL character. Remove it.",
     "page_of_other_site": "A page of another site may not change anything here.",

@@ -1,0 +1,68 @@
+"""Hand-written requests that do not fit: each is refused with a reason and facts, as in the library."""
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from pydantic import TypeAdapter, ValidationError
+
+from horae.service.validation import misfit
+
+WRONG: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
+    ({}, "input_missing", {"where": "body.handler"}),
+    ({"handler": 7}, "input_not_text", {"where": "body.handler"}),
+    ({"handler": "w", "concurrency_limit": "7"}, "input_not_whole", {"where": "body.concurrency_limit"}),
+    ({"handler": "w", "delay": [5]}, "input_not_number", {"where": "body.delay"}),
+    ({"handler": "w", "tags": 7}, "input_not_list", {"where": "body.tags"}),
+    ({"handler": "w", "payload_": {}}, "input_unknown", {"where": "body.payload_"}),
+    ({"handler": "w", "run_at": "2030-01-07T06:00"}, "offset_missing", {"text": "2030-01-07T06:00"}),
+    ({"handler": "w", "run_at": {"year": 2030}}, "instant_unreadable", {"text": "{'year': 2030}"}),
+]
+
+
+@pytest.mark.parametrize(("body", "reason", "facts"), WRONG, ids=str)
+def test_a_value_that_does_not_fit_is_refused_with_a_reason_and_facts(
+    body: dict[str, Any], reason: str, facts: dict[str, Any], alice: TestClient
+) -> None:
+    answer = alice.post("/jobs", json=body)
+    problem = answer.json()
+    assert (answer.status_code, problem["code"], problem["reason"]) == (422, "invalid_input", reason)
+    assert {name: problem["facts"].get(name) for name in facts} == facts
+    assert (problem["errors"][0]["reason"], problem["errors"][0]["facts"]) == (reason, problem["facts"])
+    assert problem["detail"].startswith("body.")
+
+
+def test_a_body_that_is_no_json_is_refused_with_its_position(alice: TestClient) -> None:
+    headers = {"Content-Type": "application/json"}
+    problem = alice.post("/jobs", content=b'{"handler": "x"', headers=headers).json()
+    assert (problem["reason"], problem["facts"]["position"]) == ("input_not_json", 15)
+
+
+def test_the_sentence_is_in_the_language_of_the_request(alice: TestClient) -> None:
+    problem = alice.post("/jobs", json={"handler": 7}, headers={"Accept-Language": "zh-CN"}).json()
+    assert problem["detail"] == problem["errors"][0]["message"] == "body.handler 必须是文本。"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "reason"),
+    [
+        (bool, 7, "input_not_boolean"),
+        (dict[str, int], 7, "input_not_object"),
+        (tuple[int, ...], "x", "input_not_list"),
+        (float, "x", "input_not_number"),
+        (bytes, 7, "input_refused"),
+    ],
+    ids=str,
+)
+def test_what_pydantic_finds_becomes_a_reason(kind: Any, value: Any, reason: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(kind).validate_python(value, strict=True)
+    found = misfit({**caught.value.errors()[0], "loc": ("body", "field")})
+    assert (found.error.reason, found.error.facts["where"]) == (reason, "body.field")
+
+
+def test_a_token_in_a_wrong_place_is_not_repeated(alice: TestClient) -> None:
+    token = str(alice.headers["Authorization"]).removeprefix("Bearer ")
+    answer = alice.post("/jobs", json={"handler": "w", "run_at": token})
+    assert answer.status_code == 422
+    assert token[-40:] not in answer.text
