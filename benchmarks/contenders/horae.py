@@ -12,7 +12,7 @@ from horae import Horae
 from horae.runtime.worker.worker import WorkerSettings
 from horae.stores.schema import migrate
 
-SLOTS = int(os.environ.get("HORAE_BENCH_SLOTS", "500"))
+SLOTS = int(os.environ.get("HORAE_BENCH_SLOTS", "1000"))
 LEASE = timedelta(seconds=float(os.environ.get("HORAE_BENCH_LEASE", "30")))
 
 

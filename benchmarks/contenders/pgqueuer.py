@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.contenders import POLL, Record, Until
 
-BATCH = 100
+BATCH = 1000
 
 
 class Contender:

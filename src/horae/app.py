@@ -603,7 +603,8 @@ class Horae(Blueprint, Acting):
         if not self.acts_on_service:
             return None
         if needs := self.needs_database():
-            raise NeedsDatabase("worker_needs_database", problems=[str(each) for each in needs])
+            reasons = [each.error.reason for each in needs]
+            raise NeedsDatabase("worker_needs_database", problems=[str(each) for each in needs], reasons=reasons)
         from horae.runtime.sources.http import HttpSource, declare_to
 
         clock, most = self.world.clock, self.max_payload_bytes

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from horae.core.limits import Limit
 from horae.errors import DefinitionError
+from tests.support.refusals import refused
 
 SECOND = 1_000_000  # in microseconds
 MINUTE = 60
@@ -99,12 +100,14 @@ def test_the_turn_told_to_the_last_in_line_is_when_it_really_comes(
 
 
 @pytest.mark.parametrize(
-    ("max_calls", "window", "name"),
+    ("max_calls", "window", "name", "reason"),
     [
-        (0, 60.0, "a"), (-1, 60.0, "a"), (1.5, 60.0, "a"), ("5", 60.0, "a"), (1, 0.0, "a"), (1, 0.0005, "a"),
-        (1, 60.0, ""), (1, 60.0, "x" * 256),
+        (0, 60.0, "a", "rate_too_low"), (-1, 60.0, "a", "rate_too_low"), (1.5, 60.0, "a", "rate_not_whole"),
+        ("5", 60.0, "a", "rate_not_whole"), (1, 0.0, "a", "rate_window_too_short"),
+        (1, 0.0005, "a", "rate_window_too_short"), (1, 60.0, "", "rate_name_unreadable"),
+        (1, 60.0, "x" * 256, "rate_name_unreadable"),
     ],
 )  # fmt: skip
-def test_a_limit_that_cannot_work_is_refused(max_calls: Any, window: float, name: str) -> None:
-    with pytest.raises(DefinitionError, match="A rate limit"):
+def test_a_limit_that_cannot_work_is_refused(max_calls: Any, window: float, name: str, reason: str) -> None:
+    with refused(DefinitionError, reason):
         Limit(name, max_calls, timedelta(seconds=window))

@@ -93,7 +93,7 @@ def test_a_wait_is_never_negative_and_never_above_the_cap(policy: Retry, failure
 
 @pytest.mark.parametrize("attempts", [0, -1, 2.5, True, "3", None, MAX_ATTEMPTS + 1, 10**12])
 def test_a_count_of_attempts_that_no_store_could_keep_is_refused_in_words(attempts: Any) -> None:
-    with pytest.raises(DefinitionError, match="attempt"):
+    with refused(DefinitionError, ("attempts_not_whole", "attempts_too_few", "attempts_too_many")):
         Retry.fixed(1, attempts=attempts)
 
 
@@ -116,7 +116,7 @@ def test_a_policy_that_an_older_version_stored_can_still_be_read() -> None:
 
 @pytest.mark.parametrize("limit", [0, -1, timedelta(0), timedelta.max, float("nan"), "soon"])
 def test_a_time_limit_that_leaves_no_time_or_never_ends_is_refused_in_words(limit: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"timeout=|not a duration|not a number of seconds"):
+    with refused(InvalidInput, ("no_time_left", "span_too_long", "duration_unreadable", "span_unreadable")):
         time_limit(limit)
 
 
@@ -163,7 +163,7 @@ def test_never_wins_over_on_and_each_exception_of_a_group_counts(
 
 @pytest.mark.parametrize("given", [int, 5, "not a name", "a..b", "", [None], "x" * 300, ["ValueError"] * 51])
 def test_what_names_no_exception_is_refused(given: Any) -> None:
-    with pytest.raises(DefinitionError, match=r"is no exception|at most 50"):
+    with refused(DefinitionError, ("retry_type_unreadable", "retry_types_too_many")):
         Retry.fixed(1, on=given)
 
 

@@ -394,7 +394,7 @@ def test_timing_for_a_job_without_a_schedule_is_refused(app: Horae) -> None:
     write(app, '[[jobs.items]]\nid = "mail"\nqueue = "slow"\nzone = "Asia/Shanghai"')
 
     assert findings(app) == [
-        "jobs.conf:2: mail has no schedule in code that could be changed; give cron, every or after"
+        "jobs.conf:2: mail has no schedule in code that could be changed; give cron, every or after."
     ]
 
 
@@ -421,7 +421,7 @@ def test_two_rules_for_one_job_exclude_each_other(app: Horae) -> None:
 def test_one_job_twice_is_an_error(app: Horae) -> None:
     write(app, '[[jobs.items]]\nid = "clean"\n[[jobs.items]]\nid = "clean"\n')
 
-    assert findings(app) == ["jobs.conf:4: 'clean' is there twice; keep one item"]
+    assert findings(app) == ["jobs.conf:4: 'clean' is there twice; keep one item."]
 
 
 def test_a_file_that_is_not_toml_says_where_it_breaks(app: Horae) -> None:
@@ -433,7 +433,7 @@ def test_a_file_that_is_not_toml_says_where_it_breaks(app: Horae) -> None:
 def test_an_item_without_an_id_is_an_error(app: Horae) -> None:
     write(app, "[[jobs.items]]\nenabled = false\n")
 
-    assert findings(app) == ['jobs.conf:1: this item names no job; add id = "…"']
+    assert findings(app) == ['jobs.conf:1: this item names no job; add id = "…".']
 
 
 def test_every_problem_is_listed_not_only_the_first(app: Horae) -> None:

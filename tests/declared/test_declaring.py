@@ -162,7 +162,7 @@ def test_a_declared_function_can_still_be_called(app: Horae) -> None:
 @pytest.mark.parametrize("name", ["", "   ", None])
 def test_a_blank_id_is_refused(app: Horae, name: Any) -> None:
     """S3-9"""
-    with pytest.raises(DefinitionError, match="not blank"):
+    with refused(DefinitionError, "declarations_invalid", reasons=["job_id_blank"]):
         app.job(name, cron="0 3 * * *")(work)
 
 
@@ -176,19 +176,19 @@ def test_a_second_job_with_the_same_id_is_refused(app: Horae) -> None:
 
 def test_cron_and_interval_exclude_each_other(app: Horae) -> None:
     """S3-10"""
-    with pytest.raises(DefinitionError, match="cron and every exclude each other"):
+    with refused(DefinitionError, "declarations_invalid", reasons=["options_exclusive"]):
         app.job("clean", cron="0 3 * * *", every=5)(work)
 
 
 def test_an_empty_cron_is_refused_and_not_taken_for_none(app: Horae) -> None:
-    with pytest.raises(DefinitionError, match="is empty"):
+    with refused(DefinitionError, "declarations_invalid", reasons=["option_empty"]):
         app.job("clean", cron="")(work)
 
 
 @pytest.mark.parametrize("ttl", [0, -1, timedelta(0), "soon"])
 def test_a_lock_must_last_some_time(app: Horae, ttl: Any) -> None:
     """S3-11"""
-    with pytest.raises(DefinitionError, match="lock_ttl"):
+    with refused(DefinitionError, "declarations_invalid", reasons=["lock_ttl_not_positive"]):
         app.job("clean", cron="0 3 * * *", lock_ttl=ttl)(work)
 
 
@@ -203,12 +203,12 @@ def test_a_lock_on_all_nodes_is_doubtful_but_allowed(app: Horae) -> None:
 
 
 def test_an_unknown_mode_is_refused(app: Horae) -> None:
-    with pytest.raises(DefinitionError, match="choose SINGLE_NODE"):
+    with refused(DefinitionError, "declarations_invalid", reasons=["mode_unknown"]):
         app.job("clean", cron="0 3 * * *", mode="EVERY_NODE")(work)  # type: ignore[arg-type]
 
 
 def test_all_nodes_without_a_time_is_refused(app: Horae) -> None:
-    with pytest.raises(DefinitionError, match="its own timer"):
+    with refused(DefinitionError, "declarations_invalid", reasons=["all_nodes_without_times"]):
         app.job("clean", mode="ALL_NODES")(work)
 
 
@@ -294,7 +294,7 @@ def test_a_number_of_fires_to_catch_up_says_that_they_are_caught_up(app: Horae) 
 
 
 def test_a_misspelled_option_is_refused_with_the_one_meant(app: Horae) -> None:
-    with pytest.raises(DefinitionError, match="did you mean 'lock_ttl'"):
+    with refused(DefinitionError, "declarations_invalid", reasons=["option_misspelt"]):
         app.job("clean", cron="0 3 * * *", lock_tll=60)(work)  # type: ignore[call-arg]
 
 
@@ -356,7 +356,7 @@ def test_a_dependency_that_nothing_provides_is_refused_at_the_start(app: Horae) 
         def __init__(self, tokens: Tokens) -> None: ...
         def run(self, ctx: Context) -> None: ...
 
-    with pytest.raises(DefinitionError, match=r"app\.provide\(.*Tokens"):
+    with refused(DefinitionError, "declarations_invalid", reasons=["class_unmakeable"]):
         app.worker()
 
     app.provide(Tokens, Tokens())
@@ -424,7 +424,7 @@ def test_jobs_that_wait_for_each_other_are_refused_with_the_circle(app: Horae) -
     app.job("b", after=["a"])(work)
     app.job("c", after=["b"])(work)
 
-    with pytest.raises(DefinitionError, match="a → c → b → a"):
+    with refused(DefinitionError, "declarations_invalid", reasons=["jobs_in_circle"]):
         app.plan()
 
 

@@ -116,7 +116,8 @@ def test_a_file_that_cannot_be_read_or_is_empty_is_refused(tmp_path: Path) -> No
     empty.touch()
     binary.write_bytes(b"\xff\xfe")
     for path in (empty, binary, tmp_path / "missing", tmp_path):
-        with pytest.raises(ConfigurationError, match="HORAE_SECRET_KEY_FILE"):
+        reason = "key_file_empty" if path is empty else "key_file_unreadable"
+        with refused(ConfigurationError, reason, setting="HORAE_SECRET_KEY", path=str(path)):
             sealer_from({"HORAE_SECRET_KEY_FILE": str(path)})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -14,9 +14,9 @@ E = TypeVar("E", bound=HoraeError)
 
 
 @contextmanager
-def refused(kind: type[E], reason: str, /, **facts: Any) -> Iterator[pytest.ExceptionInfo[E]]:
-    """Expect an error of this class, with this reason and at least these facts."""
+def refused(kind: type[E], reason: str | Collection[str], /, **facts: Any) -> Iterator[pytest.ExceptionInfo[E]]:
+    """Expect an error of this class, with this reason (or one of these) and at least these facts."""
     with pytest.raises(kind) as caught:
         yield caught
-    assert caught.value.reason == reason, repr(caught.value)
+    assert caught.value.reason in ([reason] if isinstance(reason, str) else reason), repr(caught.value)
     assert {name: caught.value.facts.get(name) for name in facts} == facts

@@ -30,21 +30,6 @@ from horae.ports.locks import Limiter
 from horae.runtime.worker.context import Context
 from horae.runtime.worker.services import Services, wishes_of
 
-HOW_TO_LOCK = (
-    "SINGLE_NODE needs a lock manager and this application has none: set app.locks = 'database' (the default), "
-    "'memory' for a single process, or a Redis URL; or declare mode='ALL_NODES'"
-)
-NEEDS_DATABASE = "{}, and this worker reaches a service only: run it where the database is, with --db"
-TWO_KEYS = (
-    "it has concurrency_key= and {}=, which may live in different databases of a cluster; there its jobs need "
-    "shard_key= at each enqueue, unless they are a tenant's: give it, or declare one of the two only"
-)
-ALL_NODES_IS_HERE = "mode='ALL_NODES' runs it on every node itself, not on {}; drop mode= or executor="
-LOCK_NEEDS_DATABASE = (
-    "its lock is kept in the database, and this worker reaches a service only: set app.locks to a Redis URL, or run it "
-    "where the database is, with --db"
-)
-
 
 def problems_of(
     jobs: Blueprint, file: JobsFile, *, has_locks: bool, services: Services, seeds: Sequence[Seed] = ()
@@ -54,7 +39,11 @@ def problems_of(
     schedules = schedules_of(definitions)
     found = [*jobs.problems_noted, *problems, *_about_followers(schedules)]
     if not has_locks:  # also for disabled ones: a trigger runs them too (C-39)
-        found += [Problem(each.key, HOW_TO_LOCK) for each in schedules if each.mode == "SINGLE_NODE"]
+        found += [
+            Problem.of(each.key, DefinitionError("single_node_without_locks"))
+            for each in schedules
+            if each.mode == "SINGLE_NODE"
+        ]
     for definition in definitions:
         found += _about_dependencies(definition, services)
     found += _about_limits(jobs, file, schedules)
@@ -72,11 +61,12 @@ def about_executors(jobs: Blueprint, file: JobsFile) -> list[Problem]:
         if definition.remote is None:
             continue
         if definition.schedule is not None and definition.schedule.mode == "ALL_NODES":
-            found.append(Problem(definition.name, ALL_NODES_IS_HERE.format(definition.executor)))
+            error = DefinitionError("all_nodes_elsewhere", executor=str(definition.executor))
+            found.append(Problem.of(definition.name, error))
         try:
             getattr(definition.remote, "check", lambda: None)()
         except HoraeError as problem:
-            found.append(Problem(definition.name, str(problem), cause=problem))
+            found.append(Problem.of(definition.name, problem, is_whole=True))
     return found
 
 
@@ -85,12 +75,12 @@ def about_shard_keys(jobs: Blueprint, file: JobsFile, *, in_cluster: bool) -> li
 
     That is an error *in_cluster*, else a warning; and a warning where it may be for tenants alone, who need none.
     """
-    return [
-        Problem(each.name, TWO_KEYS.format("debounce" if each.collect is None else "collect"),
-                "error" if in_cluster and not each.tenants else "warning")
-        for each in merge(jobs.definitions.declared, file)[0]
-        if each.concurrency_key is not None and (each.debounce is not None or each.collect is not None)
-    ]  # fmt: skip
+    found = []
+    for each in merge(jobs.definitions.declared, file)[0]:
+        if each.concurrency_key is not None and (each.debounce is not None or each.collect is not None):
+            error = DefinitionError("two_shard_keys", other="debounce" if each.collect is None else "collect")
+            found.append(Problem.of(each.name, error, "error" if in_cluster and not each.tenants else "warning"))
+    return found
 
 
 def needs_database(
@@ -100,15 +90,13 @@ def needs_database(
     found = []
     for schedule in schedules_of(merge(jobs.definitions.declared, file)[0]):
         if schedule.mode == "ALL_NODES":
-            found.append(
-                Problem(schedule.key, NEEDS_DATABASE.format("mode='ALL_NODES' records its runs in the database"))
-            )
+            found.append(Problem.of(schedule.key, DefinitionError("all_nodes_needs_database")))
         elif schedule.lock_ttl is not None and not has_own_locks:
-            found.append(Problem(schedule.key, LOCK_NEEDS_DATABASE))
+            found.append(Problem.of(schedule.key, DefinitionError("lock_needs_database")))
     limiters: dict[str, Limiter | None] = {f"queue {name}": limiter for name, limiter in rates.items()}
     limiters |= {each.name: each.rate_limit for each in jobs.definitions}
     found += [
-        Problem(name, NEEDS_DATABASE.format("its rate limit counts in the database"))
+        Problem.of(name, DefinitionError("rate_limit_needs_database"))
         for name, limiter in limiters.items()
         if getattr(limiter, "counts_in_database", False)
     ]
@@ -119,12 +107,11 @@ def _about_followers(schedules: Sequence[Schedule]) -> Iterator[Problem]:
     edges = {schedule.key: schedule.after for schedule in schedules}
     circle = cycle(edges)
     if circle:
-        yield Problem(circle[0], f"these jobs would wait for each other in a circle: {' → '.join(circle)}")
+        yield Problem.of(circle[0], DefinitionError("jobs_in_circle", circle=circle))
     for key, followed in edges.items():
         for each in followed:
             if each not in edges:
-                text = f"after={each!r}: no scheduled job here has that id; if another application has it, all is well"
-                yield Problem(key, text, "warning")
+                yield Problem.of(key, DefinitionError("followed_elsewhere", followed=each), "warning")
 
 
 def _about_limits(jobs: Blueprint, file: JobsFile, schedules: Sequence[Schedule]) -> Iterator[Problem]:
@@ -138,8 +125,11 @@ def _about_limits(jobs: Blueprint, file: JobsFile, schedules: Sequence[Schedule]
         group = name.removeprefix(GROUP)
         if name.startswith(GROUP) and group not in groups:
             close = difflib.get_close_matches(group, [each for each in groups if each], n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            yield Problem(location, f"no job here declares the group {group!r} that is limited{hint}", "warning")
+            if close:
+                error = DefinitionError("limited_group_misspelt", group=group, close=close[0])
+            else:
+                error = DefinitionError("limited_group_unknown", group=group)
+            yield Problem.of(location, error, "warning")
 
 
 def _about_dependencies(definition: Definition, services: Services) -> Iterator[Problem]:
@@ -148,10 +138,11 @@ def _about_dependencies(definition: Definition, services: Services) -> Iterator[
     try:
         wishes = wishes_of(definition.built, definition.name)
     except HoraeError as problem:
-        yield Problem(definition.name, str(problem), cause=problem)
+        yield Problem.of(definition.name, problem, is_whole=True)
         return
-    for text in services.problems(wishes, (Context,), sync=not definition.is_async):
-        yield Problem(definition.name, f"{definition.built.__qualname__} cannot be made: {text}")
+    for cause in services.problems(wishes, (Context,), sync=not definition.is_async):
+        error = DefinitionError("class_unmakeable", function=definition.built.__qualname__, problem=str(cause))
+        yield Problem.of(definition.name, error)
 
 
 def plan_of(
@@ -209,7 +200,6 @@ def limits_of(jobs: Blueprint, file: JobsFile, app: str) -> dict[str, LimitSourc
 
 
 Seed = Schedule | Mapping[str, Any]
-NO_HANDLER = "its handler {!r} is declared nowhere; declare it, or pass it to load_persisted_jobs(registry)"
 
 
 def check_seed(seed: Seed) -> Seed:
@@ -239,12 +229,12 @@ def seeds_of(seeds: Sequence[Seed], definitions: Definitions) -> tuple[list[Sche
         handler = str(seed.get("handler", seed["id"]))
         definition = definitions.find(handler)
         if definition is None:
-            problems.append(Problem(f"seed {seed['id']}", NO_HANDLER.format(handler)))
+            problems.append(Problem.of(f"seed {seed['id']}", DefinitionError("seed_handler_unknown", handler=handler)))
             continue
         try:
             found.append(_make_seed(definition, seed))
         except HoraeError as problem:
-            problems.append(Problem(f"seed {seed['id']}", str(problem)))
+            problems.append(Problem.of(f"seed {seed['id']}", problem))
     return found, problems
 
 

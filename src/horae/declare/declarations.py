@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import Any, Literal, cast
 
@@ -37,14 +37,22 @@ ONE_OF = ("cron", "every", "after")
 OF_ANY_JOB = ("mode", "lock_ttl", "lenient", "expect", *ONE_OF)  # what has a meaning without a schedule, too
 
 
+Severity = Literal["error", "warning"]
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something that cannot work, or probably is not meant: where, what, and what to do."""
 
     where: str
     text: str
-    severity: Literal["error", "warning"] = "error"
-    cause: HoraeError | None = None
+    severity: Severity = "error"
+    error: HoraeError = field(kw_only=True, compare=False)
+    is_whole: bool = field(default=False, kw_only=True, compare=False)  # the error says by itself where it is
+
+    @classmethod
+    def of(cls, where: str, error: HoraeError, severity: Severity = "error", *, is_whole: bool = False) -> Problem:
+        return cls(where, str(error), severity, error=error, is_whole=is_whole)
 
     def __str__(self) -> str:
         return f"{self.where}: {self.text}"
@@ -77,10 +85,11 @@ def refuse(problems: Sequence[Problem]) -> bool:
 def raise_for(problems: Sequence[Problem]) -> None:
     """Raise all errors in one exception; a single one keeps its own class."""
     errors = [problem for problem in problems if problem.severity == "error"]
-    if len(errors) == 1 and errors[0].cause is not None:
-        raise errors[0].cause
+    if len(errors) == 1 and errors[0].is_whole:
+        raise errors[0].error
     if errors:
-        raise DefinitionError("declarations_invalid", problems=[str(problem) for problem in errors])
+        reasons = [each.error.reason for each in errors]
+        raise DefinitionError("declarations_invalid", problems=[str(each) for each in errors], reasons=reasons)
 
 
 # -- one declaration ---------------------------------------------------------------------------------------------
@@ -88,11 +97,9 @@ def raise_for(problems: Sequence[Problem]) -> None:
 
 def define_job(name: str, target: Callable[..., Any], options: Mapping[str, Any]) -> tuple[Definition, list[Problem]]:
     """Return the definition of one job, and what is wrong with it."""
-    problems = [Problem(_name_or_repr(name), text) for text in _unknown(options)]
+    problems = [Problem.of(_name_or_repr(name), error) for error in _unknown(options)]
     if not isinstance(name, str) or not name.strip():
-        problems.append(
-            Problem(_name_or_repr(name), 'a job needs an id that is not blank: @app.job("clean-expired-tokens", …).')
-        )
+        problems.append(Problem.of(_name_or_repr(name), DefinitionError("job_id_blank")))
         return Definition(_name_or_repr(name), target), problems
     problems += _about_timing(name, options)
     built = target if inspect.isclass(target) else None
@@ -108,7 +115,7 @@ def define_job(name: str, target: Callable[..., Any], options: Mapping[str, Any]
         expect = _expect_of_each(options)
         definition = replace(definition, schedule=schedule, expect=expect, options=dict(options))
     except HoraeError as problem:
-        problems.append(Problem(name, str(problem), cause=problem))
+        problems.append(Problem.of(name, problem, is_whole=True))
         return Definition(name, target), problems
     return definition, problems
 
@@ -118,43 +125,45 @@ def _expect_of_each(options: Mapping[str, Any]) -> str | None:
     return None if any(options.get(key) for key in ONE_OF) else job_expect(options.get("expect"))
 
 
-def _unknown(options: Mapping[str, Any]) -> Iterator[str]:
+def _unknown(options: Mapping[str, Any]) -> Iterator[HoraeError]:
     for name in options:
-        if name not in KNOWN:
-            close = difflib.get_close_matches(name, KNOWN, n=1)
-            yield f"unknown option {name!r}" + (f"; did you mean {close[0]!r}?" if close else ".")
+        if name in KNOWN:
+            continue
+        close = difflib.get_close_matches(name, KNOWN, n=1)
+        if close:
+            yield DefinitionError("option_misspelt", option=name, close=close[0])
+        else:
+            yield DefinitionError("option_unknown", option=name)
 
 
 def _about_timing(name: str, options: Mapping[str, Any]) -> Iterator[Problem]:
     """Check the timing options (S3-10, S3-11); yield each problem with what to do about it."""
     given = [key for key in ONE_OF if options.get(key)]
     if len(given) > 1:
-        yield Problem(name, f"{' and '.join(given)} exclude each other; keep one of them.")
+        yield Problem.of(name, DefinitionError("options_exclusive", options=" and ".join(given)))
     for key in ONE_OF:
         if key in options and not options[key]:
-            yield Problem(name, f"{key}={options[key]!r} is empty; give a schedule, or leave {key} out.")
+            yield Problem.of(name, DefinitionError("option_empty", option=key, value=repr(options[key])))
     yield from about_mode(name, options, scheduled=bool(given), follows="after" in given)
     if "initial_delay" in options and "every" not in given:
-        yield Problem(name, "initial_delay has an effect only with every=…; it is ignored.", "warning")
+        yield Problem.of(name, DefinitionError("initial_delay_idle"), "warning")
     if given and "concurrency_key" in options:
-        text = "concurrency_key holds for jobs that are enqueued; for its fires say overlap=…, or limit their group."
-        yield Problem(name, text, "warning")
+        yield Problem.of(name, DefinitionError("concurrency_key_idle"), "warning")
     if given and ("debounce" in options or "collect" in options):
-        text = "debounce and collect hold for jobs that are enqueued; each fire of the schedule is a job by itself."
-        yield Problem(name, text, "warning")
+        yield Problem.of(name, DefinitionError("gather_idle"), "warning")
     if not given:
         idle = [key for key in options if key in TIMING and key not in OF_ANY_JOB]
         if idle:
-            yield Problem(name, f"{', '.join(idle)} without cron=…, every=… or after=… has no effect.", "warning")
+            yield Problem.of(name, DefinitionError("options_idle", options=idle), "warning")
 
 
 def about_mode(name: str, options: Mapping[str, Any], *, scheduled: bool, follows: bool) -> Iterator[Problem]:
     """Check that mode and lock_ttl fit together; yield the problems."""
     mode = options.get("mode", "SINGLE_NODE")
     if mode not in MODES:
-        yield Problem(name, f"mode={mode!r} is not known; choose SINGLE_NODE (one node runs it) or ALL_NODES.")
+        yield Problem.of(name, DefinitionError("mode_unknown", mode=repr(mode)))
     if mode == "ALL_NODES" and (follows or not scheduled):
-        yield Problem(name, "ALL_NODES needs cron=… or every=…: each node runs it by its own timer.")
+        yield Problem.of(name, DefinitionError("all_nodes_without_times"))
     if "lock_ttl" not in options:
         return
     try:
@@ -162,12 +171,9 @@ def about_mode(name: str, options: Mapping[str, Any], *, scheduled: bool, follow
     except InvalidInput:
         positive = False
     if not positive:
-        text = (
-            f"lock_ttl={options['lock_ttl']!r} must be above zero: seconds or a timedelta, longer than the longest run."
-        )
-        yield Problem(name, text)
+        yield Problem.of(name, DefinitionError("lock_ttl_not_positive", lock_ttl=repr(options["lock_ttl"])))
     elif mode == "ALL_NODES":
-        yield Problem(name, "lock_ttl has no effect with mode='ALL_NODES', which takes no lock; drop one.", "warning")
+        yield Problem.of(name, DefinitionError("lock_ttl_idle"), "warning")
 
 
 def make_schedule(definition: Definition, options: Mapping[str, Any]) -> Schedule | None:

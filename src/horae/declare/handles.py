@@ -366,7 +366,7 @@ class Blueprint:
             problems += self._add(definition)
         for name in sorted(other.running_limits.keys() & self.running_limits.keys()):
             cause = DefinitionError("limit_declared_twice", name=name)
-            problems.append(Problem(name, str(cause), cause=cause))
+            problems.append(Problem.of(name, cause, is_whole=True))
         self.running_limits = {**other.running_limits, **self.running_limits}
         self.problems_noted += other.problems_noted
         other._included_in = self
@@ -376,7 +376,7 @@ class Blueprint:
         try:
             self.definitions.add(definition)
         except DefinitionError as problem:
-            return [Problem(definition.name, str(problem), cause=problem)]
+            return [Problem.of(definition.name, problem, is_whole=True)]
         return []
 
 

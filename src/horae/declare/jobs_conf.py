@@ -20,7 +20,7 @@ from horae.core.jobs.running_limits import GROUP, QUEUE, check_limit_name, check
 from horae.declare.declarations import Problem
 from horae.declare.file_values import KEYS
 from horae.declare.options import not_in_file
-from horae.errors import ConfigurationError, HoraeError
+from horae.errors import ConfigurationError, DefinitionError, HoraeError
 
 FILE = "jobs.conf"
 ITEMS = "[[jobs.items]]"
@@ -105,7 +105,8 @@ def _read(path: Path) -> JobsFile:
         text = path.read_text(encoding="utf-8-sig")  # some editors mark their files
         content = tomllib.loads(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-        return JobsFile(paths=(path,), problems=(Problem(str(path), f"cannot be read: {problem}"),))
+        error = DefinitionError("file_unreadable", problem=str(problem))
+        return JobsFile(paths=(path,), problems=(Problem.of(str(path), error),))
     return _Reader(path, text).read(content)
 
 
@@ -122,12 +123,12 @@ class _Reader:
         self._refuse_unknown(content, ("jobs",), None)
         jobs = content.get("jobs", {})
         if not isinstance(jobs, dict):
-            self._note("jobs", None, "write [jobs] and [[jobs.items]]")
+            self._note("jobs", None, DefinitionError("file_jobs_no_table"))
             jobs = {}
         self._refuse_unknown(jobs, ("enabled", "items", "limits"), None)
         enabled = jobs.get("enabled")
         if enabled is not None and not isinstance(enabled, bool):
-            self._note("enabled", None, f"enabled = {enabled!r}: write true or false, without quotes")
+            self._note("enabled", None, DefinitionError("file_enabled_not_boolean", value=repr(enabled)))
             enabled = None
         items: dict[str, dict[str, Override]] = {}
         locations: dict[str, str] = {}
@@ -135,21 +136,21 @@ class _Reader:
         for number, item in enumerate(listed if isinstance(listed, list) else []):
             name = item.get("id") if isinstance(item, dict) else None
             if not isinstance(name, str) or not name.strip():
-                self._note(None, number, 'this item names no job; add id = "…"')
+                self._note(None, number, DefinitionError("file_item_without_id"))
             elif name in items:
-                self._note("id", number, f"{name!r} is there twice; keep one item")
+                self._note("id", number, DefinitionError("file_item_twice", name=name))
             else:
                 items[name] = self._item(number, name, item)
                 locations[name] = self._locate("id", number)
         if not isinstance(listed, list):
-            self._note("items", None, f"write {ITEMS} for each job")
+            self._note("items", None, DefinitionError("file_items_no_list"))
         limits = self._limits(jobs.get("limits", {}))
         return JobsFile(enabled, items, limits, locations, (self._path,), tuple(self._problems))
 
     def _limits(self, limits: Any) -> dict[str, Override]:
         """Read ``[jobs.limits]``: ``global``, and the tables ``groups`` and ``queues`` by name."""
         if not isinstance(limits, dict):
-            self._note("limits", None, "write [jobs.limits] with global, groups and queues")
+            self._note("limits", None, DefinitionError("file_limits_no_table"))
             return {}
         self._refuse_unknown(limits, ("global", "groups", "queues"), None)
         found: dict[str, Override] = {}
@@ -157,14 +158,15 @@ class _Reader:
         for table, prefix in (("groups", GROUP), ("queues", QUEUE)):
             named = limits.get(table, {})
             if not isinstance(named, dict):
-                self._note(table, None, f"write [jobs.limits.{table}], name by name")
+                self._note(table, None, DefinitionError("file_limits_not_by_name", table=table))
                 continue
             rows += [(word, prefix + word, most) for word, most in named.items()]
         for word, name, most in rows:
             try:
                 found[check_limit_name(name)] = Override(_max_running(most), self._locate(word, None), word)
             except HoraeError as problem:
-                self._note(word, None, f"{word} = {most!r}: {problem}")
+                error = DefinitionError("file_limit_invalid", key=word, value=repr(most), problem=str(problem))
+                self._note(word, None, error)
         return found
 
     def _item(self, number: int, name: str, item: Mapping[str, Any]) -> dict[str, Override]:
@@ -174,7 +176,8 @@ class _Reader:
         )
         for word in item:
             if word in reasons:
-                self._note(word, number, f"{word} of {name} cannot be written in a file: {reasons[word]}")
+                error = DefinitionError("file_option_refused", key=word, name=name, advice=reasons[word])
+                self._note(word, number, error)
         overrides: dict[str, Override] = {}
         for word, value in item.items():
             if word not in KEYS:
@@ -183,25 +186,32 @@ class _Reader:
             try:
                 override = Override(read(value), self._locate(word, number), word)
             except HoraeError as problem:
-                self._note(word, number, f"{word} = {value!r} of {name}: {problem}")
+                refused = DefinitionError(
+                    "file_option_invalid", key=word, value=repr(value), name=name, problem=str(problem)
+                )
+                self._note(word, number, refused)
                 continue
             if option in overrides:
-                self._note(word, number, f"{word} and {overrides[option].word} of {name} say the same thing; keep one")
+                both = f"{word} and {overrides[option].word}"
+                self._note(word, number, DefinitionError("file_options_same", options=both, name=name))
             overrides[option] = override
         rules = [overrides[key].word for key in RULES if key in overrides]
         if len(rules) > 1:
-            self._note(rules[1], number, f"{' and '.join(rules)} of {name} exclude each other; keep one")
+            error = DefinitionError("file_options_exclusive", options=" and ".join(rules), name=name)
+            self._note(rules[1], number, error)
         return overrides
 
     def _refuse_unknown(self, table: Mapping[str, Any], known: tuple[str, ...], number: int | None) -> None:
         for word in table:
             if word not in known:
                 close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-                hint = f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
-                self._note(word, number, f"unknown key {word!r}{hint}")
+                if close:
+                    self._note(word, number, DefinitionError("file_key_misspelt", key=word, close=close[0]))
+                else:
+                    self._note(word, number, DefinitionError("file_key_unknown", key=word, choices=list(known)))
 
-    def _note(self, word: str | None, number: int | None, text: str) -> None:
-        self._problems.append(Problem(self._locate(word, number), text))
+    def _note(self, word: str | None, number: int | None, error: HoraeError) -> None:
+        self._problems.append(Problem.of(self._locate(word, number), error))
 
     def _locate(self, word: str | None, number: int | None) -> str:
         """Return file and line of a word, found by its text: the parser keeps no positions."""

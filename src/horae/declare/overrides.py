@@ -16,8 +16,7 @@ from horae.declare.declarations import ONE_OF, Problem, define_job
 from horae.declare.definitions import Definition
 from horae.declare.jobs_conf import RULES, JobsFile, Override
 from horae.declare.options import TIMING
-
-NO_SCHEDULE = "{} has no schedule in code that could be changed; give cron, every or after"
+from horae.errors import DefinitionError
 
 
 def merge(definitions: Iterable[Definition], file: JobsFile) -> tuple[list[Definition], list[Problem]]:
@@ -28,8 +27,10 @@ def merge(definitions: Iterable[Definition], file: JobsFile) -> tuple[list[Defin
     for name, location in file.locations.items():
         if name not in names:
             close = difflib.get_close_matches(name, names, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else "; `horae check` lists what is declared"
-            problems.append(Problem(location, f"no job {name!r} is declared{hint}"))
+            if close:
+                problems.append(Problem.of(location, DefinitionError("file_job_misspelt", name=name, close=close[0])))
+            else:
+                problems.append(Problem.of(location, DefinitionError("file_job_unknown", name=name)))
     merged = []
     for definition in listed:
         item = file.items.get(definition.name)
@@ -48,7 +49,7 @@ def schedules_of(definitions: Iterable[Definition]) -> list[Schedule]:
 def _override(definition: Definition, item: Mapping[str, Override], location: str) -> tuple[Definition, list[Problem]]:
     """Return a definition with the options of the file; as it was in code where one of them is wrong."""
     if definition.schedule is None and not any(key in item for key in RULES) and any(key in TIMING for key in item):
-        return definition, [Problem(location, NO_SCHEDULE.format(definition.name))]
+        return definition, [Problem.of(location, DefinitionError("file_job_without_times", name=definition.name))]
     made, problems = _declare(definition, item)
     known = _declare(definition, {})[1]
     found = [problem for problem in problems if problem not in known]
@@ -88,15 +89,20 @@ def _blame(definition: Definition, item: Mapping[str, Override], errors: list[Pr
     blamed = []
     for key, override in item.items():
         alone = _declare(definition, {key: override})[1]
-        wrong = [each.text for each in alone if each.severity == "error" and each not in known]
-        blamed += [Problem(override.location, f"{override.word} of {definition.name}: {text}") for text in wrong]
-    return blamed or [Problem(location, f"{definition.name}: {each.text}") for each in errors]
+        wrong = [each for each in alone if each.severity == "error" and each not in known]
+        blamed += [_moved(each, override.location, f"{override.word} of {definition.name}") for each in wrong]
+    return blamed or [_moved(each, location, definition.name) for each in errors]
+
+
+def _moved(problem: Problem, location: str, about: str) -> Problem:
+    """Return the problem at a line of the file."""
+    return Problem(location, f"{about}: {problem.text}", problem.severity, error=problem.error)
 
 
 def _located(problem: Problem, item: Mapping[str, Override], location: str) -> Problem:
     """Return a warning at the line of the first option that it names."""
     named = next((each.location for key, each in item.items() if problem.text.startswith(key)), location)
-    return replace(problem, where=named, text=f"{problem.where}: {problem.text}")
+    return _moved(problem, named, problem.where)
 
 
 def _with_sources(before: Definition, made: Definition, item: Mapping[str, Override]) -> Definition:

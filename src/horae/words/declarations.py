@@ -82,4 +82,64 @@ ERRORS = {
     "verifier_parameters": "The verifier of {kind} takes one argument, the object, and before it ctx if it wants the "
     "context; this one takes {signature}.",
     "worker_needs_database": "These declarations need a database; run the worker with --db:\n{problems:lines}",
+    "all_nodes_elsewhere": "mode='ALL_NODES' runs it on every node itself, not on {executor}; drop mode= or executor=.",
+    "all_nodes_needs_database": "mode='ALL_NODES' records its runs in the database, and this worker reaches a "
+    "service only: run it where the database is, with --db.",
+    "all_nodes_without_times": "ALL_NODES needs cron=… or every=…: each node runs it by its own timer.",
+    "class_unmakeable": "{function} cannot be made: {problem}",
+    "concurrency_key_idle": "concurrency_key holds for jobs that are enqueued; for its fires say overlap=…, or "
+    "limit their group.",
+    "dependencies_in_circle": "its dependencies need each other in a circle: {circle:path}; make one of them "
+    "without the other.",
+    "dependency_missing": "nothing provides its {name}: {kind}; add app.provide({kind}, …).",
+    "dependency_needs_async": "its {kind} comes from an async factory; make run an async function.",
+    "file_enabled_not_boolean": "enabled = {value}: write true or false, without quotes.",
+    "file_item_twice": "{name!r} is there twice; keep one item.",
+    "file_item_without_id": 'this item names no job; add id = "…".',
+    "file_items_no_list": "write [[jobs.items]] for each job.",
+    "file_job_misspelt": "no job {name!r} is declared; did you mean {close!r}?",
+    "file_job_unknown": "no job {name!r} is declared; `horae check` lists what is declared.",
+    "file_job_without_times": "{name} has no schedule in code that could be changed; give cron, every or after.",
+    "file_jobs_no_table": "write [jobs] and [[jobs.items]].",
+    "file_key_misspelt": "unknown key {key!r}; did you mean {close!r}?",
+    "file_key_unknown": "unknown key {key!r}; known are {choices}.",
+    "file_limit_invalid": "{key} = {value}: {problem}",
+    "file_limits_no_table": "write [jobs.limits] with global, groups and queues.",
+    "file_limits_not_by_name": "write [jobs.limits.{table}], name by name.",
+    "file_option_invalid": "{key} = {value} of {name}: {problem}",
+    "file_option_refused": "{key} of {name} cannot be written in a file: {advice}",
+    "file_options_exclusive": "{options} of {name} exclude each other; keep one.",
+    "file_options_same": "{options} of {name} say the same thing; keep one.",
+    "file_unreadable": "cannot be read: {problem}.",
+    "followed_elsewhere": "after={followed!r}: no scheduled job here has that id; if another application has it, "
+    "all is well.",
+    "gather_idle": "debounce and collect hold for jobs that are enqueued; each fire of the schedule is a job by "
+    "itself.",
+    "initial_delay_idle": "initial_delay has an effect only with every=…; it is ignored.",
+    "job_id_blank": 'a job needs an id that is not blank: @app.job("clean-expired-tokens", …).',
+    "jobs_in_circle": "these jobs would wait for each other in a circle: {circle:path}",
+    "limited_group_misspelt": "no job here declares the group {group!r} that is limited; did you mean {close!r}?",
+    "limited_group_unknown": "no job here declares the group {group!r} that is limited.",
+    "single_node_without_locks": "SINGLE_NODE needs a lock manager and this application has none: set app.locks = "
+    "'database' (the default), 'memory' for a single process, or a Redis URL; or declare mode='ALL_NODES'.",
+    "lock_needs_database": "its lock is kept in the database, and this worker reaches a service only: set "
+    "app.locks to a Redis URL, or run it where the database is, with --db.",
+    "lock_ttl_idle": "lock_ttl has no effect with mode='ALL_NODES', which takes no lock; drop one.",
+    "lock_ttl_not_positive": "lock_ttl={lock_ttl} must be above zero: seconds or a timedelta, longer than the "
+    "longest run.",
+    "mode_unknown": "mode={mode} is not known; choose SINGLE_NODE (one node runs it) or ALL_NODES.",
+    "no_jobs_declared": "no job is declared here; write @app.job(…), or include the module that declares them: "
+    "app.include(jobs).",
+    "option_empty": "{option}={value} is empty; give a schedule, or leave {option} out.",
+    "option_misspelt": "unknown option {option!r}; did you mean {close!r}?",
+    "option_unknown": "unknown option {option!r}.",
+    "options_exclusive": "{options} exclude each other; keep one of them.",
+    "options_idle": "{options} without cron=…, every=… or after=… has no effect.",
+    "rate_limit_needs_database": "its rate limit counts in the database, and this worker reaches a service only: "
+    "run it where the database is, with --db.",
+    "seed_handler_unknown": "its handler {handler!r} is declared nowhere; declare it, or pass it to "
+    "load_persisted_jobs(registry).",
+    "two_shard_keys": "it has concurrency_key= and {other}=, which may live in different databases of a cluster; "
+    "there its jobs need shard_key= at each enqueue, unless they are a tenant's: give it, or declare one of the "
+    "two only.",
 }

@@ -9,7 +9,7 @@ import typer
 from horae.cli import words
 from horae.cli.failures import Exit
 from horae.cli.terminal import Terminal, command, opened
-from horae.errors import HoraeError, InvalidInput
+from horae.errors import DefinitionError, HoraeError, InvalidInput
 from horae.settings import DEFAULT_URL
 
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ Target = Annotated[str | None, typer.Argument(metavar="MODULE:APP", help="Where 
 Config = Annotated[
     str | None, typer.Option("--config", metavar="FILE", help="Overrides of jobs; else $HORAE_JOBS_CONF or jobs.conf.")
 ]
-
-
-NO_JOBS = "no job is declared here; write @app.job(…), or include the module that declares them: app.include(jobs)"
 
 
 def register(app: typer.Typer) -> None:
@@ -69,11 +66,14 @@ def check(
             findings += about_shard_keys(app, app.jobs_file(), in_cluster=in_cluster is True)
     jobs = list(app.definitions)
     if not jobs and not findings:
-        findings.append(Problem(target or terminal.settings.app or app.name, NO_JOBS))
+        findings.append(Problem.of(target or terminal.settings.app or app.name, DefinitionError("no_jobs_declared")))
     document: dict[str, Any] = {
         "jobs": len(jobs),
         "files": [str(path) for path in app.jobs_file().paths],
-        "findings": [{"severity": each.severity, "where": each.where, "text": each.text} for each in findings],
+        "findings": [
+            {"severity": each.severity, "where": each.where, "text": each.text, **each.error.as_json()}
+            for each in findings
+        ],
     }
     lines = [f"{each.severity}: {each}" for each in findings]
     lines.append(f"{words.count(len(jobs), 'job')}, {words.count(len(findings), 'finding')}")

@@ -83,20 +83,20 @@ class Services:
 
     def problems(
         self, wishes: tuple[Wish, ...], given: tuple[type, ...], *, sync: bool, path: tuple[Any, ...] = ()
-    ) -> Iterator[str]:
-        """Yield a sentence for each parameter that cannot be filled: what is wrong and what to do."""
+    ) -> Iterator[DefinitionError]:
+        """Yield an error for each parameter that cannot be filled."""
         for wish in wishes:
             if wish.optional or _is_logger(wish.kind) or wish.kind in given:
                 continue
             provider = self._providers.get(wish.kind)
             if provider is None:
                 name = _name(wish.kind)
-                yield f"nothing provides its {wish.name}: {name}; add app.provide({name}, …)"
+                yield DefinitionError("dependency_missing", name=wish.name, kind=name)
             elif wish.kind in path:
-                circle = " → ".join(_name(kind) for kind in (*path[path.index(wish.kind) :], wish.kind))
-                yield f"its dependencies need each other in a circle: {circle}; make one of them without the other"
+                circle = [_name(kind) for kind in (*path[path.index(wish.kind) :], wish.kind)]
+                yield DefinitionError("dependencies_in_circle", circle=circle)
             elif sync and provider.is_async and provider.per_run:
-                yield f"its {_name(wish.kind)} comes from an async factory; make run an async function"
+                yield DefinitionError("dependency_needs_async", kind=_name(wish.kind))
             else:
                 within = given if provider.per_run else ()
                 yield from self.problems(provider.wishes, within, sync=sync, path=(*path, wish.kind))
