@@ -66,3 +66,10 @@ def test_a_token_in_a_wrong_place_is_not_repeated(alice: TestClient) -> None:
     answer = alice.post("/jobs", json={"handler": "w", "run_at": token})
     assert answer.status_code == 422
     assert token[-40:] not in answer.text
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_value_that_the_operation_refuses_leaves_no_warning(operator: TestClient) -> None:
+    """Each such request wrote lines of the validation library into the log of the service."""
+    answer = operator.post("/tokens", json={"owner": "alice", "scopes": ["tasks"], "queues": [0] * 101})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")

@@ -145,3 +145,7 @@ class OperationBody(Body):
     """A body of our own doors, whose bounds an operation checks."""
 
     _leave_bounds = field_validator("*", mode="wrap")(leave_bounds)
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """Return the fields without a warning about values that were left to the operation, which refuses them."""
+        return super().model_dump(**{"warnings": False, **options})
