@@ -25,6 +25,7 @@ from horae.ports.world import World
 from horae.testing.clock import VirtualClock
 from tests.support.governed import CAROL, OWNER, PLANNER, entries, keep, now_of
 from tests.support.refusals import refused
+from tests.support.repairs import repair
 
 HOUR = timedelta(hours=1)
 DAVE = Caller(OWNER, frozenset({"review"}), "user/dave")
@@ -82,6 +83,14 @@ def test_a_review_whose_job_is_gone_is_closed_all_the_same(world: World, clock: 
     review = opened(world)
     clock.advance(2 * HOUR)
     assert close_overdue(world) == 1
+    assert get_review(world, review.id, owner=OWNER)[0].answer == "timeout"
+
+
+def test_a_review_of_a_decision_about_no_object_is_closed_without_its_job(world: World, clock: VirtualClock) -> None:
+    decided = decide(world, owner=OWNER, action="pay the bill").decision
+    review = ask_review(world, f"decision:{decided.id}", owner=OWNER, question="really?")
+    clock.advance(timedelta(days=400))
+    assert repair(world) == 1
     assert get_review(world, review.id, owner=OWNER)[0].answer == "timeout"
 
 

@@ -71,7 +71,11 @@ OPEN: dict[Open, str] = {
     "batches": "(SELECT 1 FROM horae_batches WHERE state = 'open' LIMIT 1)",
     "outbox": "(SELECT 1 FROM horae_outbox LIMIT 1)",
     "lanes": "(SELECT 1 FROM horae_lanes LIMIT 1)",
-    "governed": "(SELECT 1 FROM horae_objects LIMIT 1)",
+    # A review of a decision that cites nothing is about no object.
+    "governed": (
+        "(CASE WHEN EXISTS (SELECT 1 FROM horae_objects) "
+        "OR EXISTS (SELECT 1 FROM horae_reviews WHERE state = 'open') THEN 1 END)"
+    ),
 }
 NEXT_OBJECT = "(SELECT next_action_at FROM horae_objects WHERE next_action_at > 0 ORDER BY next_action_at LIMIT 1)"
 # Where a candidate has what a claim asks for.
