@@ -54,10 +54,13 @@ def test_a_claim_returns_bands_in_order_and_within_them_what_was_due_first(store
 
 
 def claimed_with(
-    store: PostgresStore, claims: Claims, meanwhile: Callable[[], object] = lambda: None
+    store: PostgresStore,
+    claims: Claims,
+    meanwhile: Callable[[], object] = lambda: None,
+    queue: str = "default",
 ) -> tuple[list[int], int]:
     """The numbers of claimed jobs, and how many of them were read again; *meanwhile* happens before that."""
-    claim, again = Claim("default", 10, "w1", LEASE), list[int]()
+    claim, again = Claim(queue, 10, "w1", LEASE), list[int]()
 
     def read(numbers: list[int]) -> list[Any]:
         meanwhile()
@@ -76,6 +79,16 @@ def test_a_rare_job_is_read_again_once_and_the_next_claim_knows(store: PostgresS
     for tags, again in (((), 0), (("a",), 1), (("a",), 0), ((), 0), ((), 0), (("a",), 1)):
         numbers = put(store, a_new_job(), a_new_job(tags=tags))
         assert claimed_with(store, claims) == (numbers, again), tags
+
+
+@ON_POSTGRES
+def test_what_a_claim_has_learned_about_one_queue_holds_for_that_queue(store: PostgresStore) -> None:
+    """A worker with a plain queue and one whose jobs all have tags claims from both in turn."""
+    claims, again = Claims(), list[int]()
+    for _ in range(3):
+        put(store, a_new_job(queue="plain"), a_new_job(queue="mail", tags=("a",)))
+        again += [claimed_with(store, claims, queue=queue)[1] for queue in ("plain", "mail")]
+    assert again == [0, 1, 0, 0, 0, 0]
 
 
 @ON_POSTGRES

@@ -112,11 +112,12 @@ ReadAgain = Callable[[list[int]], list[Row]]
 class Claims:
     """Claims in one statement: what is usual is read at once, what few jobs have is read again where one has it.
 
-    The next claim begins with what the last one needed, so that jobs that all have a tag are not read twice each time.
+    The next claim of a queue begins with what the last one needed, so that jobs that all have a tag are not read twice
+    each time.
     """
 
     def __init__(self) -> None:
-        self._returned = _BRIEF  # a guess, which costs a second reading if wrong
+        self._rare: set[str] = set()  # queues whose last claim met something rare; a wrong guess is a second reading
 
     def take(
         self,
@@ -131,7 +132,7 @@ class Claims:
         at, queue = micros(now), claim.queue
         bands = [value for start in starts or [HEAD] * len(BANDS) for value in (queue, at, *start)]
         parameters = [queue, at, queue, at, at, *bands, min(claim.limit, size), *_written(claim, now)]
-        sql = claim_sql(claim.order, size, fair, self._returned)
+        sql = claim_sql(claim.order, size, fair, self._columns(queue))
         rows = connection.execute(sql, parameters, prepare=True).fetchall()
         special = _take_mark(rows)
         rows.sort(key=_BY_RUN_AT if claim.order == "run_at" else _BY_PRIORITY)  # before a job is made of each: a third
@@ -149,8 +150,11 @@ class Claims:
         at, queue = micros(now), claim.queue
         owners, due = (list(given), list(given.values())), [queue, at] * len(BANDS)
         parameters = [queue, at, queue, at, at, *owners, *due, list(house), queue, at, *_written(claim, now)]
-        rows = connection.execute(turns_sql(self._returned), parameters, prepare=True).fetchall()
+        rows = connection.execute(turns_sql(self._columns(queue)), parameters, prepare=True).fetchall()
         return rows, _take_mark(rows)
+
+    def _columns(self, queue: str) -> str:
+        return _ALL if queue in self._rare else _BRIEF
 
     def make_jobs(self, rows: list[Row], claim: Claim, now: datetime, read_again: ReadAgain) -> list[Job]:
         """Make jobs of claimed rows; *read_again* reads those that have something rare about them, by number.
@@ -158,9 +162,10 @@ class Claims:
         One that was lost meanwhile is left out.
         """
         if rows and len(rows[0]) == _WIDTHS[_ALL]:
-            self._returned = _ALL if any(map(has_rare, rows)) else _BRIEF
+            if not any(map(has_rare, rows)):
+                self._rare.discard(claim.queue)
         elif tokens := {row[0]: row[_TOKEN] for row in rows if row[-1]}:
-            self._returned = _ALL
+            self._rare.add(claim.queue)
             held = {row[0]: row for row in read_again(list(tokens)) if row[_TOKEN] == tokens[row[0]]}
             rows = [held[row[0]] if row[-1] else row for row in rows if not row[-1] or row[0] in held]
         return read_claimed(rows, claim.queue, *_written(claim, now))
