@@ -41,6 +41,16 @@ migrate(engine)
 """
 
 
+HEAD_OF_SCHEDULED_RUNS = "0028_sent_jobs"  # the version before the one that replaces an index
+# Sequences do not go back with a transaction, so that this counts what was rolled back.
+DEADLOCK_TWICE = (
+    "CREATE SEQUENCE tries",
+    "CREATE FUNCTION deadlock() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN IF nextval('tries') <= 2 THEN "
+    "RAISE EXCEPTION 'deadlock detected' USING ERRCODE = '40P01'; END IF; END $$",
+    "CREATE EVENT TRIGGER deadlock ON ddl_command_start WHEN TAG IN ('ALTER INDEX') EXECUTE FUNCTION deadlock()",
+)
+
+
 @pytest.fixture
 def engine(database_url: str) -> Iterator[Engine]:
     engine = create_store_engine(database_url)
@@ -75,6 +85,21 @@ def test_migrating_again_changes_nothing(engine: Engine) -> None:
     assert before.is_current
     assert len(take(store)) == 1
     store.close()
+
+
+def test_an_upgrade_that_deadlocks_with_other_work_is_tried_again(postgres_database_url: str) -> None:
+    """What has read a table and then writes it waits for the upgrade, and the upgrade for it: one of them is ended."""
+    engine = create_store_engine(postgres_database_url)
+    before = HEAD_OF_SCHEDULED_RUNS
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE horae_version SET version_num = :before"), {"before": before})
+        for statement in DEADLOCK_TWICE:
+            connection.execute(text(statement))
+
+    assert migrate(engine).found == before
+
+    assert inspect_schema(engine).is_current
+    engine.dispose()
 
 
 def test_four_processes_that_migrate_at_once_agree(database_url: str) -> None:

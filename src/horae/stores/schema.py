@@ -44,6 +44,8 @@ __all__ = [
 
 log = logging.getLogger("horae.schema")
 LOCK = 4_715_113_082  # the advisory lock of migrations: an arbitrary number that no other program should use
+MAX_TRIES = 5  # of an upgrade that deadlocks with other work, after which the database has rolled it back as a whole
+DEADLOCK = "40P01"  # as PostgreSQL calls it; where DDL has no transaction, nothing is held from step to step
 SCRIPTS = Path(__file__).parent / "migrations"
 # Versions from before the baseline, which took their place: nothing here can migrate them.
 REMOVED = frozenset(f"{number:04}" for number in range(1, 21))
@@ -115,7 +117,19 @@ def migrate(engine: Engine) -> Schema:
     before = inspect_schema(engine)
     if before.is_newer or (before.is_current and _is_guarded(engine)):
         return before
-    with translate_errors(), lock_migrations(engine) as connection:
+    with translate_errors():
+        for tries_left in range(MAX_TRIES - 1, -1, -1):
+            try:
+                _bring_up_to_date(engine)
+                break
+            except OperationalError as problem:
+                if not tries_left or getattr(problem.orig, "sqlstate", None) != DEADLOCK:
+                    raise
+    return before
+
+
+def _bring_up_to_date(engine: Engine) -> None:
+    with lock_migrations(engine) as connection:
         if BY_NAME[connection.dialect.name].name == "sqlite" and _is_new(connection):
             _make_sqlite(connection)  # without Alembic, which takes three times as long
         elif _version(connection) != HEAD:
@@ -124,7 +138,6 @@ def migrate(engine: Engine) -> Schema:
             upgrade(connection)
             isolation.isolate_new(connection)
         audit_guard.install(connection)
-    return before
 
 
 def _is_guarded(engine: Engine) -> bool:

@@ -32,10 +32,12 @@ def downgrade() -> None:
 def _index(condition: str) -> None:
     """Every step may be repeated: a migration may have stopped halfway.
 
-    PostgreSQL makes the new index beside the old one: endings wait for it, reads and claims go on.
+    PostgreSQL makes the new index beside the old one: endings wait for it, reads and claims go on. What deletes old
+    runs is kept out before: it reads them first and would wait for this transaction, and this one for it.
     """
     bind = op.get_bind()
     if bind.dialect.name == "postgresql":
+        bind.execute(text("SELECT name FROM horae_counted_partitions WHERE name = 'lock' FOR UPDATE"))
         bind.execute(text("DROP INDEX IF EXISTS horae_runs_schedule_new"))
         bind.execute(text(f"CREATE INDEX horae_runs_schedule_new {COLUMNS}{condition}"))
         bind.execute(text("DROP INDEX IF EXISTS horae_runs_schedule"))
