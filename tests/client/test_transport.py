@@ -297,6 +297,15 @@ def test_redirects_are_not_followed_with_the_token(says: Says) -> None:
     assert not elsewhere.seen
 
 
+@pytest.mark.parametrize("said", [{"detail": None}, {"detail": ""}, {"detail": None, "reason": None}, "<html>"])
+def test_an_answer_without_a_sentence_gets_one(said: object, says: Says, pauses: list[float]) -> None:
+    """A proxy answers in the service's place."""
+    script = says(*[(502, {}, said)] * 9)
+    with Client(script.url) as client, refused(errors.ServiceUnavailable, "service_status_unexpected") as result:
+        client.health.version()
+    assert "502" in str(result.value)
+
+
 def test_a_path_of_the_url_is_kept(says: Says) -> None:
     """A service may be mounted under any path of another application."""
     script = says(OK)

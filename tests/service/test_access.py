@@ -73,6 +73,16 @@ def test_the_secret_is_nowhere_in_the_database(world: World) -> None:
     assert text not in mask_tokens(f"Authorization: Bearer {text}")
 
 
+@pytest.mark.parametrize("length", [-1, -40, 30])
+def test_a_token_that_was_cut_is_masked_too(length: int, world: World) -> None:
+    """Its last eight digits can be computed from the others, and few that are missing can be tried."""
+    _, text = create_token(world, owner="alice", scopes=["tasks"])
+    secret = text.rpartition("_")[2]
+    masked = mask_tokens(f"run_at={text[:length]}, mistyped={text[:length]}Q7.")
+    assert secret[:4] not in masked
+    assert masked.endswith("_….")
+
+
 @pytest.mark.parametrize("change", ["expired", "revoked", "tampered", "unknown", "empty"])
 def test_a_token_that_is_not_valid_is_refused_in_the_same_words(change: str, world: World, clock: VirtualClock) -> None:
     token, text = create_token(world, owner="alice", scopes=["tasks"], expires_in=timedelta(hours=1))

@@ -68,6 +68,25 @@ def test_a_token_in_a_wrong_place_is_not_repeated(alice: TestClient) -> None:
     assert token[-40:] not in answer.text
 
 
+@pytest.mark.parametrize("end", [None, -3, -30])
+def test_a_token_in_the_place_of_a_name_is_not_repeated(end: int | None, alice: TestClient) -> None:
+    token = str(alice.headers["Authorization"]).removeprefix("Bearer ")
+    secret = token.rpartition("_")[2][:8]
+    sent = token[:end]
+    answers = [
+        alice.post("/jobs", json={"handler": "w", sent: 1}),
+        alice.post("/jobs", json={"handler": "w", "delay": sent}),
+        alice.post("/jobs", json={"handler": "w", "run_at": sent}),
+        alice.get(f"/scheduler/jobs/{sent}"),
+    ]
+    assert [answer.status_code for answer in answers] == [422, 422, 422, 404]
+    assert not [answer.text for answer in answers if secret in answer.text]
+
+
+def test_an_id_of_any_length_is_not_repeated_whole(alice: TestClient) -> None:
+    assert len(alice.get("/scheduler/jobs/job_" + "9" * 30_000).content) < 1000
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_value_that_the_operation_refuses_leaves_no_warning(operator: TestClient) -> None:
     """Each such request wrote lines of the validation library into the log of the service."""

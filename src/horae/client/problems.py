@@ -39,9 +39,9 @@ def error_from(
     """Return the error that an answer stands for; *request* is noted in its traceback."""
     problem = _object(text)
     phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "an unknown status"
-    if "detail" not in problem:  # a proxy, or no service of ours
+    if not problem.get("detail"):  # a proxy, or no service of ours
         plain = errors.ServiceUnavailable("service_status_unexpected", status=status, phrase=phrase, request=request)
-        problem = {**plain.as_json(), "detail": str(plain), **problem}
+        problem = {**problem, **plain.as_json(), "detail": str(plain)}
     if wait is not None:
         problem["retry_after"] = wait
     error = from_problem(problem, otherwise=BY_STATUS.get(status, HoraeError))

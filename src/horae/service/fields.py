@@ -77,11 +77,12 @@ Token = Annotated[int, Field(ge=0, le=MOST, description="The `token` of the pull
 
 WHOLE = re.compile(r"-?[0-9]{1,30}")
 JOB_ID = re.compile(r"^job_([0-9]{1,4}x)?[0-9]{1,19}$")
+LONGEST_JOB_ID = 28  # characters
 
 
 def check_job_id(text: str) -> str:
     if not JOB_ID.fullmatch(text):
-        raise InvalidInput("dialect_job_id_unreadable", id=text)
+        raise InvalidInput("dialect_job_id_unreadable", id=mask_tokens(text)[:LONGEST_JOB_ID])
     return text
 
 

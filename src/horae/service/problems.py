@@ -165,7 +165,7 @@ STORE_SAYS = frozenset({"store_busy", "store_full", "schema_missing", "schema_to
 
 
 def answer_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-    """Answer that a body or parameter does not fit; say where, never repeat what was sent."""
+    """Answer that a body or parameter does not fit; say where, and of what was sent at most its masked beginning."""
     language = languages.current()
     found = [validation.misfit(each) for each in error.errors()[:MOST_ERRORS]]
     errors = [each.as_json(language) for each in found]

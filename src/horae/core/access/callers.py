@@ -31,6 +31,7 @@ SECRET_LENGTH = 64  # hexadecimal: 256 bits
 _ID = rf"(?:[0-9]{{1,4}}x)?[0-9a-f]{{{ID_LENGTH}}}"
 TOKEN_ID = re.compile(_ID)
 _TOKEN = re.compile(rf"{PREFIX}_({_ID})_([0-9a-f]{{{SECRET_LENGTH}}})([0-9a-f]{{8}})")
+_LIKE_TOKEN = re.compile(rf"{PREFIX}_({_ID})_\w+")  # also one that was cut or mistyped: what is missing can be guessed
 
 
 class Reach(TypedDict):
@@ -191,8 +192,8 @@ def is_secret_of(token: Token, secret: str) -> bool:
 
 
 def mask_tokens(text: str) -> str:
-    """Return the text with whatever looks like a token of ours made unreadable, for logs and errors."""
-    return _TOKEN.sub(lambda found: f"{PREFIX}_{found[1]}_…", text)
+    """Return the text with whatever looks like a token of ours, or its beginning, made unreadable."""
+    return _LIKE_TOKEN.sub(lambda found: f"{PREFIX}_{found[1]}_…", text)
 
 
 def mask_token_values(value: Any) -> Any:
