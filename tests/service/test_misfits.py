@@ -1,11 +1,12 @@
 """Hand-written requests that do not fit: each is refused with a reason and facts, as in the library."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from fastapi.testclient import TestClient
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
+from horae.service.inputs import check_one_line
 from horae.service.validation import misfit
 
 WRONG: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
@@ -50,6 +51,17 @@ def test_the_sentence_is_in_the_language_of_the_request(alice: TestClient) -> No
         (dict[str, int], 7, "input_not_object"),
         (tuple[int, ...], "x", "input_not_list"),
         (float, "x", "input_not_number"),
+        (Annotated[float, Field(allow_inf_nan=False)], float("inf"), "input_not_number"),
+        (Annotated[str, Field(max_length=2)], "abc", "input_too_long"),
+        (Annotated[str, Field(min_length=2)], "a", "input_too_short"),
+        (Annotated[list[int], Field(max_length=1)], [1, 2], "input_too_many"),
+        (Annotated[list[int], Field(min_length=1)], [], "input_too_few"),
+        (Annotated[int, Field(ge=1)], 0, "input_too_small"),
+        (Annotated[int, Field(le=1)], 2, "input_too_large"),
+        (Annotated[int, Field(gt=1)], 1, "input_not_above"),
+        (Annotated[int, Field(lt=1)], 1, "input_not_below"),
+        (Annotated[str, Field(pattern="^a$")], "b", "input_not_in_form"),
+        (Annotated[str, AfterValidator(check_one_line)], "a\nb", "input_not_one_line"),
         (bytes, 7, "input_refused"),
     ],
     ids=str,
@@ -79,7 +91,7 @@ def test_a_token_in_the_place_of_a_name_is_not_repeated(end: int | None, alice: 
         alice.post("/jobs", json={"handler": "w", "run_at": sent}),
         alice.get(f"/scheduler/jobs/{sent}"),
     ]
-    assert [answer.status_code for answer in answers] == [422, 422, 422, 404]
+    assert [answer.status_code for answer in answers] == [422] * 4
     assert not [answer.text for answer in answers if secret in answer.text]
 
 
