@@ -1,7 +1,7 @@
 """Announcements of parcels that were never packed: their mover died, or its database was away when it gave up.
 
 Such an announcement stops nothing from being written, but its target says that rows are on the way to it. The mover may
-as well be slow, and pack a moment later; a parcel that nobody expects any more would be lost. So the version of the map
+as well be slow, and pack a moment later; a parcel that is no longer expected would be lost. So the version of the map
 is raised first: what was planned by an older one can then be packed no more, once the source knows the new one.
 """
 

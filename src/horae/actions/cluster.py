@@ -1,8 +1,8 @@
 """The verbs of a cluster: make one of a database, add another, look whether all agree.
 
 Every new version of the map is decided in the first database by compare-and-set, with its audit entry, then copied to
-the others. Whoever dies in between leaves copies that are behind; they refuse what they do not keep all the same, and
-:func:`check` with *repair* finishes the copy.
+the others. A process that dies in between leaves copies that are behind; they refuse what they do not keep all the
+same, and :func:`check` with *repair* finishes the copy.
 """
 
 from __future__ import annotations

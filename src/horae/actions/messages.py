@@ -1,7 +1,7 @@
 """Deliver what the databases of a cluster have to tell each other.
 
-Any process takes due messages of a database for a while, hands them over, and deletes them: in this order, so that
-whoever dies leaves a message that is delivered again, which changes nothing. Each destination is served by itself.
+Any process takes due messages of a database for a while, hands them over, and deletes them: in this order, so that a
+process that dies leaves a message that is delivered again, which changes nothing. Each destination is served by itself.
 """
 
 from __future__ import annotations

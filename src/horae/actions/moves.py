@@ -2,7 +2,7 @@
 
 A parcel of shards is announced where it goes, packed where it is (which closes the shards and takes their rows out of
 their tables), switched in the map by compare-and-set, unpacked (which opens them), and discarded. Before it is packed
-nothing has happened; afterwards it can only go on, by the mover or by whoever calls :func:`finish`: every step may be
+nothing has happened; afterwards it can only go on, by the mover or by a caller of :func:`finish`: every step may be
 repeated, and at no moment can two databases act on a row.
 """
 

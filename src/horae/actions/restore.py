@@ -3,8 +3,8 @@
 The copy is older than the others. Its map may give it shards that have left since, whose rows would run twice; it does
 not know of parcels that are on the way; and it would give numbers once more that were given after the copy was made. So
 it is *held*, closed to everybody, until one transaction has put all that right. Every other database must answer
-meanwhile, because each may know what the copy does not; they go on serving. Whoever dies in the middle leaves it held,
-and the act is repeated.
+meanwhile, because each may know what the copy does not; they go on serving. A process that dies in the middle leaves it
+held, and the act is repeated.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def ask_each(
 ) -> tuple[dict[int, T], tuple[str, ...]]:
     """Ask each database of a cluster, or those *among* them; return answers by number, and the names of those that
     gave none within their timeouts. Where none answers, that is an error. *in_order* says who is asked first,
-    *asked* who at all, where that is not whoever keeps something.
+    *asked* who at all, where that is not every one that keeps something.
 
     With *spares* a database that was silent is not asked again for a while, so that only one answer waits for it.
     """

@@ -232,7 +232,8 @@ def _merged(here: Here, parts: Mapping[int, Any], away: tuple[str, ...]) -> Merg
 def begun_in_parts(plan: Callable[[Here], Any]) -> Callable[[Here], Merged]:
     """Return what begins a planned act in every database: the first that answers gives it its number.
 
-    Every part says which databases the act is for. Whoever dies in between leaves parts that name those without one.
+    Every part says which databases the act is for. A process that dies in between leaves parts that name those
+    without one.
     """
 
     def gather(here: Here) -> Merged:

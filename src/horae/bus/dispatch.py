@@ -65,8 +65,9 @@ def dispatch(
 ) -> None:
     """Hand out the jobs of an application's database to workers on NATS JetStream, from one of its processes at a time.
 
-    Whoever may publish to its subjects is a worker of the house. *replicas* is how many servers keep each stream that
-    is made. *options* go to ``nats.connect``. Call it before a worker or the service of the application starts.
+    Any client that may publish to its subjects is a worker of the house. *replicas* is how many servers keep each
+    stream that is made. *options* go to ``nats.connect``. Call it before a worker or the service of the application
+    starts.
     """
     load_client()
     named = (servers,) if isinstance(servers, str) else tuple(servers)

@@ -134,7 +134,7 @@ async def _ask_system(address: str) -> list[ServerFacts]:
         answers = await client.subscribe(inbox := client.new_inbox())
         await client.publish(PING, b"{}", reply=inbox)
         try:
-            while True:  # nobody says how many servers there are: those that answer in time
+            while True:  # how many servers there are is unknown: those that answer in time
                 message = await answers.next_msg(timeout=ONE_ANSWER)
                 found.append(_server(json.loads(message.data)["data"]))
         except TimeoutError:

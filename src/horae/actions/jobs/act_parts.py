@@ -1,8 +1,8 @@
 """The parts of a bulk act of the house: each database of a cluster that it is for has one.
 
-Whoever begins an act may die between two databases, and one of them may be away. The keepers of those that have a part
-bring it to those that have none, and let all parts end where one was cancelled. Both may be done twice and by two at
-once: a part has the number of its act, and what was cancelled stays so.
+The process that begins an act may die between two databases, and one of them may be away. The keepers of those that
+have a part bring it to those that have none, and let all parts end where one was cancelled. Both may be done twice and
+by two at once: a part has the number of its act, and what was cancelled stays so.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def find_on_the_way(world: World, number: int) -> Job | None:
     """Return a job that waits in the database of its caller's transaction; None where it waits no more.
 
-    That database gave the number, so it alone is asked. Whoever finds nothing looks at the shard again: it may have
-    arrived between the two looks.
+    That database gave the number, so it alone is asked. A caller that finds nothing looks at the shard again: it may
+    have arrived between the two looks.
     """
     source = _source(world, number)
     sent = None if source is None else source.route().store.read(lambda tx: tx.sent_jobs.find(number))

@@ -1,6 +1,6 @@
 """Bring a database of a cluster up to date: apply every decision that another database has and this one lacks.
 
-A database pulls for itself, so that one which was away, or was added later, needs only somebody who looks after it.
+A database pulls for itself, so that one which was away, or was added later, needs only a keeper.
 Who decides meanwhile, or pulls the same at once, changes nothing: each copy is written behind its lock, by rank.
 """
 

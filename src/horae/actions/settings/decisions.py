@@ -2,8 +2,8 @@
 
 The first database that answers decides: it gives the version and changes what follows from the setting, both in one
 transaction behind the setting's lock. Each other database takes the decision over in the same way, unless it has one of
-a higher rank. Whoever dies in between leaves copies that are behind; the keepers' chore finds and applies what they
-lack (``catching_up.py``), and so it does in a database that was away. A single database knows nothing of this.
+a higher rank. A process that dies in between leaves copies that are behind; the keepers' chore finds and applies what
+they lack (``catching_up.py``), and so it does in a database that was away. A single database knows nothing of this.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a database of a cluster notes about its own shares: how it has divided, and what it gave up of a budget.
 
-No other database copies these rows. Whoever applies a share locks the division, so that none is applied by one that
-has just been replaced.
+No other database copies these rows. A process that applies a share locks the division, so that none is applied by
+one that has just been replaced.
 """
 
 from __future__ import annotations

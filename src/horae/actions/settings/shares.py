@@ -1,9 +1,9 @@
 """Divide limits and budgets of the house anew when databases begin or cease to keep something.
 
-Nobody leads. Each database goes two steps, each of them a transaction of its own (:class:`Division`): it lowers its
-share at once, and raises it when every other database that keeps something goes by the same division. One that is away
-keeps the others from raising theirs, not from working. Any process may do the steps of any database, as often as it
-likes: who dies in the middle leaves shares that are too low, until the next look of a keeper.
+There is no leader. Each database goes two steps, each of them a transaction of its own (:class:`Division`): it lowers
+its share at once, and raises it when every other database that keeps something goes by the same division. One that is
+away keeps the others from raising theirs, not from working. Any process may do the steps of any database, as often as
+it likes: who dies in the middle leaves shares that are too low, until the next look of a keeper.
 """
 
 from __future__ import annotations

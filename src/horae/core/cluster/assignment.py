@@ -2,7 +2,7 @@
 
 A worker that serves a database holds a lease there for each of its queues. By choice it serves a few, those that the
 fewest others have chosen; beside these, every one where a queue of its own has no other holder. So no queue starves as
-long as one of its workers lives, and nobody has to lead. Two workers that step in at once both serve for a moment,
+long as one of its workers lives, and there is no leader. Two workers that step in at once both serve for a moment,
 which is harmless: jobs have leases of their own. Of those that stepped in the one with the lowest name stays, so that
 they do not all step back.
 """

@@ -1,7 +1,8 @@
 """Messages between the databases of a cluster: what becomes of a job is told to jobs elsewhere that wait for it.
 
-A message says how something stands now, not what has happened, and carries a version: whoever gets it twice, late or
-out of order keeps the highest. So a newer message may take the place of an older one that was not delivered yet.
+A message says how something stands now, not what has happened, and carries a version: a receiver that gets it twice,
+late or out of order keeps the highest. So a newer message may take the place of an older one that was not delivered
+yet.
 """
 
 from __future__ import annotations

@@ -127,8 +127,8 @@ class Division:
     """How a database has divided what is shared out: among whom, by which version of the map, and its portion.
 
     Every database first lowers its share, which it may do at any time, and raises it only when all others that keep
-    something go by the same *keepers*. So whatever is divided anew, and whoever dies meanwhile, the shares in force
-    never add up to more than the whole. A process with an older map changes nothing.
+    something go by the same *keepers*. So whatever is divided anew, and whichever process dies meanwhile, the shares in
+    force never add up to more than the whole. A process with an older map changes nothing.
     """
 
     version: int

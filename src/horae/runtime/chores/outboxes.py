@@ -79,7 +79,7 @@ class Outboxes:
                 self._end(number)
 
     def _end(self, number: int) -> None:
-        """Let a messenger finish what it does; nobody waits for it but :meth:`run`, at the end of all."""
+        """Let a messenger finish what it does; only :meth:`run` waits for it, at the end of all."""
         messenger, task = self._running.pop(number)
         messenger.stop()
         self._ending.add(task)

@@ -30,8 +30,8 @@ def public_address(url: str, beside: str) -> str:
 def full_url(member: Member, first_url: str, given: Mapping[str, str]) -> str:
     """Return the URL that opens a member: as a setting gives it, else its address.
 
-    It gets the password of the first database only where host, port and user are the same: whoever can change a row
-    of the map must not have it sent elsewhere.
+    It gets the password of the first database only where host, port and user are the same: a role that can
+    change a row of the map must not have it sent elsewhere.
     """
     if member.name in given:
         return given[member.name]

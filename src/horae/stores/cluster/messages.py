@@ -1,7 +1,8 @@
 """Messages between the databases of a cluster: taken where they wait, received where they go to.
 
-A message is deleted only after its effect is committed there. Whoever dies in between leaves it, and it is delivered
-again: an ask is kept once for each child and parent, and of two answers the one with the higher version counts.
+A message is deleted only after its effect is committed there. A process that dies in between leaves it, and it is
+delivered again: an ask is kept once for each child and parent, and of two answers the one with the higher version
+counts.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Messages:
         return [UnsentMessages(vshard, int(count), instant(oldest), int(jobs)) for vshard, count, oldest, jobs in rows]
 
     def take(self, vshards: Sequence[int], *, now: datetime, until: datetime, limit: int) -> list[Message]:
-        """Return due messages to these virtual shards; nobody else takes them before *until*."""
+        """Return due messages to these virtual shards; no other process takes them before *until*."""
         found: list[Message] = []
         for start in range(0, len(vshards), CHUNK):
             chunk, room = vshards[start : start + CHUNK], limit - len(found)

@@ -1,8 +1,8 @@
 """Parcels: the rows of virtual shards on their way from one database to another.
 
 Packing takes the rows out of their tables, in the transaction that closes the shards: from then on no claim, ending,
-fire or renewal can meet them here, and whoever dies, there is never a second copy that could act. Unpacking writes
-them in the transaction that opens the shards there and forgets that the parcel was expected, so it happens once.
+fire or renewal can meet them here, and whichever process dies, there is never a second copy that could act. Unpacking
+writes them in the transaction that opens the shards there and forgets that the parcel was expected, so it happens once.
 """
 
 from __future__ import annotations

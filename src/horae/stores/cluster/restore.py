@@ -1,7 +1,7 @@
 """A database of a cluster that was restored from a copy: closed to everybody until it fits the others again.
 
-It is *held* by a negative number: whoever opens it finds another member than the map says and leaves it alone, and
-every insert is refused. One transaction makes it fit and opens it.
+It is *held* by a negative number: a process that opens it finds another member than the map says and leaves it alone,
+and every insert is refused. One transaction makes it fit and opens it.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class SentJobs:
         """Store a job under the number that it was given; nothing happens where that was done before.
 
         Where another job has its key or its unique name, or it has joined another, it ends as cancelled and names that
-        one: whoever has its id learns what became of it.
+        one: a caller with its id learns what became of it.
         """
         number = message.receiver
         if not CallerDriver(self.connection).change(ARRIVED, [number, micros(now)]):

@@ -22,7 +22,7 @@ SEALED = ("chain_seq", "hash")
 MESSAGE = "horae_audit is append-only: entries are neither changed nor deleted"
 CHANGE, DELETE, REPLACE, TRUNCATE = (f"horae_audit_no_{verb}" for verb in ("change", "delete", "replace", "truncate"))
 REFERENCE = "horae_audit_guard_entry"
-INVISIBLE = "horae_audit_invisible"  # this role may not see triggers, so that nobody can say whether they are there
+INVISIBLE = "horae_audit_invisible"  # this role may not see triggers: whether they are there is unknown
 # What databases answer where a role may not do something: PostgreSQL in words, MariaDB in numbers.
 NOT_PERMITTED = {"42501", 1044, 1142, 1143, 1227, 1370, 1419}
 

@@ -1,6 +1,6 @@
 """Enqueues of several threads that share one commit.
 
-Whoever finds no other thread writing writes at once and waits for nobody. Enqueues that arrive meanwhile are written
+A thread that finds no other one writing writes at once and does not wait. Enqueues that arrive meanwhile are written
 together by the first of them that gets the turn, in the order in which they came. See docs/decisions/0108.
 """
 
@@ -52,7 +52,7 @@ class Turn:
         self._holder: int | None = None
 
     def take_at_once(self) -> bool:
-        """Take the turn, unless a thread has it; whoever took it gives it back."""
+        """Take the turn, unless a thread has it; the caller gives it back."""
         if not self._lock.acquire(blocking=False):
             return False
         self._holder = threading.get_ident()
@@ -98,7 +98,7 @@ class GroupCommit:
     def submit(self, *tickets: Ticket) -> None:
         """Wait until each ticket has its result, or the turn of one does not come."""
         if len(tickets) == 1 and not self._waiting and self._turn.take_at_once():
-            try:  # nobody writes and nobody waits, as for most enqueues: there is no line to stand in
+            try:  # no thread writes or waits, as for most enqueues: there is no line to stand in
                 self._write([*tickets])
             finally:
                 self._turn.give_back()

@@ -140,7 +140,7 @@ class Hosts(Generic[C]):
         """Ask the other hosts now and then, in a thread of its own, whether one of them was promoted meanwhile.
 
         An old primary that lives on keeps its connections; once a higher timeline was met they are refused. Called
-        whenever a connection is taken: a process that uses none asks nobody.
+        whenever a connection is taken: a process that uses none asks no host.
         """
         if len(self._hosts) > 1 and self._chosen is not None and self._watching.acquire(blocking=False):
             threading.Thread(target=self._watch, name="horae-hosts", daemon=True).start()

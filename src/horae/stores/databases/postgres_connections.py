@@ -129,7 +129,7 @@ class PreparedSession:
     def execute(self, sql: str, values: Sequence[Any]) -> PGresult:
         connection, encoding = self._connection.pgconn, self._encoding
         given = [b"%d" % value if type(value) is int else str(value).encode(encoding) for value in values]
-        if self._connection.prepare_threshold is None:  # set by whoever has a pooler without prepared statements
+        if self._connection.prepare_threshold is None:  # set where a pooler has no prepared statements
             connection.send_query_params(sql.encode(encoding), given)
         else:
             connection.send_query_prepared(self._names.get(sql) or self._prepare(sql), given)
