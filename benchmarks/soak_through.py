@@ -30,6 +30,7 @@ from sqlalchemy import text
 from benchmarks.child import SELDOM
 from benchmarks.meter import resident_megabytes
 from horae import Horae
+from horae.actions import partitions
 from horae.actions.retention import Retention, clean_step
 from horae.runtime.chores.janitor import Chore
 from horae.runtime.worker.worker import WorkerSettings
@@ -111,8 +112,11 @@ async def serve(url: str, keep: timedelta) -> None:
     gc.set_threshold(SELDOM)
     with opened(url) as (app, store, _):
         retention = Retention(runs=keep, fires=keep, keys=keep, nodes=keep)
-        chore = Chore("delete what the soak has ended", keep / 20, lambda world: clean_step(world, retention))
-        worker = app.worker(WorkerSettings(queues={"default": SLOTS}, retention=retention, chores=(chore,)))
+        chores = (
+            Chore("delete what the soak has ended", keep / 20, lambda world: clean_step(world, retention)),
+            Chore("drop days that the soak has deleted", keep / 20, partitions.keep_history),
+        )
+        worker = app.worker(WorkerSettings(queues={"default": SLOTS}, retention=retention, chores=chores))
         serving = asyncio.create_task(worker.run())
         parent = os.getppid()
         while not serving.done() and os.getppid() == parent:
