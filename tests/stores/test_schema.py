@@ -90,6 +90,7 @@ def test_migrating_again_changes_nothing(engine: Engine) -> None:
 def test_an_upgrade_that_deadlocks_with_other_work_is_tried_again(postgres_database_url: str) -> None:
     """What has read a table and then writes it waits for the upgrade, and the upgrade for it: one of them is ended."""
     engine = create_store_engine(postgres_database_url)
+    migrate(engine)
     before = HEAD_OF_SCHEDULED_RUNS
     with engine.begin() as connection:
         connection.execute(text("UPDATE horae_version SET version_num = :before"), {"before": before})

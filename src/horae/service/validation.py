@@ -16,34 +16,6 @@ LONGEST_NAME = 64
 INTERNAL = re.compile(r"function-(?:before|after|plain|wrap)\[|constrained-|literal\[|<")
 
 
-# What pydantic finds, and our reason for it.
-REASONS = {
-    "missing": "input_missing",
-    "extra_forbidden": "input_unknown",
-    ONE_LINE: "input_not_one_line",
-    "string_type": "input_not_text",
-    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "input_not_whole"),
-    **dict.fromkeys(("float_type", "float_parsing", "finite_number"), "input_not_number"),
-    **dict.fromkeys(("bool_type", "bool_parsing"), "input_not_boolean"),
-    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type", "dataclass_type"), "input_not_object"),
-    **dict.fromkeys(("list_type", "tuple_type", "set_type"), "input_not_list"),
-}
-# The same with a fact, and what pydantic calls it.
-BOUND_REASONS = {
-    "literal_error": ("input_not_a_choice", "choices", "expected"),
-    "enum": ("input_not_a_choice", "choices", "expected"),
-    "string_too_long": ("input_too_long", "most", "max_length"),
-    "string_too_short": ("input_too_short", "least", "min_length"),
-    "too_long": ("input_too_many", "most", "max_length"),
-    "too_short": ("input_too_few", "least", "min_length"),
-    "greater_than_equal": ("input_too_small", "least", "ge"),
-    "less_than_equal": ("input_too_large", "most", "le"),
-    "greater_than": ("input_not_above", "bound", "gt"),
-    "less_than": ("input_not_below", "bound", "lt"),
-    "string_pattern_mismatch": ("input_not_in_form", "form", "pattern"),
-}
-
-
 @dataclass(frozen=True)
 class Misfit:
     """One place where a request does not fit its model."""
@@ -74,14 +46,56 @@ def _error_of(found: Mapping[str, Any], where: str) -> HoraeError:
     if kind == "json_invalid":
         position = int(found["loc"][-1])
         return InvalidInput("input_not_json", where=where, problem=str(context["error"]), position=position)
-    if kind in REASONS:
-        return InvalidInput(REASONS[kind], where=where)
-    if kind in BOUND_REASONS:
-        reason, fact, name = BOUND_REASONS[kind]
-        return InvalidInput(reason, **{"where": where, fact: context[name]})
-    cause = context.get("error")
-    problem = str(found["msg"]).removeprefix("Value error, ")
-    return cause if isinstance(cause, HoraeError) else InvalidInput("input_refused", where=where, problem=problem)
+    if isinstance(cause := context.get("error"), HoraeError):
+        return cause
+    refused = InvalidInput("input_refused", where=where, problem=str(found["msg"]).removeprefix("Value error, "))
+    return _of_type(kind, where) or _of_bound(kind, where, context) or refused
+
+
+def _of_type(kind: str, where: str) -> HoraeError | None:
+    match kind:
+        case "missing":
+            return InvalidInput("input_missing", where=where)
+        case "extra_forbidden":
+            return InvalidInput("input_unknown", where=where)
+        case "string_type":
+            return InvalidInput("input_not_text", where=where)
+        case "int_type" | "int_parsing" | "int_from_float":
+            return InvalidInput("input_not_whole", where=where)
+        case "float_type" | "float_parsing" | "finite_number":
+            return InvalidInput("input_not_number", where=where)
+        case "bool_type" | "bool_parsing":
+            return InvalidInput("input_not_boolean", where=where)
+        case "dict_type" | "model_type" | "model_attributes_type" | "dataclass_type":
+            return InvalidInput("input_not_object", where=where)
+        case "list_type" | "tuple_type" | "set_type":
+            return InvalidInput("input_not_list", where=where)
+    return InvalidInput("input_not_one_line", where=where) if kind == ONE_LINE else None
+
+
+def _of_bound(kind: str, where: str, context: Mapping[str, Any]) -> HoraeError | None:
+    match kind:
+        case "literal_error" | "enum":
+            return InvalidInput("input_not_a_choice", where=where, choices=str(context["expected"]))
+        case "string_too_long":
+            return InvalidInput("input_too_long", where=where, most=context["max_length"])
+        case "string_too_short":
+            return InvalidInput("input_too_short", where=where, least=context["min_length"])
+        case "too_long":
+            return InvalidInput("input_too_many", where=where, most=context["max_length"])
+        case "too_short":
+            return InvalidInput("input_too_few", where=where, least=context["min_length"])
+        case "greater_than_equal":
+            return InvalidInput("input_too_small", where=where, least=context["ge"])
+        case "less_than_equal":
+            return InvalidInput("input_too_large", where=where, most=context["le"])
+        case "greater_than":
+            return InvalidInput("input_not_above", where=where, bound=context["gt"])
+        case "less_than":
+            return InvalidInput("input_not_below", where=where, bound=context["lt"])
+        case "string_pattern_mismatch":
+            return InvalidInput("input_not_in_form", where=where, form=context["pattern"])
+    return None
 
 
 def path_of(location: tuple[int | str, ...]) -> str:

@@ -105,7 +105,7 @@ CHORES = (
     ),
     Chore("look after governed objects", REPAIR, repairs.look_after, lambda look: "objects" in look.open),
     Chore("count endings that came late", 2 * HOUR, roll_up.keep_up, goes_on=False),
-    Chore("keep the partitions of the history", HOUR, partitions.keep_history),
+    Chore("keep the partitions of the history", 3 * HOUR, partitions.keep_history),
     # Repairs: only while there is something that could have been left behind.
     Chore("let in forgotten jobs", REPAIR, repairs.let_in, lambda look: "slots" in look.open, goes_on=False),
     Chore("give lost acts a job again", REPAIR, repairs.restart_acts, lambda look: "acts" in look.open, goes_on=False),
