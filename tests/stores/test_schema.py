@@ -41,7 +41,7 @@ migrate(engine)
 """
 
 
-HEAD_OF_SCHEDULED_RUNS = "0028_sent_jobs"  # the version before the one that replaces an index
+BEFORE_SCHEDULED_RUNS = "0028_sent_jobs"  # the version before the one that replaces an index
 # Sequences do not go back with a transaction, so that this counts what was rolled back.
 DEADLOCK_TWICE = (
     "CREATE SEQUENCE tries",
@@ -91,13 +91,12 @@ def test_an_upgrade_that_deadlocks_with_other_work_is_tried_again(postgres_datab
     """What has read a table and then writes it waits for the upgrade, and the upgrade for it: one of them is ended."""
     engine = create_store_engine(postgres_database_url)
     migrate(engine)
-    before = HEAD_OF_SCHEDULED_RUNS
     with engine.begin() as connection:
-        connection.execute(text("UPDATE horae_version SET version_num = :before"), {"before": before})
+        connection.execute(text("UPDATE horae_version SET version_num = :before"), {"before": BEFORE_SCHEDULED_RUNS})
         for statement in DEADLOCK_TWICE:
             connection.execute(text(statement))
 
-    assert migrate(engine).found == before
+    assert migrate(engine).found == BEFORE_SCHEDULED_RUNS
 
     assert inspect_schema(engine).is_current
     engine.dispose()

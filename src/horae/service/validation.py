@@ -8,7 +8,7 @@ from typing import Any
 
 from horae.core.dataclass import dataclass
 from horae.errors import HoraeError, InvalidInput
-from horae.service.fields import ONE_LINE
+from horae.service import fields
 from horae.words.languages import Language
 
 LONGEST_NAME = 64
@@ -48,8 +48,9 @@ def _error_of(found: Mapping[str, Any], where: str) -> HoraeError:
         return InvalidInput("input_not_json", where=where, problem=str(context["error"]), position=position)
     if isinstance(cause := context.get("error"), HoraeError):
         return cause
-    refused = InvalidInput("input_refused", where=where, problem=str(found["msg"]).removeprefix("Value error, "))
-    return _of_type(kind, where) or _of_bound(kind, where, context) or refused
+    problem = str(found["msg"]).removeprefix("Value error, ")
+    misfitting = _of_type(kind, where) or _of_bound(kind, where, context)
+    return misfitting or InvalidInput("input_refused", where=where, problem=problem)
 
 
 def _of_type(kind: str, where: str) -> HoraeError | None:
@@ -70,7 +71,9 @@ def _of_type(kind: str, where: str) -> HoraeError | None:
             return InvalidInput("input_not_object", where=where)
         case "list_type" | "tuple_type" | "set_type":
             return InvalidInput("input_not_list", where=where)
-    return InvalidInput("input_not_one_line", where=where) if kind == ONE_LINE else None
+        case fields.ONE_LINE:
+            return InvalidInput("input_not_one_line", where=where)
+    return None
 
 
 def _of_bound(kind: str, where: str, context: Mapping[str, Any]) -> HoraeError | None:

@@ -111,6 +111,8 @@ def _require(schema: Schema, *, or_near: bool) -> None:
 def migrate(engine: Engine) -> Schema:
     """Bring the tables up to date; safe when several processes do so at once. Answers with what was found before.
 
+    An upgrade that the database ended because it deadlocked with other work is tried again.
+
     Parts of the audit's guard that an earlier role might not create are made too, where this one may. New tables are
     isolated where the others are.
     """
